@@ -25,7 +25,7 @@ from agentchat.contracts.ids import new_id
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import conversations_table as threads
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.runtime.postgres import Pool
 
 

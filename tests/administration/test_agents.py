@@ -31,7 +31,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_config import McpServer, Retrieval, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges
 from agentchat.directory.secrets import Sealer

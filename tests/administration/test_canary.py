@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import feedback_table, runs_table, tools_table
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_config import load_agent
 from agentchat.directory.agent_draft import AgentChanges
 from agentchat.directory.canary import choose_version

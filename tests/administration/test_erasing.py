@@ -16,7 +16,7 @@ from agentchat.contracts.messages import EraseAnswered, EraseConversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections import conversations_table as threads
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.runtime.postgres import Pool, connection
 
 AT = "2026-11-21T09:30:00Z"
@@ -92,7 +92,7 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     assert sum(stray in str(refused.value) for stray in strays) == 5
     assert set(held) < set(played.asked)
     for thread in held:
-        assert (await Log(pool).conversation(thread)).erased
+        assert (await Log(pool).load_conversation(thread)).erased
     assert (await admin_accounts.get(admin, account.id)).disabled
     async with connection(pool) as conn:  # as the read model is without them, once it was rebuilt
         await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [[*strays]])
@@ -113,4 +113,4 @@ async def test_conversations_that_no_list_shows_go_with_their_account(
         with pytest.raises(Conflict, match="conversation"):
             await admin_accounts.delete(admin, account.id)
         await admin_accounts.delete(admin, account.id, force=True)
-    assert (await Log(pool).conversation(unlisted)).erased
+    assert (await Log(pool).load_conversation(unlisted)).erased

@@ -218,7 +218,7 @@ async def test_a_webhook_endpoint_is_seen_and_stopped(
     sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
     async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as pool:
-        endpoint = await endpoints.create(pool, sealer, account, new)
+        endpoint = await endpoints.create_endpoint(pool, sealer, account, new)
     assert "https://shop.example/hook Acme ✓ well" in await browser.page(f"/webhooks?account_id={account}")
     path = f"/webhooks/{endpoint.id}"
     await browser.post(f"{path}/switch", {"disabled": "true"})

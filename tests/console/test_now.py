@@ -13,7 +13,7 @@ from agentchat.console.live.monitor import point
 from agentchat.console.pages.now.now_view import BoardCost, cost_of
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, run_row
 from agentchat.contracts import frames
-from agentchat.conversations.queries.under_way import OpenRun, open_runs
+from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.evals.prices import Price, Prices
 from agentchat.ops.status.scraping import Scrape
 from agentchat.runtime.postgres import Pool

@@ -88,7 +88,7 @@ async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage
     stored = await storage.told(*turn("a", "Hello", "Hi"))
     path = f"/conversations/{stored.conversation_id}/events"
     assert (await browser.page(path)).count("as stored") == 7
-    (entry,) = await storage.log.rows(stored.conversation_id, 1, 2)
+    (entry,) = await storage.log.read_rows(stored.conversation_id, 1, 2)
     response = await browser.get(f"{path}/2")
     assert response.content == entry.state
     assert response.headers["content-type"] == "application/json"

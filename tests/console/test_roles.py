@@ -237,7 +237,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
     sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
     async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as owners_pool:
-        endpoint = await endpoints.create(owners_pool, sealer, account_id, new)
+        endpoint = await endpoints.create_endpoint(owners_pool, sealer, account_id, new)
     with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:
         conn.execute(
             "INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status)"

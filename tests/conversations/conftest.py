@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.migrations import migrate

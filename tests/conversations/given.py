@@ -10,7 +10,7 @@ from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.turn import tool_calls_of
+from agentchat.conversations.aggregate.turn import list_tool_calls
 
 AT = "2026-11-21T09:30:00.000000Z"
 LATER = "2026-11-21T09:31:00.000000Z"
@@ -70,7 +70,7 @@ def use(call_id: str, name: str = "get_order", **arguments: Any) -> dict[str, An
 def wanted(blocks: list[dict[str, Any]], word: str = "a", number: int = 1) -> tuple[events.Event, ...]:
     """A reply that asks for tools, with its ToolCalled events."""
     reply = replied(blocks, word, number)
-    return (reply, *tool_calls_of(reply))
+    return (reply, *list_tool_calls(reply))
 
 
 def held(word: str = "a", call_id: str = "call") -> tuple[events.Event, ...]:

@@ -14,10 +14,10 @@ from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.conversations.projections.follower import BATCH, Follower
 from agentchat.conversations.projections.projection import Projection
+from agentchat.conversations.projections.read_model_follower import BATCH, Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.rebuilding import VerifiedReadModel, rebuild, verify
+from agentchat.conversations.projections.rebuild_read_models import VerifiedReadModel, rebuild, verify
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from agentchat.runtime.postgres import Connection, Pool, connection

@@ -36,7 +36,7 @@ class RecordedConversation(msgspec.Struct, frozen=True):
 
     @property
     def account_id(self) -> str:
-        first = mapper.event_of(self.stored[0].topic, self.stored[0].state)
+        first = mapper.decode_stored(self.stored[0].topic, self.stored[0].state)
         assert isinstance(first, events.ConversationStarted | events.ConversationErased)
         return first.account_id
 
@@ -71,7 +71,7 @@ def carried(name: str) -> RecordedConversation:
     return RecordedConversation(
         found[0].conversation_id,
         tuple(
-            RecordedEvent(line.version, mapper.topic_in(bytes(line.event)), bytes(line.event))
+            RecordedEvent(line.version, mapper.read_topic(bytes(line.event)), bytes(line.event))
             for line in found
         ),
     )
@@ -98,7 +98,7 @@ def renamed(
 
 
 def facts(found: RecordedConversation) -> list[events.Event]:
-    return mapper.events_of((each.topic, each.state) for each in found.stored)
+    return mapper.decode_all((each.topic, each.state) for each in found.stored)
 
 
 def heard(name: str) -> list[Heard]:
@@ -111,7 +111,7 @@ async def store_recorded(store: ConversationStore, found: RecordedConversation) 
     if before:
         began = events.ConversationStarted(trace_id=trace("before"), at=AT, account_id=found.account_id)
         described = events.ConversationDescribed(trace_id=trace("before"), at=AT, title="", metadata={})
-        erased = mapper.stored([began, *[described] * (before - 1)])
+        erased = mapper.encode_pairs([began, *[described] * (before - 1)])
         await store.append_stored(found.conversation_id, 0, erased)
     await store.append_stored(
         found.conversation_id, before, [(each.topic, each.state) for each in found.stored]

@@ -47,7 +47,7 @@ async def test_events_are_stored_after_the_expected_version(
     else:
         with pytest.raises(error):
             await append
-    rows = await log.rows(conversation_id)
+    rows = await log.read_rows(conversation_id)
     stored = [] if error else topics
     assert [(row.version, row.topic) for row in rows] == list(
         enumerate([*["before.v1"] * before, *stored], start=1)

@@ -139,7 +139,7 @@ async def test_events_of_the_library_and_of_services_are_one_log(
     application.events.put([ConversationEvent(conversation_id, 6, asked("b"))])
     with pytest.raises(VersionConflict):
         await store.append(conversation, [asked("c")])
-    entries = await log.rows(conversation_id)
+    entries = await log.read_rows(conversation_id)
     assert [entry.position for entry in entries[:3]] == [each.notification.id for each in recordings]
     assert [entry.version for entry in entries] == [1, 2, 3, 4, 5, 6]
 
@@ -197,7 +197,7 @@ async def test_a_projection_of_the_library_follows_the_log(
         env={DATABASE_URL: migrated_database_url},
     ) as runner:
         meanwhile = await store.append(Conversation(conversation_id=new_id()), [began(), asked("b")])
-        await asyncio.to_thread(runner.wait, await log.head(), timeout=20)
+        await asyncio.to_thread(runner.wait, await log.read_head(), timeout=20)
         assert (runner.projection.view.of[before.id], runner.projection.view.of[meanwhile.id]) == (2, 1)
 
 

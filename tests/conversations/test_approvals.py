@@ -8,33 +8,33 @@ import pytest
 from agentchat.contracts import events
 from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import Decider
-from agentchat.conversations.aggregate.approvals import (
+from agentchat.conversations.aggregate.approval_rules import (
     NOT_RUN,
     AlreadyDecided,
     ApprovalAnswer,
-    Decided,
-    NotDecided,
-    Terms,
-    decide,
-    requested,
+    ApprovalTerms,
+    DecisionEvents,
+    DecisionRefused,
+    decide_approval,
+    request_approval,
 )
-from agentchat.conversations.aggregate.canonical_stream import end_of
+from agentchat.conversations.aggregate.canonical_stream import build_last_update
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
-from agentchat.conversations.aggregate.history import prompt_for
+from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.turn import (
     AlreadyPaused,
-    AskApproval,
     CallModel,
-    GiveUp,
+    GiveUpRun,
     Opening,
     Rejected,
-    Resume,
+    RequestApproval,
+    ResumeRun,
     RunTools,
-    Supersede,
+    SupersedeRun,
     cancel,
     conclude,
+    decide_next_step,
     fail,
-    next_step,
     open_turn,
 )
 from tests.conversations.given import (
@@ -83,7 +83,9 @@ def question(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
         "on_expiry": "continue",
         "on_new_message": "refuse",
     }
-    asked_ = requested(run, 1, call, Terms(**own | terms), approval_id=f"approval-{call_id}", now=AT)
+    asked_ = request_approval(
+        run, 1, call, ApprovalTerms(**own | terms), approval_id=f"approval-{call_id}", now=AT
+    )
     assert isinstance(asked_, events.ApprovalRequested)
     return asked_
 
@@ -107,8 +109,8 @@ def run_of(conversation: Conversation) -> Run:
 
 
 def after(conversation: Conversation, said_: ApprovalAnswer, now: str = SOON) -> Conversation:
-    outcome = decide(run_of(conversation), said_, now=now)
-    assert isinstance(outcome, Decided)
+    outcome = decide_approval(run_of(conversation), said_, now=now)
+    assert isinstance(outcome, DecisionEvents)
     assert outcome.resumes
     return evolve_all(conversation, outcome.events)
 
@@ -120,18 +122,18 @@ def again(conversation: Conversation, now: str = SOON) -> Opening:
 
 def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
     called_ = given(began(), asked(), started(), *called("cancel_order"))
-    step = next_step(run_of(called_))
+    step = decide_next_step(run_of(called_))
     assert isinstance(step, RunTools)
     assert [call.call_id for call in step.calls] == ["c1"]
     found = evolve_all(called_, [returned("c1")])
-    step = next_step(run_of(found))
-    assert isinstance(step, AskApproval)
+    step = decide_next_step(run_of(found))
+    assert isinstance(step, RequestApproval)
     assert [call.call_id for call in step.calls] == ["c2"]
     parked = evolve_all(found, [question()])
     run = run_of(parked)
     assert [call.call_id for call in run.pending] == ["c2"]
     assert run.state == "running"
-    assert next_step(run) is None
+    assert decide_next_step(run) is None
     assert conclude(run, message_id="m", now=AT) == ()
     assert again(parked) == AlreadyPaused(run=run)
 
@@ -141,9 +143,9 @@ def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None
     run = run_of(decided)
     assert run.is_unpaused
     resumed = again(decided)
-    assert isinstance(resumed, Resume)
+    assert isinstance(resumed, ResumeRun)
     run = run_of(evolve_all(decided, resumed.events))
-    step = next_step(run)
+    step = decide_next_step(run)
     assert isinstance(step, RunTools)
     (call,) = step.calls
     assert (call.call_id, call.ran_input, call.may_run_since) == ("c2", {"order_id": "ORD-1"}, (2, SOON))
@@ -155,18 +157,18 @@ def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
     changed = {"order_id": "ORD-2"}
     decided = after(waiting(), answer(input=changed))
     resumed = again(decided)
-    assert isinstance(resumed, Resume)
+    assert isinstance(resumed, ResumeRun)
     done = evolve_all(
         decided, (*resumed.events, returned("c2"), *said("Done.", number=2), *answered("Done."))
     )
     call = run_of(done).rounds[0].calls[1]
     assert (call.input, call.ran_input) == ({"order_id": "ORD-1"}, changed)
-    result = prompt_for(done, trace(), tools_offered=True).messages[2]["content"][1]
+    result = build_prompt(done, trace(), tools_offered=True).messages[2]["content"][1]
     assert result["content"] == (
         "A person changed the input of this call before it ran. "
         'It ran with {"order_id":"ORD-2"}.\n{"ok":true}'
     )
-    end = end_of(run_of(done))
+    end = build_last_update(run_of(done))
     assert isinstance(end, Finished)
     assert [each.input for each in end.tool_calls] == [{"q": 1}, changed]
 
@@ -174,7 +176,7 @@ def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
 def test_an_input_that_is_the_models_own_changes_nothing() -> None:
     decided = after(waiting(), answer(input={"order_id": "ORD-1"}))
     assert run_of(decided).rounds[0].calls[1].changed_input is None
-    assert decide(run_of(decided), answer(), now=SOON) == AlreadyDecided()
+    assert decide_approval(run_of(decided), answer(), now=SOON) == AlreadyDecided()
 
 
 def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
@@ -183,22 +185,22 @@ def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
     said_ = "The call was not run: a person refused it. Their reason: It has left."
     assert call.output == f'{{"error":"{said_}"}}'
     assert call.is_error
-    assert next_step(run_of(decided)) == CallModel(round=2, tools=True)
+    assert decide_next_step(run_of(decided)) == CallModel(round=2, tools=True)
 
 
 def test_the_same_decision_again_is_known_and_another_is_not_made() -> None:
     run = run_of(after(waiting(), answer()))
-    assert decide(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == AlreadyDecided()
+    assert decide_approval(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == AlreadyDecided()
     for other in (answer("denied"), answer(input={"order_id": "ORD-9"})):
-        assert decide(run, other, now=SOON) == NotDecided("approval_decided")
+        assert decide_approval(run, other, now=SOON) == DecisionRefused("approval_decided")
 
 
 def test_who_may_not_decide_and_what_is_not_there_decides_nothing() -> None:
     run = run_of(waiting(approvers="operator"))
-    assert decide(run, answer(), now=SOON) == NotDecided("approval_forbidden")
+    assert decide_approval(run, answer(), now=SOON) == DecisionRefused("approval_forbidden")
     operator = Decider(kind="operator", id="ada@cli")
-    assert isinstance(decide(run, answer(by=operator), now=SOON), Decided)
-    assert decide(run, answer(approval_id="another"), now=SOON) == NotDecided("not_found")
+    assert isinstance(decide_approval(run, answer(by=operator), now=SOON), DecisionEvents)
+    assert decide_approval(run, answer(approval_id="another"), now=SOON) == DecisionRefused("not_found")
 
 
 def test_the_run_waits_until_all_its_calls_are_decided() -> None:
@@ -206,34 +208,34 @@ def test_the_run_waits_until_all_its_calls_are_decided() -> None:
     called_ = (began(), asked(), started(), *called("cancel_order", blocks=blocks))
     first = msgspec.structs.replace(question(), call_id="c1", approval_id="approval-c1")
     both = given(*called_, first, question())
-    one = decide(run_of(both), answer(), now=SOON)
-    assert isinstance(one, Decided)
+    one = decide_approval(run_of(both), answer(), now=SOON)
+    assert isinstance(one, DecisionEvents)
     assert not one.resumes
     half = evolve_all(both, one.events)
-    assert next_step(run_of(half)) is None
+    assert decide_next_step(run_of(half)) is None
     assert isinstance(again(half), AlreadyPaused)
-    two = decide(run_of(half), answer(approval_id="approval-c1"), now=SOON)
-    assert isinstance(two, Decided)
+    two = decide_approval(run_of(half), answer(approval_id="approval-c1"), now=SOON)
+    assert isinstance(two, DecisionEvents)
     assert two.resumes
 
 
 def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     parked = waiting()
-    assert decide(run_of(parked), answer(), now=EXPIRES) == NotDecided("approval_expired")
+    assert decide_approval(run_of(parked), answer(), now=EXPIRES) == DecisionRefused("approval_expired")
     assert isinstance(again(parked, SOON), AlreadyPaused)
     resumed = again(parked, AFTER)
-    assert isinstance(resumed, Resume)
+    assert isinstance(resumed, ResumeRun)
     expired = run_of(evolve_all(parked, resumed.events))
-    assert next_step(expired) == CallModel(round=2, tools=True)
+    assert decide_next_step(expired) == CallModel(round=2, tools=True)
     assert "nobody decided about it in time" in (expired.rounds[0].calls[1].output or "")
     assert expired.paused_seconds == 7 * 24 * 3600 + 1e-6
-    assert decide(expired, answer(), now=AFTER) == NotDecided("approval_expired")
+    assert decide_approval(expired, answer(), now=AFTER) == DecisionRefused("approval_expired")
 
 
 def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -> None:
     parked = waiting(on_expiry="fail")
     ended = again(parked, AFTER)
-    assert isinstance(ended, GiveUp)
+    assert isinstance(ended, GiveUpRun)
     run = run_of(evolve_all(parked, ended.events))
     assert (run.state, run.code) == ("failed", "approval_expired")
 
@@ -248,12 +250,12 @@ def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
 def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> None:
     parked = waiting(on_new_message="supersede")
     begun = open_turn(parked, request("b"), AGENT, now=SOON, expired=False)
-    assert isinstance(begun, Supersede)
+    assert isinstance(begun, SupersedeRun)
     assert begun.trace_id == trace("a")
     both = evolve_all(parked, begun.events)
     assert [run.state for run in both.runs] == ["cancelled", "running"]
-    assert decide(run_of(both), answer(), now=SOON) == NotDecided("approval_decided")
-    shown = prompt_for(both, trace("b"), tools_offered=True).messages[2]["content"]
+    assert decide_approval(run_of(both), answer(), now=SOON) == DecisionRefused("approval_decided")
+    shown = build_prompt(both, trace("b"), tools_offered=True).messages[2]["content"]
     assert shown[1] == {"type": "tool_result", "tool_use_id": "c2", "content": NOT_RUN, "is_error": True}
 
 

@@ -12,7 +12,7 @@ from agentchat.contracts.ids import new_id
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
-from agentchat.conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
+from agentchat.conversations.event_store.append_statement import CLOCK_SECONDS, Condition, RunStart
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
@@ -47,12 +47,12 @@ class Asked:
     async def begin(
         self, store: ConversationStore, leases: Leases, *, fits: bool = True, clock_off: float = 0.0
     ) -> tuple[Conversation, Lease] | None:
-        change = leases.taking(self.trace_id)
+        change = leases.plan_acquisition(self.trace_id)
         now = datetime.now(UTC) + timedelta(seconds=clock_off)
         at = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         events = [*self.events[:-1], replace(self.events[-1], worker=leases.worker)]
-        begun = await store.begin(self.conversation, events, change, Beginning(at, [fits]))
-        return None if begun is None else (begun[0], leases.took(change, begun[1]))
+        begun = await store.start_run(self.conversation, events, change, RunStart(at, [fits]))
+        return None if begun is None else (begun[0], leases.confirm_acquisition(change, begun[1]))
 
 
 async def _lease_of(pool: Pool, trace_id: str) -> tuple[int, str, bool] | None:
@@ -228,14 +228,14 @@ async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(
     begun, others = await request.begin(store, leases), await second.begin(store, other)
     assert begun is not None
     assert others is not None
-    release = leases.ending(request.trace_id, begun[1])
+    release = leases.plan_release(request.trace_id, begun[1])
     assert release is not None
     ended = await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
     assert await _lease_of(pool, request.trace_id) is None
     assert await leases.renew() == set(), "a renewal that finds it gone does not take it for lost"
     assert begun[1].is_live
-    leases.ended(request.trace_id, begun[1])
-    assert leases.ending(request.trace_id, begun[1]) is None
+    leases.confirm_release(request.trace_id, begun[1])
+    assert leases.plan_release(request.trace_id, begun[1]) is None
     assert await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release) == ended
     theirs = release._replace(trace_id=second.trace_id)
     await store.append(others[0], [*said("Hi"), *answered("Hi")], release=theirs)
@@ -247,7 +247,7 @@ async def test_an_end_that_cannot_be_stored_releases_nothing(store: Conversation
     begun = await request.begin(store, leases)
     assert begun is not None
     await store.append(begun[0], said("else"))
-    release = leases.ending(request.trace_id, begun[1])
+    release = leases.plan_release(request.trace_id, begun[1])
     with pytest.raises(VersionConflict):
         await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
     assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)

@@ -7,8 +7,8 @@ import uuid
 import psycopg
 
 from agentchat.contracts.ids import new_id
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key
-from agentchat.conversations.claims.table import Claims
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
 
 _BREAK = """

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from agentchat.contracts import events
 from agentchat.contracts.messages import ForkConversation
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.compaction import Compact, due, once_more, through_version
+from agentchat.conversations.aggregate.compaction import (
+    Compact,
+    find_last_covered_version,
+    plan_compaction,
+    plan_smaller_prompt,
+)
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.forking import fork
-from agentchat.conversations.aggregate.history import KeptHistories, prompt_for, summary_prompt
+from agentchat.conversations.aggregate.history import HistoryCache, build_prompt, build_summary_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -41,7 +46,7 @@ TWO = (began(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
 
 
 def texts(conversation: Conversation, word: str, **more: Any) -> list[tuple[str, str]]:
-    messages = prompt_for(conversation, trace(word), tools_offered=True, **more).messages
+    messages = build_prompt(conversation, trace(word), tools_offered=True, **more).messages
     return [
         (message["role"], block["text"])
         for message in messages
@@ -82,17 +87,21 @@ def test_the_newest_summary_stands_for_the_one_before() -> None:
 def test_a_seed_is_covered_too_and_asked_about() -> None:
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=(ShownMessage("user", "Before"),))
     conversation = given(began(), seeded, *turn("a", "Hello", "Hi"), asked("b", "So?"), started("b"))
-    asking = summary_prompt(conversation, trace("b"), Compact(1), "Sum up.", tools_offered=True)
+    asking = build_summary_prompt(conversation, trace("b"), Compact(1), "Sum up.", tools_offered=True)
     assert [block["text"] for block in asking.messages[0]["content"]] == ["Before", "Hello"]
     assert asking.messages[-1] == {"role": "user", "content": [{"type": "text", "text": "Sum up."}]}
-    behind = evolve_all(conversation, [compacted(through_version(conversation, trace("b"), 1), "b")])
+    behind = evolve_all(
+        conversation, [compacted(find_last_covered_version(conversation, trace("b"), 1), "b")]
+    )
     assert [text for _, text in texts(behind, "b")][1:] == ["So?"]
 
 
 def test_a_summary_is_asked_for_with_the_prefix_of_the_calls_before() -> None:
     conversation = given(*TWO, *turn("c", "And", "Then"), asked("d"), started("d"))
-    before = prompt_for(conversation, trace("c"), tools_offered=True).messages
-    asking = summary_prompt(conversation, trace("d"), Compact(2), "Sum up.", tools_offered=True).messages
+    before = build_prompt(conversation, trace("c"), tools_offered=True).messages
+    asking = build_summary_prompt(
+        conversation, trace("d"), Compact(2), "Sum up.", tools_offered=True
+    ).messages
     assert asking[:4] == before[:4]
 
 
@@ -107,23 +116,25 @@ def test_a_provider_gets_its_own_block_and_others_the_text() -> None:
     conversation = given(
         *TWO, asked("c", "And?"), started("c"), compacted(13, provider_data={"anthropic": block})
     )
-    messages = prompt_for(conversation, trace("c"), tools_offered=True).messages
+    messages = build_prompt(conversation, trace("c"), tools_offered=True).messages
     assert messages[0] == {"role": "assistant", "content": [block]}
     assert "They met." in texts(conversation, "c", provider="openai")[0][1]
 
 
 def test_what_was_kept_of_a_history_is_dropped_where_a_summary_stands_for_it() -> None:
-    kept, before = KeptHistories(), given(*TWO, asked("c", "And?"), started("c"))
-    prompt_for(before, trace("c"), tools_offered=True, histories=kept).settled.json(msgspec.json.encode)
+    kept, before = HistoryCache(), given(*TWO, asked("c", "And?"), started("c"))
+    build_prompt(before, trace("c"), tools_offered=True, histories=kept).settled.encode_json(
+        msgspec.json.encode
+    )
     after = evolve_all(before, [compacted(7)])
-    prompt = prompt_for(after, trace("c"), tools_offered=True, histories=kept)
-    whole = prompt_for(after, trace("c"), tools_offered=True)
+    prompt = build_prompt(after, trace("c"), tools_offered=True, histories=kept)
+    whole = build_prompt(after, trace("c"), tools_offered=True)
     assert (prompt.messages, prompt.earlier) == (whole.messages, whole.earlier)
-    assert prompt.settled.json(msgspec.json.encode) == whole.settled.json(msgspec.json.encode)
+    assert prompt.settled.encode_json(msgspec.json.encode) == whole.settled.encode_json(msgspec.json.encode)
     assert [history.runs for _, history in _held(kept)] == [after.runs[1:2]]
 
 
-def _held(kept: KeptHistories) -> list[tuple[Any, Any]]:
+def _held(kept: HistoryCache) -> list[tuple[Any, Any]]:
     return [(key, kept._kept.get(key)) for key in [("conversation-1", "anthropic", True)]]
 
 
@@ -135,40 +146,42 @@ def test_a_summary_is_due_at_a_share_of_the_window_and_leaves_the_last_runs(
     tokens: int, keep_runs: int, expected: Compact | None
 ) -> None:
     conversation = given(*TWO, asked("c", "And?"), started("c"))
-    assert due(conversation, trace("c"), tokens=tokens, keep_runs=keep_runs) == expected
+    assert plan_compaction(conversation, trace("c"), tokens=tokens, keep_runs=keep_runs) == expected
 
 
 def test_what_came_since_the_last_reply_counts() -> None:
     conversation = given(*TWO, asked("c", "x" * 400), started("c"))
-    assert due(conversation, trace("c"), tokens=115, keep_runs=0) == Compact(2)
-    assert due(conversation, trace("c"), tokens=116, keep_runs=0) is None
+    assert plan_compaction(conversation, trace("c"), tokens=115, keep_runs=0) == Compact(2)
+    assert plan_compaction(conversation, trace("c"), tokens=116, keep_runs=0) is None
     called = (*wanted([use("c1")], "c"), returned("c1", "y" * 800, "c"))
-    assert due(evolve_all(conversation, called), trace("c"), tokens=215, keep_runs=0) == Compact(2)
+    assert plan_compaction(evolve_all(conversation, called), trace("c"), tokens=215, keep_runs=0) == Compact(
+        2
+    )
 
 
 def test_no_other_summary_is_due_before_a_reply_has_shown_what_the_last_one_brought() -> None:
     conversation = given(*TWO, asked("c"), started("c"), compacted(7))
-    assert due(conversation, trace("c"), tokens=_ENOUGH, keep_runs=0) is None
+    assert plan_compaction(conversation, trace("c"), tokens=_ENOUGH, keep_runs=0) is None
     replied = evolve_all(conversation, wanted([use("c1")], "c"))
-    assert due(replied, trace("c"), tokens=_ENOUGH, keep_runs=0) == Compact(1)
+    assert plan_compaction(replied, trace("c"), tokens=_ENOUGH, keep_runs=0) == Compact(1)
     in_vain = evolve_all(conversation, [failed("c"), asked("d"), started("d")])
-    assert due(in_vain, trace("d"), tokens=_ENOUGH, keep_runs=0) is None
+    assert plan_compaction(in_vain, trace("d"), tokens=_ENOUGH, keep_runs=0) is None
 
 
 def test_as_many_runs_as_are_kept_come_between_two_summaries() -> None:
     """Else a thread whose last runs fill the share would have a summary in each run."""
     three = (*TWO, *turn("c", "And", "Then"))
     conversation = given(*three, asked("d"), started("d"))
-    assert due(conversation, trace("d"), tokens=_ENOUGH, keep_runs=2) is None
-    assert once_more(conversation, trace("d"), keep_runs=2) == Compact(1)
+    assert plan_compaction(conversation, trace("d"), tokens=_ENOUGH, keep_runs=2) is None
+    assert plan_smaller_prompt(conversation, trace("d"), keep_runs=2) == Compact(1)
 
 
 def test_a_prompt_that_was_not_taken_leaves_the_last_runs_as_long_as_others_are_there() -> None:
     conversation = given(*TWO, asked("c"), started("c"))
-    assert once_more(conversation, trace("c"), keep_runs=1) == Compact(1)
-    assert once_more(conversation, trace("c"), keep_runs=4) == Compact(2)
-    all_of_it = evolve_all(conversation, [compacted(through_version(conversation, trace("c"), 2))])
-    assert once_more(all_of_it, trace("c"), keep_runs=0) is None
+    assert plan_smaller_prompt(conversation, trace("c"), keep_runs=1) == Compact(1)
+    assert plan_smaller_prompt(conversation, trace("c"), keep_runs=4) == Compact(2)
+    all_of_it = evolve_all(conversation, [compacted(find_last_covered_version(conversation, trace("c"), 2))])
+    assert plan_smaller_prompt(all_of_it, trace("c"), keep_runs=0) is None
 
 
 def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
@@ -200,9 +213,9 @@ def test_wherever_it_ends_a_summary_leaves_a_history_well_formed(
     if not earlier:
         return
     covered = data.draw(st.integers(1, earlier))
-    through = through_version(conversation, trace(word), covered)
-    before = prompt_for(conversation, trace(word), tools_offered=True).messages
-    messages = prompt_for(
+    through = find_last_covered_version(conversation, trace(word), covered)
+    before = build_prompt(conversation, trace(word), tools_offered=True).messages
+    messages = build_prompt(
         evolve_all(conversation, [compacted(through, word)]), trace(word), tools_offered=True
     ).messages
     assert messages[0]["role"] == "user"

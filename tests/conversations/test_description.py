@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.conversation import (
     evolve,
     evolve_all,
 )
-from agentchat.conversations.aggregate.title_and_metadata import describe
+from agentchat.conversations.aggregate.description_rules import describe_conversation
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, given, started, trace, turn
 
 
@@ -25,7 +25,7 @@ def command(word: str = "c", **changes: Any) -> DescribeConversation:
 
 
 def obeyed(conversation: Conversation, word: str = "c", **changes: Any) -> Conversation:
-    decided = describe(conversation, command(word, **changes), LATER)
+    decided = describe_conversation(conversation, command(word, **changes), LATER)
     assert isinstance(decided, events.ConversationDescribed)
     assert (decided.trace_id, decided.at) == (trace(word), LATER)
     return evolve(conversation, decided)
@@ -50,7 +50,7 @@ def test_it_leaves_a_run_under_way_as_it_is() -> None:
 def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
     first = obeyed(given(began(), *turn("a", "Hello", "Hi")), "c", title="One")
     second = obeyed(first, "d", title="Two")
-    again = describe(second, command("c", title="One"), LATER)
+    again = describe_conversation(second, command("c", title="One"), LATER)
     assert again == DescribeAnswered(outcome="described", version=first.version)
 
 
@@ -59,19 +59,19 @@ def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
     same: dict[str, Any] = {"title": "One", "metadata": {"a": "1", "b": None}}
     variants: tuple[dict[str, Any], ...] = (same, {}, {"metadata": {}})
     for changes in variants:
-        answer = describe(first, command("d", **changes), LATER)
+        answer = describe_conversation(first, command("d", **changes), LATER)
         assert answer == DescribeAnswered(outcome="described", version=first.version)
     keyed = obeyed(first, "d", keyed=True, **same)
     later = obeyed(keyed, "e", title="Two")
-    again = describe(later, command("d", keyed=True, **same), LATER)
+    again = describe_conversation(later, command("d", keyed=True, **same), LATER)
     assert again == DescribeAnswered(outcome="described", version=keyed.version)
 
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
     first = replace(obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One"), **full)
-    assert describe(first, command("d", title="Two"), LATER) == DescribeAnswered(outcome="full")
-    assert describe(first, command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
+    assert describe_conversation(first, command("d", title="Two"), LATER) == DescribeAnswered(outcome="full")
+    assert describe_conversation(first, command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
 
 
 def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
@@ -89,7 +89,7 @@ def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
 
 def test_more_pairs_than_there_may_be_change_nothing() -> None:
     full = obeyed(given(began(), *turn("a", "Hello", "Hi")), metadata={str(n): "x" for n in range(MAX_PAIRS)})
-    assert describe(full, command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
+    assert describe_conversation(full, command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
         outcome="too_many_pairs"
     )
     assert obeyed(full, "d", metadata={"more": "x", "0": None}).metadata["more"] == "x"
@@ -99,9 +99,11 @@ def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
     there = given(began(), *turn("a", "Hello", "Hi"))
     erased = evolve(there, ERASED)
     not_found = DescribeAnswered(outcome="not_found")
-    assert describe(Conversation(conversation_id="conversation-1"), command(), LATER) == not_found
-    assert describe(erased, command(), LATER) == not_found
-    assert describe(there, command(account_id="another"), LATER) == not_found
+    assert (
+        describe_conversation(Conversation(conversation_id="conversation-1"), command(), LATER) == not_found
+    )
+    assert describe_conversation(erased, command(), LATER) == not_found
+    assert describe_conversation(there, command(account_id="another"), LATER) == not_found
 
 
 def test_an_erasure_leaves_nothing_of_it() -> None:

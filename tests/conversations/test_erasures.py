@@ -9,26 +9,26 @@ from msgspec.structs import replace
 from agentchat.administration.admin_conversations import deletions
 from agentchat.contracts.ids import new_id, new_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.erasures import (
     PROJECTION,
     Erasure,
     delete_old_tombstones,
-    due_erasures,
     finish_chunk,
+    list_due_erasures,
     load_chunk,
 )
 from agentchat.conversations.errors import UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.conversations.projections.conversations_table import conversations_of
+from agentchat.conversations.projections.conversations_table import list_account_conversations
 from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.find_approvals import find_approval
+from agentchat.conversations.queries.find_by_history import find_continued
 from agentchat.conversations.queries.find_run import find_run, load_run
-from agentchat.conversations.queries.finding_approvals import find_approval
-from agentchat.conversations.queries.shown_history import find_continued
-from agentchat.conversations.queries.threads import find_thread, messages_of, summary_of
-from agentchat.conversations.queries.unlisted import unlisted
+from agentchat.conversations.queries.threads import find_thread, list_messages, load_summary
+from agentchat.conversations.queries.unlisted_conversations import list_unlisted
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
 from tests.conversations.given import (
@@ -56,7 +56,7 @@ async def erasure_of(storage: Storage, conversation_id: str) -> Erasure | None:
 
 
 async def due(storage: Storage, conversation_id: str, *, fed: int = 10**9) -> Erasure | None:
-    found = await due_erasures(storage.pool, fed, limit=1000)
+    found = await list_due_erasures(storage.pool, fed, limit=1000)
     return next((each for each in found if each.conversation_id == conversation_id), None)
 
 
@@ -79,17 +79,17 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is None
     assert await storage.rows(_IS_OPEN, trace("r")) == [(False,)]
     assert await find_thread(storage.pool, id_) is None
-    page = await messages_of(storage.pool, id_, after=0, until=10**6, limit=10, max_bytes=10**6)
+    page = await list_messages(storage.pool, id_, after=0, until=10**6, limit=10, max_bytes=10**6)
     assert page.messages == ()
-    assert await summary_of(storage.pool, id_, 10**6) is None
+    assert await load_summary(storage.pool, id_, 10**6) is None
     assert await find_run(storage.pool, trace("p")) is None
     assert await load_run(storage.pool, trace("p")) is None
-    assert [each.topic for each in await storage.log.rows_of_run(id_, trace("p"))] == [_TOMBSTONE]
+    assert [each.topic for each in await storage.log.read_run_rows(id_, trace("p"))] == [_TOMBSTONE]
     assert not await storage.log.is_under_way(id_, trace("p"))
-    assert [each.topic for each in await storage.log.rows(id_)] == [_TOMBSTONE]
-    assert await storage.log.at_versions([(id_, 1), (id_, 2)]) == []
-    assert await storage.log.accounts_of([id_]) == {id_: ACCOUNT}
-    assert id_ not in {each.conversation_id async for each in unlisted(storage.pool)}
+    assert [each.topic for each in await storage.log.read_rows(id_)] == [_TOMBSTONE]
+    assert await storage.log.read_at_versions([(id_, 1), (id_, 2)]) == []
+    assert await storage.log.find_accounts([id_]) == {id_: ACCOUNT}
+    assert id_ not in {each.conversation_id async for each in list_unlisted(storage.pool)}
     mine = [each for each in await storage.log.read(0, 10**6) if each.conversation_id == id_]
     assert [each.topic for each in mine if not each.erased] == [_TOMBSTONE]
     loaded = await storage.store.load(id_)
@@ -196,7 +196,7 @@ async def test_old_tombstones_are_deleted(storage: Storage) -> None:
     old, unfinished, young = [await storage.told() for _ in range(3)]
     for thread in (old, unfinished):
         await storage.store.append(thread, [replace(ERASED, at="2020-01-01T00:00:00.000000Z")])
-    await storage.store.append(young, [replace(ERASED, at=await server_now(storage.pool))])
+    await storage.store.append(young, [replace(ERASED, at=await read_server_time(storage.pool))])
     await storage.follow((*PROJECTIONS, PROJECTION))
     async with storage.as_owner() as owner:
         await owner.execute("DELETE FROM erasures WHERE conversation_id <> %s", [unfinished.conversation_id])
@@ -208,7 +208,7 @@ async def test_old_tombstones_are_deleted(storage: Storage) -> None:
 
 async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storage) -> None:
     kept, gone = await storage.told(asked("k")), await storage.told(asked("g"))
-    await storage.store.append(gone, [replace(ERASED, at=await server_now(storage.pool))])
+    await storage.store.append(gone, [replace(ERASED, at=await read_server_time(storage.pool))])
     for each in (kept, gone):
         await storage.rows("SELECT delete_erased_events(%s, 0)", each.conversation_id)
     assert len(await rows_of(storage, kept.conversation_id)) == kept.version
@@ -220,7 +220,9 @@ async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage
     async with open_log(storage.url) as log:
         await follow(storage.pool, log)
     await storage.store.append(thread, [ERASED])
-    listed = {row.conversation_id for row in await conversations_of(storage.pool, ACCOUNT, limit=100)}
+    listed = {
+        row.conversation_id for row in await list_account_conversations(storage.pool, ACCOUNT, limit=100)
+    }
     assert thread.conversation_id not in listed
     assert other.conversation_id in listed
 
@@ -229,7 +231,7 @@ async def test_those_who_wait_are_behind_the_one_who_goes_before_all(pool: Pool)
     line, conversation_id = WaitingLine(pool, "worker"), new_id()
     await line.join(conversation_id, trace("first"), AT, ACCOUNT)
     assert await line.is_first(conversation_id, trace("first"))
-    await line.go_before_all(conversation_id, trace("erase"))
+    await line.join_before_all(conversation_id, trace("erase"))
     assert not await line.is_first(conversation_id, trace("first"))
     assert not await line.is_first(conversation_id, trace("newcomer"))
     await line.leave(trace("erase"))

@@ -10,12 +10,14 @@ from agentchat.contracts.messages import FeedbackAnswered, ForkConversation, Giv
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
-from agentchat.conversations.aggregate.giving_feedback import give
-from agentchat.conversations.projections.conversations_table import ConversationFilter, conversations_of
-from agentchat.conversations.queries import finding_conversations
-from agentchat.conversations.queries.finding_conversations import find_conversations
-from agentchat.conversations.queries.finding_feedback import feedback_on
-from agentchat.conversations.queries.sampling import RunFilter, sample_conversations
+from agentchat.conversations.aggregate.feedback_rules import give_feedback
+from agentchat.conversations.projections.conversations_table import (
+    ConversationFilter,
+    list_account_conversations,
+)
+from agentchat.conversations.queries.conversation_search import ConversationSearch, find_conversations
+from agentchat.conversations.queries.find_feedback import find_feedback
+from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -53,7 +55,7 @@ def withdrawn(name: str | None = None, word: str = "a") -> events.FeedbackWithdr
 
 def obeyed(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
     for each in commands:
-        event = give(conversation, each, LATER)
+        event = give_feedback(conversation, each, LATER)
         assert not isinstance(event, FeedbackAnswered), event
         conversation = evolve(conversation, event)
     return conversation
@@ -76,9 +78,9 @@ def test_one_a_name_counts_and_the_newest_is_last() -> None:
 def test_what_changes_nothing_is_no_event() -> None:
     there = obeyed(given(began(), *TURN), command(-1, label="wrong"))
     same = FeedbackAnswered(outcome="recorded", version=there.version)
-    assert give(there, command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
-    assert give(there, command(None, "nobody"), LATER) == same
-    assert not isinstance(give(there, command(-1), LATER), FeedbackAnswered), "the label is gone"
+    assert give_feedback(there, command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
+    assert give_feedback(there, command(None, "nobody"), LATER) == same
+    assert not isinstance(give_feedback(there, command(-1), LATER), FeedbackAnswered), "the label is gone"
 
 
 @pytest.mark.parametrize(
@@ -95,16 +97,18 @@ def test_what_changes_nothing_is_no_event() -> None:
 )
 def test_only_a_reply_of_the_account_is_found(conversation: Conversation, changes: dict[str, str]) -> None:
     for score in (-1.0, None):
-        assert give(conversation, command(score, **changes), LATER) == FeedbackAnswered(outcome="not_found")
+        assert give_feedback(conversation, command(score, **changes), LATER) == FeedbackAnswered(
+            outcome="not_found"
+        )
 
 
 def test_a_full_conversation_and_a_hundred_names_take_no_more() -> None:
     there = obeyed(given(began(), *TURN), *(command(1, str(number)) for number in range(MAX_FEEDBACK)))
-    assert give(there, command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
-    assert isinstance(give(there, command(0, "7"), LATER), events.FeedbackGiven), "known names go on"
+    assert give_feedback(there, command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
+    assert isinstance(give_feedback(there, command(0, "7"), LATER), events.FeedbackGiven), "known names go on"
     full = replace(there, version=MAX_EVENTS)
-    assert give(full, command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
-    assert isinstance(give(full, command(None, "7"), LATER), events.FeedbackWithdrawn)
+    assert give_feedback(full, command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
+    assert isinstance(give_feedback(full, command(None, "7"), LATER), events.FeedbackWithdrawn)
 
 
 def test_a_fork_has_none_of_it() -> None:
@@ -131,10 +135,10 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     await told(storage, "d")
 
     async def listed(rating: Any) -> list[str]:
-        rows = await conversations_of(
+        rows = await list_account_conversations(
             storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(rating=rating)
         )
-        wanted = finding_conversations.ConversationFilter(rating=rating)
+        wanted = ConversationSearch(rating=rating)
         assert [each.id for each in await find_conversations(storage.pool, wanted, limit=9)] == [
             each.conversation_id for each in rows
         ]
@@ -143,8 +147,8 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     async def sampled(worst: float, best: float) -> set[str]:
         wanted = RunFilter(rating=(worst, best))
         found = set(await sample_conversations(storage.pool, ACCOUNT, wanted, 9, 1))
-        loaded = [await storage.log.conversation(each) for each in (bad, good, taken_back)]
-        taken = {each.conversation_id for each in loaded if wanted.takes(each.runs[0])}
+        loaded = [await storage.log.load_conversation(each) for each in (bad, good, taken_back)]
+        taken = {each.conversation_id for each in loaded if wanted.matches(each.runs[0])}
         assert taken == found, "the read model and the log agree"
         return found
 
@@ -167,13 +171,13 @@ async def test_the_log_has_what_is_given_at_once_and_as_it_was(storage: Storage)
     at = stored.version
 
     async def scores(until: int) -> list[float]:
-        found = await feedback_on(storage.pool, stored.conversation_id, ["reply-a", "reply-b"], until)
+        found = await find_feedback(storage.pool, stored.conversation_id, ["reply-a", "reply-b"], until)
         return [each.score for each in found["reply-a"].newest] if found else []
 
     assert await scores(at) == [0, 1]
     assert await scores(at - 1) == [1, -1]
     assert await scores(at - 3) == []
-    one = await feedback_on(storage.pool, stored.conversation_id, ["reply-a"], at, most=1)
+    one = await find_feedback(storage.pool, stored.conversation_id, ["reply-a"], at, most=1)
     assert (one["reply-a"].count, one["reply-a"].mean_score, len(one["reply-a"].newest)) == (2, 0.5, 1)
     await storage.store.append(await storage.store.load(stored.conversation_id), [withdrawn()])
     assert await scores(at + 1) == [1]

@@ -62,7 +62,7 @@ async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_v
     thread = await thread_of(store, [asked(word), started(word), *described(1000)])
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         log = Log(pool)
-        newest = await log.newest_run(thread)
+        newest = await log.load_newest_run(thread)
         assert (newest.version, newest.account_id) == (1003, ACCOUNT)
         assert newest.active is not None
         found = await load_run(pool, trace(word))
@@ -70,7 +70,7 @@ async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_v
         assert newest.active == found[1]
         assert 0 < proxy.received < 20_000
         later = await store.append(await store.load(thread), said("Hi", word))
-        more = await log.rows_of_run(thread, trace(word), 3)
+        more = await log.read_run_rows(thread, trace(word), 3)
         assert [row.version for row in more] == [later.version - 1, later.version]
 
 
@@ -91,8 +91,8 @@ async def test_a_run_is_read_from_its_message_until_its_own_end(store: Conversat
         assert found is not None
         assert found.begun_at == begun_at
         for after in (0, begun_at - 1):
-            assert [row.event for row in await log.rows_of_run(thread, trace(word), after)] == run
-        assert [row.event for row in await log.rows_of_run(thread, trace(word), begun_at + 1)] == run[2:]
+            assert [row.event for row in await log.read_run_rows(thread, trace(word), after)] == run
+        assert [row.event for row in await log.read_run_rows(thread, trace(word), begun_at + 1)] == run[2:]
         assert not await log.is_under_way(thread, trace(word))
 
 
@@ -100,15 +100,15 @@ async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore,
     log = Log(pool)
     before, word = words(2)
     thread = await thread_of(store, list(turn(before, "a", "b")))
-    assert await log.rows_of_run(thread, trace(word)) == []
+    assert await log.read_run_rows(thread, trace(word)) == []
     begun: Stored = [asked(word), started(word)]
     told = await store.append(await store.load(thread), begun)
-    assert [row.event for row in await log.rows_of_run(thread, trace(word))] == begun
+    assert [row.event for row in await log.read_run_rows(thread, trace(word))] == begun
     assert await log.is_under_way(thread, trace(word))
     assert not await log.is_under_way(thread, trace(before))
     more: Stored = [*said("Hi", word)]
     await store.append(told, more)
-    assert [row.event for row in await log.rows_of_run(thread, trace(word), told.version)] == more
+    assert [row.event for row in await log.read_run_rows(thread, trace(word), told.version)] == more
 
 
 async def test_a_tool_runner_is_told_whether_a_run_is_open(

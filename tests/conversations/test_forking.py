@@ -10,9 +10,12 @@ from agentchat.contracts import events
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation, ForkedFrom, fold
-from agentchat.conversations.aggregate.history import prompt_for
+from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.projections.conversations_table import ConversationFilter, conversations_of
+from agentchat.conversations.projections.conversations_table import (
+    ConversationFilter,
+    list_account_conversations,
+)
 from agentchat.conversations.queries import threads
 from tests.conversations.given import (
     ACCOUNT,
@@ -71,7 +74,7 @@ def command(at: int | str | None = None, **more: Any) -> ForkConversation:
 def decided(
     at: int | str | None = None, source: Sequence[events.Event] = PAST, **more: Any
 ) -> tuple[events.Event, ...] | ForkAnswered:
-    sizes = [len(mapper.state_of(each)) for each in source]
+    sizes = [len(mapper.encode_state(each)) for each in source]
     return forking.fork(source, sizes, command(at, **more), NOW)
 
 
@@ -99,7 +102,7 @@ def test_a_fork_begins_with_where_it_is_from_and_shows_the_model_the_same() -> N
     assert fork.active is None
 
     def shown(conversation: Conversation) -> list[dict[str, Any]]:
-        return prompt_for(conversation, conversation.runs[-1].trace_id, tools_offered=True).messages
+        return build_prompt(conversation, conversation.runs[-1].trace_id, tools_offered=True).messages
 
     assert shown(fork) == shown(source)
     assert [run.state for run in fork.runs] == [run.state for run in source.runs]
@@ -209,12 +212,12 @@ def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
     assert fold(SOURCE, second).forked_from == ForkedFrom(FORK, len(first))
     assert texts(second) == texts(PAST)
     assert [each.inherited_from for each in second[2:]] == [each.trace_id for each in first[2:]]
-    assert forking.answer_of((), command()) is None
+    assert forking.find_answer((), command()) is None
     gone_on = (*first, *turn("later", "More", "Yes"))
     answer = ForkAnswered(outcome="forked", version=len(first))
-    assert forking.answer_of(gone_on, command()) == answer
+    assert forking.find_answer(gone_on, command()) == answer
     another = command(account_id="another")
-    assert forking.answer_of(gone_on, another) == ForkAnswered(outcome="not_found")
+    assert forking.find_answer(gone_on, another) == ForkAnswered(outcome="not_found")
 
 
 async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage) -> None:
@@ -222,11 +225,13 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     source = await storage.store.append(Conversation(conversation_id=SOURCE), PAST)
     fork = await storage.store.append(Conversation(conversation_id=FORK), forked())
     await storage.follow()
-    listed = {row.conversation_id: row for row in await conversations_of(storage.pool, ACCOUNT, limit=10)}
+    listed = {
+        row.conversation_id: row for row in await list_account_conversations(storage.pool, ACCOUNT, limit=10)
+    }
     assert listed[FORK].forked_from == ForkedFrom(SOURCE, len(PAST))
     assert listed[FORK].message_count == listed[SOURCE].message_count == 5
     assert (listed[FORK].title, listed[FORK].metadata) == ("Title", {"k": "v"})
-    forks = await conversations_of(
+    forks = await list_account_conversations(
         storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(source_id=SOURCE)
     )
     assert [row.conversation_id for row in forks] == [FORK]
@@ -234,7 +239,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     for table in ("runs", "tools"):
         found = await storage.rows(f"SELECT DISTINCT conversation_id FROM {table}")
         assert found in ([], [(SOURCE,)])
-    summary = await threads.summary_of(storage.pool, FORK, fork.version)
+    summary = await threads.load_summary(storage.pool, FORK, fork.version)
     assert summary is not None
     assert summary.forked is not None
     assert (summary.forked.source_id, summary.count) == (SOURCE, 5)
@@ -243,7 +248,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     await storage.follow()
     again = await storage.store.load(FORK)
     assert again.runs == fork.runs
-    page = await threads.messages_of(
+    page = await threads.list_messages(
         storage.pool, FORK, after=0, until=again.version, limit=9, max_bytes=10**6
     )
     assert [each.message.content for each in page.messages] == texts(PAST)

@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.contracts import events
 from agentchat.contracts.values import Usage
-from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
@@ -57,7 +57,7 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
             assert run.reply is not None
             assert json.loads(each.body)["choices"][0]["message"]["content"] == run.reply.content
             continue
-        again = rendered(run, each.form, conversation.conversation_id)
+        again = render_answer(run, each.form, conversation.conversation_id)
         assert again.decode() == each.body, (name, each.trace_id)
 
 

@@ -10,8 +10,8 @@ from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.values import Role, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
-from agentchat.conversations.aggregate.history import INTERRUPTED, prompt_for
-from agentchat.conversations.aggregate.turn import Begin, open_turn, tool_calls_of
+from agentchat.conversations.aggregate.history import INTERRUPTED, build_prompt
+from agentchat.conversations.aggregate.turn import StartRun, list_tool_calls, open_turn
 from tests.conversations.given import (
     AT,
     answered,
@@ -51,7 +51,7 @@ def result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Message:
 
 
 def seen(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
-    return prompt_for(given(began(), *stored), trace(word), tools_offered=tools).messages
+    return build_prompt(given(began(), *stored), trace(word), tools_offered=tools).messages
 
 
 def test_all_earlier_turns_come_before_the_new_message() -> None:
@@ -194,7 +194,7 @@ def conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
         opening = open_turn(
             conversation, asking, AgentFacts(agent_version=1, model="m"), now=AT, expired=False
         )
-        assert isinstance(opening, Begin)
+        assert isinstance(opening, StartRun)
         conversation = evolve_all(conversation, (*opening.events, *draw(_rounds(word))))
         run = conversation.run(trace(word))
         assert run is not None
@@ -215,7 +215,7 @@ def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
                 for place, block in enumerate(draw(_blocks))
             ]
             reply = replied(blocks, word, number)
-            calls = tool_calls_of(reply)
+            calls = list_tool_calls(reply)
             done = [returned(call.call_id, word=word, number=number) for call in calls if draw(st.booleans())]
             stored += [reply, *calls, *done]
     return stored
@@ -224,7 +224,7 @@ def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
 @for_all(conversations(), st.booleans())
 def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bool) -> None:
     conversation, word = told
-    messages = prompt_for(conversation, trace(word), tools_offered=tools).messages
+    messages = build_prompt(conversation, trace(word), tools_offered=tools).messages
     roles = [message["role"] for message in messages]
     assert roles == [("user", "assistant")[place % 2] for place in range(len(roles))]
     assert roles
@@ -252,7 +252,7 @@ def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
     conversation = given(began(), *stored, returned("c1", word="b"))
 
     def blocks(provider: str) -> list[Message]:
-        shown = prompt_for(conversation, trace("b"), tools_offered=True, provider=provider)
+        shown = build_prompt(conversation, trace("b"), tools_offered=True, provider=provider)
         return list(shown.messages[1]["content"])
 
     assert blocks("anthropic") == [

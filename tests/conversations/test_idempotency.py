@@ -9,16 +9,16 @@ import pytest
 from agentchat.contracts.events import ConversationErased
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import ChatRequested
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import (
     Claim,
     KeyConflict,
     claim_key,
-    extend,
+    extend_claim,
     forget_old_keys,
-    give_up,
+    give_up_claim,
     is_repeat,
 )
-from agentchat.conversations.claims.table import Claims
 from agentchat.conversations.erasures import Erasure, ErasureChunk, finish_chunk
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, connection
@@ -98,7 +98,7 @@ async def test_another_request_under_the_key_conflicts_until_the_key_is_free(
     first = await _claim(claims, account)
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
-    await give_up(pool, first, refused=True)
+    await give_up_claim(pool, first, refused=True)
     assert not await is_repeat(pool, account, "k")
     other = await _claim(claims, account, body=b"other")
     assert other.mine
@@ -121,9 +121,9 @@ async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims
     account = new_id()
     first = await _claim(claims, account, seconds=0.0)
     second = await _claim(claims, account)
-    await give_up(pool, first, refused=True)  # too late: it is another's
+    await give_up_claim(pool, first, refused=True)  # too late: it is another's
     assert not (await _claim(claims, account)).mine
-    await give_up(pool, second, refused=True)
+    await give_up_claim(pool, second, refused=True)
     third = await _claim(claims, account)
     assert (third.mine, third.publication, third.trace_id) == (True, 3, first.trace_id)
 
@@ -131,7 +131,7 @@ async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims
 async def test_who_waits_in_line_keeps_its_claim(claims: Claims, pool: Pool) -> None:
     account = new_id()
     first = await _claim(claims, account, seconds=0.0)
-    await extend(pool, first, 30.0)
+    await extend_claim(pool, first, 30.0)
     known = await _claim(claims, account)
     assert not known.mine
     assert 20 < known.seconds <= 30

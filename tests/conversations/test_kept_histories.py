@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.history import KeptHistories, Prompt, prompt_for
+from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from tests.conversations.given import asked, began, failed, given, started, trace, turn
 from tests.conversations.test_history import conversations
 
@@ -23,14 +23,14 @@ def test_prompts_are_those_of_rendering_all(
     told: tuple[Conversation, str], asked_for: list[tuple[int, tuple[bool, str]]], seeded: bool
 ) -> None:
     """In whatever order runs are asked for, and whatever became of the prompts before."""
-    conversation, kept = told[0], KeptHistories()
+    conversation, kept = told[0], HistoryCache()
     made: list[tuple[_Shown, _Shown]] = []
     for number, (tools, provider) in asked_for:
         run = conversation.runs[number % len(conversation.runs)]
         seed = (ShownMessage("assistant", "One"),) if seeded and number else ()
         one = replace(conversation, seed=seed)
-        whole = prompt_for(one, run.trace_id, tools_offered=tools, provider=provider, documents="d")
-        again = prompt_for(
+        whole = build_prompt(one, run.trace_id, tools_offered=tools, provider=provider, documents="d")
+        again = build_prompt(
             *(one, run.trace_id), tools_offered=tools, provider=provider, documents="d", histories=kept
         )
         assert _shown(again) == _shown(whole)
@@ -43,29 +43,29 @@ def _shown(prompt: Prompt) -> _Shown:
 
 
 def test_what_was_rendered_is_not_rendered_again() -> None:
-    kept, stored = KeptHistories(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = prompt_for(given(began(), *stored), trace("b"), tools_offered=True, histories=kept)
+    kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+    first = build_prompt(given(began(), *stored), trace("b"), tools_offered=True, histories=kept)
     longer = given(began(), *stored, asked("c"), started("c"))
-    second = prompt_for(longer, trace("c"), tools_offered=True, histories=kept)
+    second = build_prompt(longer, trace("c"), tools_offered=True, histories=kept)
     assert second.messages[0] is first.messages[0]
     assert second.earlier == 4
 
 
 def test_runs_that_are_other_than_before_are_rendered_again() -> None:
-    kept = KeptHistories()
+    kept = HistoryCache()
     for end in (turn("a", "One", "Yes"), turn("a", "One", "No"), (asked("a", "One"), failed("a"))):
         conversation = given(began(), *end, asked("b"))
-        again = prompt_for(conversation, trace("b"), tools_offered=True, histories=kept)
-        assert _shown(again) == _shown(prompt_for(conversation, trace("b"), tools_offered=True))
+        again = build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
+        assert _shown(again) == _shown(build_prompt(conversation, trace("b"), tools_offered=True))
 
 
 @pytest.mark.parametrize(
     ("bounds", "left"), [({"max_histories": 2}, 2), ({"max_bytes": 6000}, 2), ({"max_bytes": 0}, 0)]
 )
 def test_what_is_kept_is_bounded_by_number_and_bytes(bounds: dict[str, int], left: int) -> None:
-    kept = KeptHistories(**bounds)
+    kept = HistoryCache(**bounds)
     for number in range(9):
         conversation = given(began(), *turn("a", "Hello", "x" * 500), asked("b"))
         conversation = replace(conversation, conversation_id=str(number))
-        prompt_for(conversation, trace("b"), tools_offered=True, histories=kept)
+        build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
     assert len(kept._kept) == left

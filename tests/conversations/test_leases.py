@@ -41,7 +41,7 @@ async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: P
     late = Leases(pool, "one", clock=lambda: next(times))
     with pytest.raises(DatabaseUnavailable):
         await late.acquire(trace())
-    assert not await late.alive(trace())
+    assert not await late.has_live_lease(trace())
     assert await late.renew() == set()
 
 
@@ -57,12 +57,12 @@ async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     await one.acquire(trace())
     await age(pool, "run_leases", LEASE_SECONDS)
-    assert not await one.alive(trace())
+    assert not await one.has_live_lease(trace())
     assert await two.acquire(trace())
     assert await one.renew() == {trace()}
     assert await one.renew() == set()
     assert await two.renew() == set()
-    assert await two.alive(trace())
+    assert await two.has_live_lease(trace())
 
 
 async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool: Pool) -> None:
@@ -80,7 +80,7 @@ async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     await age(pool, "run_leases", LEASE_SECONDS - 1)
     await one.renew()
     await age(pool, "run_leases", LEASE_SECONDS - 1)
-    assert [await one.alive(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
+    assert [await one.has_live_lease(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
 
 
 async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
@@ -95,7 +95,7 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
             await age(pool, "run_leases", LEASE_SECONDS - 1)
             await one.renew()
             await age(pool, "run_leases", LEASE_SECONDS - 1)
-            assert await Leases(pool, "onlooker").alive(trace())
+            assert await Leases(pool, "onlooker").has_live_lease(trace())
             with pytest.raises(DatabaseUnavailable):
                 await waiting
             assert one.readiness.is_ready
@@ -108,7 +108,7 @@ async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     await two.release(trace(), lease)
     assert await two.acquire(trace()) is None
     await one.release(trace(), lease)
-    assert not await one.alive(trace())
+    assert not await one.has_live_lease(trace())
     assert await two.acquire(trace())
     assert await one.renew() == set()
 
@@ -134,7 +134,7 @@ async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) ->
     assert lease is not None
     assert await after.acquire(trace()) is None
     await after.release(trace(), lease)
-    assert await after.alive(trace())
+    assert await after.has_live_lease(trace())
 
 
 async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
@@ -192,7 +192,7 @@ async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_g
     waiting = asyncio.create_task(lease.wait_until_live())
     await asyncio.sleep(0)
     assert not waiting.done()
-    lease.renewed(clock.now)
+    lease.extend(clock.now)
     assert await waiting
     clock.now += HOLD_SECONDS + LeaseTimings().give_up_seconds
     assert lease.is_given_up

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from agentchat.conversations.leases.availability import keep_noting, note_available
+from agentchat.conversations.leases.availability import keep_recording_availability, record_availability
 from agentchat.conversations.leases.leases import Leases
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.conversations.given import trace
@@ -30,7 +30,7 @@ async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(pool: P
     other = Leases(pool, "other")
     await away(pool, _OUTAGE)
     assert await other.acquire(trace()) is None  # before anybody has noted that it is back
-    await note_available(pool)
+    await record_availability(pool)
     assert await other.acquire(trace()) is None
     assert await held.renew() == set()
     await there_for(pool, _OUTAGE)
@@ -41,7 +41,7 @@ async def test_a_lease_that_expired_in_an_outage_is_free_once_postgres_was_there
     pool: Pool,
 ) -> None:
     await away(pool, _OUTAGE)
-    await note_available(pool)
+    await record_availability(pool)
     await there_for(pool, LEASE_SECONDS - 1)
     assert await Leases(pool, "other").acquire(trace()) is None
     await there_for(pool, 1)
@@ -55,14 +55,14 @@ async def test_a_run_without_a_lease_is_taken_right_after_an_outage(pool: Pool) 
 
 async def test_a_pause_that_outlasts_no_lease_is_no_break(pool: Pool) -> None:
     await away(pool, BREAK_SECONDS - 1)
-    await note_available(pool)
+    await record_availability(pool)
     await _expire(pool)
     assert await Leases(pool, "other").acquire(trace())
 
 
 async def test_a_clock_set_back_is_a_break(pool: Pool) -> None:
     await away(pool, -60)
-    await note_available(pool)
+    await record_availability(pool)
     await _expire(pool)
     assert await Leases(pool, "other").acquire(trace()) is None
 
@@ -74,7 +74,7 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
     async with open_pool(frail_postgres.url, min_size=3) as pool:
         async with connection(pool, seconds=10) as conn:
             await there_for_long(conn)
-        noting = asyncio.create_task(keep_noting(pool))
+        noting = asyncio.create_task(keep_recording_availability(pool))
         holder, other = Leases(pool, "holder"), Leases(pool, "other")
         await holder.acquire(trace())
         await _expire(pool, LEASE_SECONDS - BREAK_SECONDS)
@@ -83,7 +83,7 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
         frail_postgres.thaw()
         assert await _as_soon_as_it_answers(other) is None
         assert await holder.renew() == set()
-        assert await holder.alive(trace())
+        assert await holder.has_live_lease(trace())
         noting.cancel()
 
 
@@ -95,7 +95,7 @@ async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_
     async with open_pool(migrated_database_url, role=None) as owners:
         async with connection(owners, seconds=10) as conn:
             await conn.execute("ALTER TABLE availability ADD CONSTRAINT refusing CHECK (false) NOT VALID")
-        noting = asyncio.create_task(leases.keep_noting())
+        noting = asyncio.create_task(leases.keep_recording_availability())
         unready = asyncio.create_task(leases.readiness.wait_unready())
         await asyncio.wait((noting, unready), timeout=40, return_when=asyncio.FIRST_COMPLETED)
         async with connection(owners, seconds=10) as conn:

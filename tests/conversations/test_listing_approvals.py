@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from agentchat.contracts import events, http, wire
-from agentchat.conversations.aggregate.approvals import ApprovalAnswer, Decided, decide
-from agentchat.conversations.queries.finding_approvals import find_approval, list_approvals
+from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, decide_approval
+from agentchat.conversations.queries.find_approvals import find_approval, list_approvals
 from agentchat.runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
 from tests.conversations.read_models import Storage
@@ -35,8 +35,8 @@ async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_i
     )
     assert await listed(storage.pool) == await listed(storage.pool, status="pending") == [found.approval]
     answer = ApprovalAnswer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
-    outcome = decide(waiting.runs[0], answer, now=SOON)
-    assert isinstance(outcome, Decided)
+    outcome = decide_approval(waiting.runs[0], answer, now=SOON)
+    assert isinstance(outcome, DecisionEvents)
     await storage.store.append(waiting, outcome.events)
     found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
@@ -69,10 +69,10 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     Earlier releases stored what a tool asks as an approval with `asked`.
     """
     waiting = await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
-    allowed = decide(
+    allowed = decide_approval(
         waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )
-    assert isinstance(allowed, Decided)
+    assert isinstance(allowed, DecisionEvents)
     asks = events.InputAsked(
         message="Why?",
         requested_schema={"type": "object", "properties": {"why": {"type": "string"}}},
@@ -95,8 +95,8 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     assert [each.status for each in shown] == ["pending", "approved"]
     assert await listed(storage.pool) == shown
     answer = ApprovalAnswer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
-    outcome = decide(waiting.runs[0], answer, now=SOON)
-    assert isinstance(outcome, Decided)
+    outcome = decide_approval(waiting.runs[0], answer, now=SOON)
+    assert isinstance(outcome, DecisionEvents)
     waiting = await storage.store.append(waiting, outcome.events)
     await storage.follow()
     (first, _) = await listed(storage.pool)

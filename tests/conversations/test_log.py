@@ -8,7 +8,7 @@ import pytest
 from agentchat.contracts.events import Event
 from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.database import listen, notifications, open_session
+from agentchat.conversations.database import listen, open_session, wait_for_notifications
 from agentchat.conversations.event_store import shared_log
 from agentchat.conversations.event_store.log import PAGE_BYTES, Log
 from agentchat.conversations.event_store.shared_log import SharedLog
@@ -18,7 +18,7 @@ from tests.conversations.given import ACCOUNT, answered, asked, began, said, sta
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
-    start = await log.head()
+    start = await log.read_head()
     told = [Conversation(conversation_id=new_id()) for _ in range(4)]
     for conversation in told:
         await store.append(conversation, [began(), *turn("a", "Hello", "Hi")])
@@ -29,11 +29,11 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: Conversa
         seen += [(entry.conversation_id, entry.version) for entry in page]
         position = page[-1].position
     assert seen == [(each.conversation_id, version) for each in told for version in range(1, 8)]
-    assert position == await log.head()
+    assert position == await log.read_head()
 
 
 async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:
-    start = await log.head()
+    start = await log.read_head()
     large = "x" * (PAGE_BYTES // 4)
     stored: list[Event] = [began(), asked("a", large), started(), *said(large + large), *answered("Hi")]
     await store.append(Conversation(conversation_id=new_id()), stored)
@@ -48,28 +48,28 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
 async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
     stored = [began(), *turn("a", "Hello", "Hi")]
     told = await store.append(Conversation(conversation_id=new_id()), stored)
-    assert await log.events(told.conversation_id) == stored
-    assert await log.events(told.conversation_id, 2, 4) == stored[2:4]
-    assert await log.events(told.conversation_id, 7) == []
+    assert await log.read_events(told.conversation_id) == stored
+    assert await log.read_events(told.conversation_id, 2, 4) == stored[2:4]
+    assert await log.read_events(told.conversation_id, 7) == []
 
 
 async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
     told = await store.append(Conversation(conversation_id=new_id()), [began(), asked()])
     unknown = new_id()
-    assert await log.accounts_of([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
+    assert await log.find_accounts([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
 
 
 async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_something_is_appended(
     store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_log, "SHARED_SECONDS", 60.0)  # a read may take longer than a page is shared
-    shared, start = SharedLog(pool), await log.head()
+    shared, start = SharedLog(pool), await log.read_head()
     told = await store.append(Conversation(conversation_id=new_id()), [began()])
     first, second = await asyncio.gather(shared.read(start, 10), shared.read(start, 10))
     assert first is second
     assert first[0].event is second[0].event  # decoded once
     await store.append(told, [asked()])
-    shared.appended()
+    shared.note_append()
     assert await shared.read(start, 10) == await log.read(start, 10)
     assert await shared.read(start, 1) == first
 
@@ -84,12 +84,12 @@ async def test_a_notification_is_heard_also_where_it_came_with_the_answer_to_a_s
 ) -> None:
     async with open_session(migrated_database_url, "test") as session:
         await listen(session, "heard")
-        assert await notifications(session, seconds=0.01) == []
+        assert await wait_for_notifications(session, seconds=0.01) == []
         await say(pool, "one")
-        assert await notifications(session, seconds=20) == ["one"]
+        assert await wait_for_notifications(session, seconds=20) == ["one"]
         await say(pool, "two")
         await session.execute("SELECT 1")
-        assert await notifications(session, seconds=20) == ["two"]
+        assert await wait_for_notifications(session, seconds=20) == ["two"]
 
 
 async def test_a_session_that_the_server_has_ended_says_so(migrated_database_url: str, pool: Pool) -> None:
@@ -105,4 +105,4 @@ async def _ended(session: Connection) -> None:
     """Its last words may come before its end. Raises psycopg.OperationalError, TimeoutError."""
     async with asyncio.timeout(20):
         while True:
-            await notifications(session, seconds=20)
+            await wait_for_notifications(session, seconds=20)

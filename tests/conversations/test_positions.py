@@ -11,11 +11,11 @@ import pytest
 from agentchat.contracts.ids import new_id
 from agentchat.conversations.application import DATABASE_URL, ConversationLog
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.feed_reader import remember_fed
+from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.rebuilding import rebuild
+from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
@@ -37,23 +37,23 @@ async def test_a_reader_gets_nothing_that_is_after_an_append_under_way(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
-    start = await log.head()
+    start = await log.read_head()
     async with appending(migrated_database_url) as first:
         await first.append(slow := new_id())
         fast = await append(store)
         assert await log.read(start, 10) == []
-        assert await log.settled() == start
-        assert await log.head() > start
+        assert await log.read_settled_position() == start
+        assert await log.read_head() > start
         await first.commit()
     assert ids(await log.read(start, 10)) == [slow, fast]
-    assert await log.settled() == await log.head()
+    assert await log.read_settled_position() == await log.read_head()
 
 
 async def test_a_reader_goes_on_when_an_append_is_rolled_back_or_its_session_ends(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
-    start = await log.head()
+    start = await log.read_head()
     async with appending(migrated_database_url) as first:
         await first.append(new_id())
         one = await append(store)
@@ -72,7 +72,7 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
-    start, waited_for = await log.head(), new_id()
+    start, waited_for = await log.read_head(), new_id()
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as holder:
         await holder.execute(LOCK_CONVERSATION, [waited_for])
         waiting = asyncio.create_task(store.append_stored(waited_for, 0, [EVENT]))
@@ -100,7 +100,7 @@ async def test_of_writers_of_a_conversation_at_one_version_one_wins(
                 return_exceptions=True,
             )
             assert [type(each) for each in outcomes if each is not None] == [VersionConflict] * (writers - 1)
-    rows = await log.rows(conversation_id)
+    rows = await log.read_rows(conversation_id)
     assert [row.version for row in rows] == list(range(1, 11))
     assert [row.position for row in rows] == sorted(row.position for row in rows)
 
@@ -124,15 +124,15 @@ async def test_nobody_goes_back_with_the_settled_position(
     store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
 ) -> None:
     first = await append(store)
-    (begin,) = [entry.position for entry in await log.rows(first)]
+    (begin,) = [entry.position for entry in await log.read_rows(first)]
     await append(store)
-    end = await log.head()
-    await remember_fed(pool, end)
+    end = await log.read_head()
+    await store_fed_position(pool, end)
     async with (
         registered_late(migrated_database_url, begin),
         open_pool(migrated_database_url, max_size=3) as wide,
     ):
-        assert await log.settled() == begin < await log.head() == end
+        assert await log.read_settled_position() == begin < await log.read_head() == end
         assert await log.read(end, 10) == []
         assert ids(await log.read(begin - 1, 10)) == [first]
         assert await rebuild(wide, log, PROJECTIONS[:1]) == begin
@@ -142,7 +142,7 @@ async def test_a_reader_by_the_library_waits_for_appends_under_way(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
-    start = await log.head()
+    start = await log.read_head()
 
     def read() -> list[str]:
         with ConversationLog({DATABASE_URL: migrated_database_url}) as application:
@@ -216,7 +216,7 @@ async def followed(url: str, log: Log, followers: Sequence[Follower], *, writers
 async def test_readers_next_to_many_writers_get_every_event_once_and_in_order(
     log: Log, migrated_database_url: str
 ) -> None:
-    start = await log.head()
+    start = await log.read_head()
     reader = Follower(log, start)
     await followed(migrated_database_url, log, [reader], writers=16, rounds=30)
     reader.check(await log.read(start, 10_000))

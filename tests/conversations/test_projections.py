@@ -15,10 +15,10 @@ from agentchat.conversations.projections import conversations_table, messages_ta
 from agentchat.conversations.projections.conversations_table import (
     ConversationFilter,
     ConversationRow,
-    conversations_of,
+    list_account_conversations,
 )
-from agentchat.conversations.projections.follower import Follower
 from agentchat.conversations.projections.projection import LoggedFact, Statement
+from agentchat.conversations.projections.read_model_follower import Follower
 from tests.conversations import read_models
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
 from tests.conversations.read_models import Storage
@@ -56,12 +56,14 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Sto
     await storage.follow(ALL, batch=batch)
 
     async def found(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
-        listed = await conversations_of(
+        listed = await list_account_conversations(
             storage.pool, account_id, limit=10, matching=ConversationFilter(metadata=metadata)
         )
         return [row.conversation_id for row in listed]
 
-    listed = {row.conversation_id: row for row in await conversations_of(storage.pool, ACCOUNT, limit=10)}
+    listed = {
+        row.conversation_id: row for row in await list_account_conversations(storage.pool, ACCOUNT, limit=10)
+    }
     assert {each: (row.title, row.metadata) for each, row in listed.items()} == {
         first: ("One", {"customer": "A"}),
         second: ("Two", {"customer": "A", "open": "yes"}),
@@ -84,7 +86,7 @@ async def test_a_thread_is_listed_with_its_title_and_its_last_agent(storage: Sto
     )
     await told(storage.store, replace(began(), account_id="another"))
     await storage.follow(ALL)
-    assert await conversations_of(storage.pool, ACCOUNT, limit=10) == [
+    assert await list_account_conversations(storage.pool, ACCOUNT, limit=10) == [
         ConversationRow(
             conversation_id=conversation_id,
             title=("Hello " * 20)[:80],
@@ -101,7 +103,7 @@ async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
     await storage.follow(ALL)
     seen: list[str] = []
     before: tuple[str, str] | None = None
-    while page := await conversations_of(storage.pool, ACCOUNT, limit=2, before=before):
+    while page := await list_account_conversations(storage.pool, ACCOUNT, limit=2, before=before):
         assert len(page) <= 2
         seen += [row.conversation_id for row in page]
         before = (page[-1].created_at, page[-1].conversation_id)
@@ -139,7 +141,7 @@ async def test_two_followers_apply_each_event_once(storage: Storage) -> None:
         await (one if number % 2 else two).step()
     while await one.step() + await two.step():
         pass
-    listed = await conversations_of(storage.pool, ACCOUNT, limit=10)
+    listed = await list_account_conversations(storage.pool, ACCOUNT, limit=10)
     assert [row.message_count for row in listed] == [2] * 6
 
 
@@ -175,7 +177,7 @@ async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
     # An event that a read model has no use for does not have to be read for it.
     takers = ["conversations"] if topic == "conversation_started.v1" else sorted(TABLES)
     assert parked == [(name, poisoned) for name in takers]
-    assert len(await conversations_of(storage.pool, ACCOUNT, limit=10)) == 2
+    assert len(await list_account_conversations(storage.pool, ACCOUNT, limit=10)) == 2
     assert after
 
 

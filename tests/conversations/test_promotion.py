@@ -85,7 +85,7 @@ async def _store(url: str) -> None:
 
 async def _service(url: str) -> None:
     async with open_pool(acting_as(url, "projector")) as pool:
-        assert await Log(pool).settled()
+        assert await Log(pool).read_settled_position()
 
 
 async def _library(url: str) -> None:
@@ -126,11 +126,11 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         feed = FeedPublisher(bus, log, pool)
         kept = await _told(store, new_id(), "0")
         await pair.caught_up()
-        head = await log.head()
+        head = await log.read_head()
         await pair.standby.stop()
         await store.append(kept, turn("1", "And then?", "Nothing"))
         gone = await _told(store, new_id(), "0")
-        seen = await log.head()
+        seen = await log.read_head()
         while await feed.step():
             pass
         await pair.primary.crash()
@@ -157,7 +157,7 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         await store.append(kept, turn("3", "Once more?", "Yes"))
         new = [entry.position for entry in await log.read(head, 1000)]
         assert new[0] == done.next_position == seen + LEFT_OUT + 1
-        feed.begin_again()
+        feed.forget_end()
         while await feed.step():
             pass
         assert (await bus.feed.end()).position == new[-1]

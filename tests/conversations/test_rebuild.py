@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.conversations.projections import messages_table
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.rebuilding import Watch
+from agentchat.conversations.projections.rebuild_read_models import RebuildProgress
 from agentchat.runtime.postgres import connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, Storage
@@ -18,7 +18,7 @@ from tests.conversations.read_models import TABLES, Storage
 pytestmark = pytest.mark.usefixtures("emptied")
 
 
-class Progress(Watch):
+class Progress(RebuildProgress):
     """Calls `at` with every position that a build comes to."""
 
     def __init__(self, at: Callable[[int], None]) -> None:
@@ -52,7 +52,7 @@ async def test_rebuild_fills_tables_that_nobody_has_followed(storage: Storage) -
     await storage.many(3)
     await storage.rebuild()
     verified = await storage.verify()
-    assert [one.position for one in verified] == [await storage.log.settled()] * len(TABLES)
+    assert [one.position for one in verified] == [await storage.log.read_settled_position()] * len(TABLES)
     assert all(one.ok for one in verified)
 
 

@@ -10,7 +10,7 @@ from agentchat.contracts.events import Event
 from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import LogEntry
-from agentchat.conversations.queries.run_timeline import AXIS, Timeline, timeline_of
+from agentchat.conversations.queries.run_timeline import AXIS, Timeline, build_timeline
 from tests.conversations import recorded
 from tests.conversations.given import (
     AT,
@@ -31,14 +31,14 @@ THEN = "2026-11-21T09:30:40.000000Z"
 
 def entries(stored: Sequence[Event]) -> list[LogEntry]:
     return [
-        LogEntry(version, "c", version, mapper.topic_of(event), mapper.state_of(event))
+        LogEntry(version, "c", version, mapper.get_topic(event), mapper.encode_state(event))
         for version, event in enumerate(stored, start=1)
     ]
 
 
 def timeline(*stored: Event, now: str = LATER) -> Timeline:
     run = fold("c", stored).runs[-1]
-    return timeline_of(run, entries(stored), now)
+    return build_timeline(run, entries(stored), now)
 
 
 def shown(found: Timeline) -> list[str]:
@@ -61,7 +61,7 @@ def shown(found: Timeline) -> list[str]:
 def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -> None:
     stored = recorded.facts(recorded.carried(history))
     run = fold("c", stored).runs[0]
-    found = timeline_of(run, entries(stored), LATER)
+    found = build_timeline(run, entries(stored), LATER)
     assert shown(found) == bars
     places = [
         (found.place(bar.began), found.place(bar.began + bar.seconds(found.seconds))) for bar in found.bars

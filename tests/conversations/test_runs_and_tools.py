@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.events import Event
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.tools_table import ToolLine, lines_of
+from agentchat.conversations.projections.tools_table import ToolLine, sum_tools_of_month
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -68,7 +68,7 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
         asked("a"), started("a"), *wanted([*blocks, use("other", "cancel_order")], "a"), *results
     )
     await storage.follow()
-    first, second = await lines_of(storage.pool, "2026-11")
+    first, second = await sum_tools_of_month(storage.pool, "2026-11")
     assert first == ToolLine(
         account_id=ACCOUNT,
         day="2026-11-21",
@@ -83,8 +83,12 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
     assert (second.name, second.calls, second.failed) == ("get_order", 4, 1)
     assert (second.lost, second.median_ms, second.p95_ms) == (1, 10.0, 19.0)
     assert second.max_ms == 20
-    assert await lines_of(storage.pool, "2026-11", ACCOUNT) == [first, second]
-    assert await lines_of(storage.pool, "2026-11", "another") == await lines_of(storage.pool, "2026-10") == []
+    assert await sum_tools_of_month(storage.pool, "2026-11", ACCOUNT) == [first, second]
+    assert (
+        await sum_tools_of_month(storage.pool, "2026-11", "another")
+        == await sum_tools_of_month(storage.pool, "2026-10")
+        == []
+    )
 
 
 def story(word: str, dice: random.Random) -> list[Event]:

@@ -7,16 +7,16 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.ids import new_id, new_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.projections.search_table import MAX_CHARACTERS, tsvector_of
-from agentchat.conversations.queries import finding_conversations
-from agentchat.conversations.queries.finding_conversations import ConversationFilter, Hit, find_conversations
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS, build_tsvector
+from agentchat.conversations.queries import conversation_search
+from agentchat.conversations.queries.conversation_search import ConversationSearch, Hit, find_conversations
 from agentchat.conversations.queries.search_query import MAX_SNIPPET, parse_search
 from tests.conversations.given import ACCOUNT, AT, asked, began, failed, held, started, trace, turn
 from tests.conversations.read_models import Storage
 
 
 async def found(storage: Storage, text: str | None = None, **more: object) -> list[str]:
-    wanted = ConversationFilter(text=text, **more)  # type: ignore[arg-type] # of the caller's types
+    wanted = ConversationSearch(text=text, **more)  # type: ignore[arg-type] # of the caller's types
     return [each.id for each in await find_conversations(storage.pool, wanted, limit=10)]
 
 
@@ -77,7 +77,7 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
     await storage.follow()
     for text in ("parcel", "c-77"):
         assert await found(storage, text) == [first.conversation_id]
-    (hit,) = await find_conversations(storage.pool, ConversationFilter(text="parcel"), limit=1)
+    (hit,) = await find_conversations(storage.pool, ConversationSearch(text="parcel"), limit=1)
     assert hit.hit is not None
     assert (hit.hit.message_id, hit.hit.snippet.text) == (None, "Lost parcel · C-77")
     await storage.store.append(first, [replace(described, title="Found parrot", metadata={})])
@@ -91,19 +91,19 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
 async def test_rare_words_are_found_beyond_the_newest(
     storage: Storage, newest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding_conversations, "NEWEST", newest)
+    monkeypatch.setattr(conversation_search, "NEWEST", newest)
     made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
     assert await found(storage, "refund") == made[::-1]
     pages = []
     before = None
     for _ in range(3):
         page = await find_conversations(
-            storage.pool, ConversationFilter(text="refund"), before=before, limit=1
+            storage.pool, ConversationSearch(text="refund"), before=before, limit=1
         )
         pages += [each.id for each in page]
         before = page[-1].id
     assert pages == made[::-1]
-    newer = await find_conversations(storage.pool, ConversationFilter(text="refund"), after=made[0], limit=9)
+    newer = await find_conversations(storage.pool, ConversationSearch(text="refund"), after=made[0], limit=9)
     assert [each.id for each in newer] == [made[2], made[1]]
 
 
@@ -152,7 +152,7 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
 @pytest.mark.usefixtures("emptied")
 async def test_a_hit_shows_the_newest_text_with_what_was_found(storage: Storage) -> None:
     await begin(storage, "a", "first: refundable?", f"{'word ' * 40}<b>Refund</b> refunded {'later ' * 60}")
-    (one, *_) = await find_conversations(storage.pool, ConversationFilter(text="refund"), limit=1)
+    (one, *_) = await find_conversations(storage.pool, ConversationSearch(text="refund"), limit=1)
     assert isinstance(one.hit, Hit)
     assert (one.hit.role, one.hit.trace_id, one.hit.message_id) == ("assistant", trace("a"), "reply-a")
     snippet = one.hit.snippet
@@ -172,7 +172,7 @@ async def test_a_hit_shows_the_newest_text_with_what_was_found(storage: Storage)
     ],
 )
 def test_marks_are_what_was_looked_for(typed: str, text: str, marked: list[str]) -> None:
-    snippet = parse_search(typed).snippet(text)
+    snippet = parse_search(typed).build_snippet(text)
     assert [snippet.text[start:end] for start, end in snippet.marks] == marked
 
 
@@ -190,4 +190,4 @@ def test_marks_are_what_was_looked_for(typed: str, text: str, marked: list[str])
 )
 def test_any_text_has_words_that_postgres_takes(text: str, migrated_database_url: str) -> None:
     with psycopg.connect(migrated_database_url) as conn:
-        conn.execute("SELECT %s::tsvector", [tsvector_of(text)])
+        conn.execute("SELECT %s::tsvector", [build_tsvector(text)])

@@ -5,8 +5,13 @@ from agentchat.contracts.ids import new_id
 from agentchat.contracts.values import ShownMessage, Usage
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.conversations.queries.shown_history import Continued, digests_of, find_continued, hash_of
-from agentchat.conversations.queries.unlisted import Unlisted, unlisted
+from agentchat.conversations.queries.find_by_history import (
+    ContinuedConversation,
+    compute_digests,
+    find_continued,
+    hash_shown,
+)
+from agentchat.conversations.queries.unlisted_conversations import UnlistedConversation, list_unlisted
 from agentchat.runtime.postgres import Pool, connection
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
 from tests.conversations.read_models import follow
@@ -35,7 +40,9 @@ async def _stored(store: ConversationStore, *more: events.Event) -> tuple[str, s
 
 async def test_a_conversation_is_found_by_its_last_reply(store: ConversationStore, pool: Pool) -> None:
     found_by, conversation_id = await _stored(store)
-    assert await find_continued(pool, found_by, " 1\n", "Two?") == Continued(conversation_id, "reply-a")
+    assert await find_continued(pool, found_by, " 1\n", "Two?") == ContinuedConversation(
+        conversation_id, "reply-a"
+    )
     assert await find_continued(pool, found_by, "2", "Two?") is None
     assert await find_continued(pool, new_id(), "1", "Two?") is None
 
@@ -49,7 +56,9 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
         for event in (asked(word, "Two?"), started(word, shown_sha256="other"), failed(word))
     ]
     found_by, conversation_id = await _stored(store, *in_vain)
-    assert await find_continued(pool, found_by, "1", "Two? ") == Continued(conversation_id, "reply-a")
+    assert await find_continued(pool, found_by, "1", "Two? ") == ContinuedConversation(
+        conversation_id, "reply-a"
+    )
     other = await find_continued(pool, found_by, "1", "Three?")
     assert other is not None
     assert other.has_gone_on, "the model was asked something else"
@@ -63,23 +72,25 @@ async def test_a_conversation_in_which_more_was_said_has_gone_on(
     for last in (cut_off, answered, []):  # the last is under way
         found_by, conversation_id = await _stored(store, asked("b", "Two?"), started("b"), *last)
         found = await find_continued(pool, found_by, "1", "Two?")
-        assert found == Continued(conversation_id, "reply-a", trace("a"), has_gone_on=True)
+        assert found == ContinuedConversation(conversation_id, "reply-a", trace("a"), has_gone_on=True)
         assert await find_continued(pool, found_by, "2", "Two?") is None
 
 
 def test_digests_are_of_texts_and_of_those_before_the_last_reply() -> None:
     one, reply, two = ShownMessage("user", "1"), ShownMessage("assistant", "a"), ShownMessage("user", "2")
-    known = digests_of([one, reply, two])
-    assert (known.before, known.reply) == (digests_of([one]).messages, reply.content)
-    known = digests_of([one, two])
-    assert (known.before, known.reply) == (digests_of([one]).messages, "")
-    assert digests_of([one]).before is None
-    assert digests_of([reply, two]).before is None
+    known = compute_digests([one, reply, two])
+    assert (known.before, known.reply) == (compute_digests([one]).messages, reply.content)
+    known = compute_digests([one, two])
+    assert (known.before, known.reply) == (compute_digests([one]).messages, "")
+    assert compute_digests([one]).before is None
+    assert compute_digests([reply, two]).before is None
     spaced = ShownMessage("user", " 1\n")
-    assert digests_of([spaced]) == digests_of([one])
+    assert compute_digests([spaced]) == compute_digests([one])
     apart = [ShownMessage("user", "1"), ShownMessage("user", "2")]
-    assert digests_of(apart) != digests_of([ShownMessage("user", "12")])
-    hashes = {hash_of(*each, digests_of([one]).messages) for each in (("a", "b", "c"), ("a", "bc", ""))}
+    assert compute_digests(apart) != compute_digests([ShownMessage("user", "12")])
+    hashes = {
+        hash_shown(*each, compute_digests([one]).messages) for each in (("a", "b", "c"), ("a", "bc", ""))
+    }
     assert len(hashes) == 2
 
 
@@ -91,8 +102,8 @@ async def _begin(store: ConversationStore, conversation_id: str, at: str, accoun
     await store.append(await store.load(conversation_id), [fact])
 
 
-async def _found(pool: Pool, idle_seconds: float | None = None) -> set[Unlisted]:
-    return {each async for each in unlisted(pool, idle_seconds=idle_seconds)}
+async def _found(pool: Pool, idle_seconds: float | None = None) -> set[UnlistedConversation]:
+    return {each async for each in list_unlisted(pool, idle_seconds=idle_seconds)}
 
 
 async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
@@ -111,10 +122,12 @@ async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
     await _begin(store, new, now, "b")
     await _begin(store, listed, long_ago, "a")
     await follow(pool, Log(pool))
-    assert await _found(pool, 60) == {Unlisted(each, "a") for each in old}
-    everything = {Unlisted(each, "a") for each in (*old, alive)} | {Unlisted(new, "b")}
+    assert await _found(pool, 60) == {UnlistedConversation(each, "a") for each in old}
+    everything = {UnlistedConversation(each, "a") for each in (*old, alive)} | {
+        UnlistedConversation(new, "b")
+    }
     assert await _found(pool) == everything
     conversation = await store.load(new)
     erased = events.ConversationErased(trace_id=trace("z"), at=now, account_id="b")
     await store.append(conversation, [erased])
-    assert await _found(pool) == everything - {Unlisted(new, "b")}
+    assert await _found(pool) == everything - {UnlistedConversation(new, "b")}

@@ -6,9 +6,9 @@ import pytest
 from agentchat.contracts import events
 from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import bytes_of
+from agentchat.conversations.event_store.log import sum_bytes
 from agentchat.conversations.projections import conversations_table
-from agentchat.conversations.projections.conversations_table import AccountStorage, stored_by_account
+from agentchat.conversations.projections.conversations_table import AccountStorage, sum_stored_by_account
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -32,8 +32,8 @@ def titled(text: str) -> events.ConversationDescribed:
 
 async def in_log(storage: Storage, *conversations: Conversation) -> AccountStorage:
     """The same, from the conversations' rows."""
-    rows = [row for each in conversations for row in await storage.log.rows(each.conversation_id)]
-    return AccountStorage(conversations=len(conversations), events=len(rows), bytes=bytes_of(rows))
+    rows = [row for each in conversations for row in await storage.log.read_rows(each.conversation_id)]
+    return AccountStorage(conversations=len(conversations), events=len(rows), bytes=sum_bytes(rows))
 
 
 async def test_events_and_bytes_are_counted_by_account_those_of_copies_too(storage: Storage) -> None:
@@ -43,12 +43,12 @@ async def test_events_and_bytes_are_counted_by_account_those_of_copies_too(stora
     copy = msgspec.structs.replace(titled("d" * 300), inherited_from=new_id())
     one = await storage.store.append(one, [copy])
     await storage.follow(ONLY)
-    assert await stored_by_account(storage.pool, ACCOUNT) == {ACCOUNT: await in_log(storage, one, two)}
-    assert await stored_by_account(storage.pool) == {
+    assert await sum_stored_by_account(storage.pool, ACCOUNT) == {ACCOUNT: await in_log(storage, one, two)}
+    assert await sum_stored_by_account(storage.pool) == {
         ACCOUNT: await in_log(storage, one, two),
         OTHER: await in_log(storage, other),
     }
-    assert await stored_by_account(storage.pool, "nobody") == {}
+    assert await sum_stored_by_account(storage.pool, "nobody") == {}
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, None])
@@ -59,4 +59,4 @@ async def test_an_erasure_frees_what_was_counted_wherever_the_count_was(
     await storage.follow(ONLY, batch=3, steps=steps)
     await storage.erase(gone)
     await storage.follow(ONLY)
-    assert await stored_by_account(storage.pool) == {ACCOUNT: await in_log(storage, kept)}
+    assert await sum_stored_by_account(storage.pool) == {ACCOUNT: await in_log(storage, kept)}

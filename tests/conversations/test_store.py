@@ -16,7 +16,7 @@ from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.cache import Cache
+from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.migrations import migrate
@@ -36,7 +36,7 @@ async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_da
     async with open_store(migrated_database_url) as other:
         assert await other.load(appended.conversation_id) == appended
     async with open_log(migrated_database_url) as log:
-        assert await log.conversation(appended.conversation_id) == appended
+        assert await log.load_conversation(appended.conversation_id) == appended
 
 
 async def test_an_unknown_conversation_is_at_version_zero(store: ConversationStore) -> None:
@@ -167,7 +167,7 @@ async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str
     async with contextlib.AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log(migrated_database_url))
         stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(3)]
-        position = await log.head()
+        position = await log.read_head()
 
         async def write(store: ConversationStore) -> None:
             for _ in range(10):
@@ -177,7 +177,7 @@ async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str
 
         writers = [asyncio.create_task(write(each)) for each in stores for _ in range(4)]
         writing = asyncio.gather(*writers)
-        while not writing.done() or position < await log.head():
+        while not writing.done() or position < await log.read_head():
             for entry in await log.read(position, 7):
                 seen.append((entry.conversation_id, entry.version))
                 position = entry.position
@@ -276,10 +276,10 @@ async def test_a_long_conversation_is_read_in_pages(
     monkeypatch.setattr("agentchat.conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
     facts = [began(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(new_conversation(), facts)
-    pages = [page async for page in log.pages(kept.conversation_id)]
+    pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [entry.event for page in pages for entry in page] == facts
     assert max(map(len, pages)) == 3
-    assert await log.conversation(kept.conversation_id) == kept
+    assert await log.load_conversation(kept.conversation_id) == kept
     assert kept.stored_bytes == sum(len(entry.state) for page in pages for entry in page)
 
 
@@ -289,9 +289,9 @@ async def test_pages_end_where_their_bytes_do(
     facts = [began(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(new_conversation(), facts)
     monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_BYTES", 1)
-    pages = [page async for page in log.pages(kept.conversation_id)]
+    pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [len(page) for page in pages] == [1] * len(facts)
-    assert [row.version for row in await log.rows(kept.conversation_id, 2, 5)] == [3, 4, 5]
+    assert [row.version for row in await log.read_rows(kept.conversation_id, 2, 5)] == [3, 4, 5]
 
 
 async def test_what_a_conversation_takes_is_known_whoever_loads_it(
@@ -300,7 +300,7 @@ async def test_what_a_conversation_takes_is_known_whoever_loads_it(
     kept = await store.append(new_conversation(), [began(), asked()])
     kept = await store.append(kept, [started()])
     assert (await store.load(kept.conversation_id)).stored_bytes == kept.stored_bytes
-    assert (await log.conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0
+    assert (await log.load_conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0
 
 
 async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
@@ -312,13 +312,13 @@ async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
         threads.append(threading.get_ident())
         return state | {"type": new}
 
-    (new, _), *_ = stored = mapper.stored(described(FOLDED_ON_THE_LOOP))
+    (new, _), *_ = stored = mapper.encode_pairs(described(FOLDED_ON_THE_LOOP))
     old = [("a_description.v1", state.replace(new.encode(), b"a_description.v1")) for _, state in stored]
     monkeypatch.setitem(cast(dict[str, mapper.Upcast], mapper.UPCASTS), "a_description.v1", upcast)
     kept = await store.append(new_conversation(), [began(), asked(), started()])
     await store.append_stored(kept.conversation_id, kept.version, [*old, ("delta.v1", b"{")])
-    readable = await log.readable_conversation(kept.conversation_id)
-    newest = await log.newest_run(kept.conversation_id)
+    readable = await log.load_readable_conversation(kept.conversation_id)
+    newest = await log.load_newest_run(kept.conversation_id)
     assert readable.version == newest.version == kept.version + FOLDED_ON_THE_LOOP + 1
     assert readable.account_id == newest.account_id == ACCOUNT
     assert readable.title == newest.title == f"title {FOLDED_ON_THE_LOOP - 1}"

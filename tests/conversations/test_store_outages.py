@@ -49,7 +49,7 @@ async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_
     conversation = new_conversation()
     async with open_store(migrated_database_url) as store, open_log(migrated_database_url) as log:
         await store.append(new_conversation(), [began()])
-        position = await log.head()
+        position = await log.read_head()
         await gone.execute("BEGIN")
         await OpenAppend(gone).append(conversation.conversation_id)
         gone.pgconn.send_query(b"SELECT pg_sleep(60)")

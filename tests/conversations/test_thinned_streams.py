@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.updates import Text
-from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
+from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, replay_updates, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.event_store.log import TURN_BYTES, LogEntry, in_turns
+from agentchat.conversations.event_store.log import TURN_BYTES, LogEntry, iterate_in_turns
 from tests.conversations.given import began, run_after, turn
 
 
@@ -23,7 +23,7 @@ async def test_others_get_a_turn_between_large_events() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    async for _ in in_turns(rows):
+    async for _ in iterate_in_turns(rows):
         happened.append("row")  # noqa: PERF401 - in the order in which they come
     task.cancel()
     assert happened.count("row") == 6
@@ -40,7 +40,7 @@ def run_of(*lengths: int) -> Run:
 
 
 def pieces_of(run: Run) -> list[str]:
-    return [each.text for each in replayed(run) if isinstance(each, Text)]
+    return [each.text for each in replay_updates(run) if isinstance(each, Text)]
 
 
 @pytest.mark.parametrize("lengths", [(2,), (MOST_PIECES,), (MOST_PIECES * 30,), (60_000,) * 6, (2, 100_000)])
@@ -56,8 +56,8 @@ def test_what_has_few_pieces_keeps_each() -> None:
 
 
 def test_what_is_stored_of_a_round_is_bounded() -> None:
-    assert thinned((1, 2, 3)) == (1, 2, 3)
-    assert thinned(()) == ()
-    many = thinned(range(1, 750_000))
+    assert thin_cuts((1, 2, 3)) == (1, 2, 3)
+    assert thin_cuts(()) == ()
+    many = thin_cuts(range(1, 750_000))
     assert len(many) <= MOST_PIECES
     assert sorted(set(many)) == list(many)

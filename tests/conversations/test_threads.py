@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.events import MessageSaved
 from agentchat.conversations.aggregate.conversation import Conversation, fold
-from agentchat.conversations.application import DATABASE_URL, ConversationLog, Past
+from agentchat.conversations.application import DATABASE_URL, ConversationLog, PastConversation
 from agentchat.conversations.queries import threads
 from agentchat.conversations.queries.time_travel import VersionOrTime, parse_version_or_time
 from tests.conversations import recorded
@@ -32,8 +32,10 @@ def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
     return message.role, message.message_id, message.content, message.agent_id, message.at
 
 
-async def past_of(storage: Storage, conversation_id: str, place: VersionOrTime | None = None) -> Past:
-    def load() -> Past:
+async def past_of(
+    storage: Storage, conversation_id: str, place: VersionOrTime | None = None
+) -> PastConversation:
+    def load() -> PastConversation:
         with ConversationLog({DATABASE_URL: storage.url}) as log:
             return log.load_past(conversation_id, place)
 
@@ -52,7 +54,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
             found: list[threads.SavedMessage] = []
             more = True
             while more:
-                page = await threads.messages_of(
+                page = await threads.list_messages(
                     storage.pool,
                     conversation_id,
                     after=found[-1].version if found else 0,
@@ -63,7 +65,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
                 found += page.messages
                 more = page.more
             assert [shown(each.message) for each in found] == said(expected)
-            summary = await threads.summary_of(storage.pool, conversation_id, version)
+            summary = await threads.load_summary(storage.pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
                 assert (summary.count, summary.started_at) == (len(found), expected.started_at)
@@ -75,16 +77,16 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Storage) -> None:
     conversation_id = (await recorded.stored(storage.store, "shop")).conversation_id
-    whole = await threads.messages_of(
+    whole = await threads.list_messages(
         storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY
     )
     assert whole.more is False
     assert (len(whole.messages) > 2) is True
-    first = await threads.messages_of(
+    first = await threads.list_messages(
         storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1
     )
     assert (first.more, first.messages) == (True, whole.messages[:1])
-    rest = await threads.messages_of(
+    rest = await threads.list_messages(
         storage.pool, conversation_id, after=whole.messages[-2].version, until=_MANY, limit=1, max_bytes=1
     )
     assert (rest.more, rest.messages) == (False, whole.messages[-1:])
@@ -98,7 +100,7 @@ async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage)
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for time in {*times, min(times) - timedelta(microseconds=1), earliest, latest}:
         past = await past_of(storage, carried.conversation_id, time)
-        assert await threads.version_at(storage.pool, thread, time) == past.conversation.version
+        assert await threads.find_version_at(storage.pool, thread, time) == past.conversation.version
 
 
 async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> None:
@@ -117,7 +119,7 @@ async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storag
         assert past.head == len(facts)
         assert len(past.entries) == version
     now = await past_of(storage, carried.conversation_id)
-    stored_now = await storage.log.conversation(carried.conversation_id)
+    stored_now = await storage.log.load_conversation(carried.conversation_id)
     assert now.conversation == replace(stored_now, stored_bytes=0)
     beyond = await past_of(storage, carried.conversation_id, len(facts) + 1)
     assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))

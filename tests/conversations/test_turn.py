@@ -9,23 +9,23 @@ from agentchat.contracts.values import ShownMessage, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
 from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
-    Begin,
     CallModel,
-    GiveUp,
+    GiveUpRun,
     MustWait,
     Opening,
     Rejected,
-    Resume,
+    ResumeRun,
     Retrieve,
     RunTools,
-    ask_again,
+    StartRun,
     cancel,
     conclude,
+    decide_next_step,
     fail,
-    got_on,
-    next_step,
+    has_made_progress,
+    list_tool_calls,
     open_turn,
-    tool_calls_of,
+    rebuild_request,
 )
 from tests.conversations.given import (
     AGENT,
@@ -60,31 +60,31 @@ def opening(
 
 def test_a_new_conversation_begins_with_its_account_the_message_and_the_run() -> None:
     begun = opening(given(), "a", new_conversation=True)
-    assert begun == Begin((began(), asked(), started()))
+    assert begun == StartRun((began(), asked(), started()))
 
 
 def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
-    assert opening(given(began(), *turn("a", "Hello", "Hi"))) == Begin((asked("b"), started("b")))
+    assert opening(given(began(), *turn("a", "Hello", "Hi"))) == StartRun((asked("b"), started("b")))
 
 
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
     begun = opening(given(), "a", new_conversation=True, history=shown, instructions="Be brief.")
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=shown)
-    assert begun == Begin((began(), seeded, asked(), started(instructions="Be brief.")))
+    assert begun == StartRun((began(), seeded, asked(), started(instructions="Be brief.")))
 
 
 def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None:
     conversation = given(began(), *turn("a", "Hello", "Hi"))
     (run,) = conversation.runs
     assert run.reply is not None
-    assert isinstance(opening(conversation, after=run.reply.id), Begin)
+    assert isinstance(opening(conversation, after=run.reply.id), StartRun)
     gone_on = opening(conversation, after="an earlier reply")
     assert isinstance(gone_on, Rejected)
     assert gone_on.code == "conversation_busy"
     in_vain = (asked("b", "Hello?"), started("b"), failed("b"))
     asked_again = given(began(), *turn("a", "Hello", "Hi"), *in_vain)
-    assert isinstance(opening(asked_again, "c", after=run.reply.id, message="Hello? "), Begin)
+    assert isinstance(opening(asked_again, "c", after=run.reply.id, message="Hello? "), StartRun)
     assert opening(asked_again, "c", after=run.reply.id, message="Another?") == gone_on
     cut = given(began(), *turn("a", "Hello", "Hi"), *in_vain[:2], *said("W", "b")[:1], failed("b"))
     assert opening(cut, "c", after=run.reply.id, message="Hello?") == gone_on
@@ -98,7 +98,7 @@ def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
     asking = request("b", prompt="Be brief.", form="json")
     begun = open_turn(given(began()), asking, agent, now=AT, expired=False)
-    assert isinstance(begun, Begin)
+    assert isinstance(begun, StartRun)
     assert begun.events[-1] == started(
         "b",
         agent_version=9,
@@ -126,7 +126,7 @@ def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str
     refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "conversation_full"
-    assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), Resume)
+    assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), ResumeRun)
 
 
 def test_a_second_message_waits_for_the_run_under_way() -> None:
@@ -139,19 +139,19 @@ def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> No
     assert void.code == "overloaded"
     busy = given(began(), asked("a"), started("a"))
     assert opening(busy, expired=True) == void
-    assert isinstance(opening(busy, "a", expired=True), Resume)
+    assert isinstance(opening(busy, "a", expired=True), ResumeRun)
 
 
 def test_a_request_that_comes_again_starts_the_next_attempt_of_its_run() -> None:
     resumed = opening(given(began(), asked("a"), started("a"), started("a", attempt=2)), "a")
-    assert resumed == Resume((started("a", attempt=3),))
+    assert resumed == ResumeRun((started("a", attempt=3),))
 
 
 def test_five_attempts_without_progress_fail_the_run() -> None:
     attempts = [started("a", attempt=attempt) for attempt in range(1, 6)]
-    assert isinstance(opening(given(began(), asked("a"), *attempts[:4]), "a"), Resume)
+    assert isinstance(opening(given(began(), asked("a"), *attempts[:4]), "a"), ResumeRun)
     given_up = opening(given(began(), asked("a"), *attempts), "a")
-    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
     assert end.code == "internal_error"
@@ -160,16 +160,16 @@ def test_five_attempts_without_progress_fail_the_run() -> None:
 def test_text_heard_since_the_last_attempt_began_keeps_the_run_from_being_given_up() -> None:
     attempts = [started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
     stuck = given(began(), asked("a"), *attempts)
-    assert isinstance(opening(stuck, "a", heard=12), GiveUp)
-    assert opening(stuck, "a", heard=13) == Resume((started("a", attempt=7, offset=13),))
+    assert isinstance(opening(stuck, "a", heard=12), GiveUpRun)
+    assert opening(stuck, "a", heard=13) == ResumeRun((started("a", attempt=7, offset=13),))
 
 
 def test_a_run_outlives_any_number_of_hand_overs_and_no_more_deaths_than_before() -> None:
     restarts = [event for n in range(50) for event in (started("a", n + 1), handed_over("a"))]
     deaths = [started("a", attempt=attempt) for attempt in range(51, 56)]
     handed = given(began(), asked("a"), *restarts, *deaths[:4])
-    assert opening(handed, "a") == Resume((started("a", attempt=55),))
-    assert isinstance(opening(given(began(), asked("a"), *restarts, *deaths), "a"), GiveUp)
+    assert opening(handed, "a") == ResumeRun((started("a", attempt=55),))
+    assert isinstance(opening(given(began(), asked("a"), *restarts, *deaths), "a"), GiveUpRun)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_run_got_on_if_more_attempts_have_begun_than_may_be_in_vain(
 ) -> None:
     run = given(began(), asked("a"), *events_of_run).run(trace("a"))
     assert run is not None
-    assert got_on(run) is expected
+    assert has_made_progress(run) is expected
 
 
 def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
@@ -194,7 +194,7 @@ def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     asking = wanted([{"type": "text", "text": "Let me look."}, use("c1")])
     text = events.Delta(trace_id=trace("a"), at=AT, round=1, text="Let me look.", cuts=(12,))
     given_up = opening(given(began(), asked("a"), started("a"), text, *asking, *attempts), "a")
-    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
     assert (end.code, end.usage) == ("generation_interrupted", Usage(input_tokens=10, output_tokens=5))
@@ -215,53 +215,53 @@ def test_a_request_whose_run_has_ended_is_announced_even_while_another_runs() ->
 
 def test_an_agent_with_knowledge_retrieves_first() -> None:
     run = run_after(started(retrieves=True))
-    assert next_step(run) == Retrieve()
+    assert decide_next_step(run) == Retrieve()
     found = events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())
-    assert next_step(run_after(started(retrieves=True), found)) == CallModel(round=1, tools=True)
+    assert decide_next_step(run_after(started(retrieves=True), found)) == CallModel(round=1, tools=True)
 
 
 def test_a_round_that_was_cut_short_is_called_again() -> None:
     half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
     stored = (*wanted([use("c1")]), returned("c1"), half, started(attempt=2))
-    assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+    assert decide_next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
 
 
 def test_the_tools_of_one_reply_run_side_by_side() -> None:
     run = run_after(started(), *wanted([use("c1"), use("c2")]))
-    assert next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
+    assert decide_next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
 
 
 def test_tools_that_have_returned_are_not_run_again() -> None:
     run = run_after(started(), *wanted([use("c1"), use("c2")]), returned("c1"), started(attempt=2))
-    step = next_step(run)
+    step = decide_next_step(run)
     assert isinstance(step, RunTools)
     assert [call.call_id for call in step.calls] == ["c2"]
 
 
 def test_the_model_is_called_with_the_results_of_all_tools() -> None:
     stored = (*wanted([use("c1"), use("c2")]), returned("c2"), returned("c1"))
-    assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+    assert decide_next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
 
 
 @pytest.mark.parametrize("maximum", [0, 1, 8])
 def test_after_the_last_tool_round_the_model_is_called_without_tools(maximum: int) -> None:
     stored: list[events.Event] = [started(max_tool_rounds=maximum)]
     for number in range(1, maximum + 1):
-        assert next_step(run_after(*stored)) == CallModel(round=number, tools=True)
+        assert decide_next_step(run_after(*stored)) == CallModel(round=number, tools=True)
         stored += [*wanted([use(f"c{number}")], number=number), returned(f"c{number}", number=number)]
-    assert next_step(run_after(*stored)) == CallModel(round=maximum + 1, tools=False)
+    assert decide_next_step(run_after(*stored)) == CallModel(round=maximum + 1, tools=False)
 
 
 def test_a_model_that_asks_for_a_tool_against_its_orders_ends_the_run_all_the_same() -> None:
     run = run_after(started(max_tool_rounds=0), *wanted([use("c1")]))
-    assert next_step(run) is None
+    assert decide_next_step(run) is None
     assert conclude(run, message_id="reply-a", now=AT)
 
 
 @pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
 def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...]) -> None:
     run = run_after(started(), *end)
-    assert next_step(run) is None
+    assert decide_next_step(run) is None
     assert conclude(run, message_id="m", now=AT) == ()
     assert fail(run, "internal_error", "No.", AT) == ()
     assert cancel(run, AT) == ()
@@ -271,7 +271,7 @@ def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
     asking = (*wanted([{"type": "text", "text": "Let me look. "}, use("c1")]), returned("c1"))
     look = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look. ", cuts=(13,))
     run = run_after(started(), look, *asking, *said("It has shipped.", number=2))
-    assert next_step(run) is None
+    assert decide_next_step(run) is None
     saved, completed = conclude(run, message_id="reply-a", now=LATER)
     assert saved == events.MessageSaved(
         trace_id=trace(),
@@ -305,11 +305,13 @@ def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
     reply = replied(
         [{"type": "text", "text": "Hm"}, use("c1", "get_order", order="7"), use("c2", "get_stock")]
     )
-    assert [(call.call_id, call.name, call.input) for call in tool_calls_of(reply)] == [
+    assert [(call.call_id, call.name, call.input) for call in list_tool_calls(reply)] == [
         ("c1", "get_order", {"order": "7"}),
         ("c2", "get_stock", {}),
     ]
-    (call,) = tool_calls_of(replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}]))
+    (call,) = list_tool_calls(
+        replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}])
+    )
     assert call.input == {}
 
 
@@ -317,6 +319,6 @@ def test_a_run_is_asked_for_again_with_the_facts_of_its_request() -> None:
     conversation = given(began(), asked("b"), started("b", form="json", prompt_override="Be brief."))
     run = conversation.run(trace("b"))
     assert run is not None
-    again = ask_again(conversation, run, 3)
+    again = rebuild_request(conversation, run, 3)
     assert again == request("b", attempt=3, form="json", prompt="Be brief.", deadline=AT)
-    assert isinstance(open_turn(conversation, again, AGENT, now=LATER, expired=True), Resume)
+    assert isinstance(open_turn(conversation, again, AGENT, now=LATER, expired=True), ResumeRun)

@@ -12,8 +12,8 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import fail
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import runs_table
-from agentchat.conversations.projections.runs_table import UsageLine, usage_of_month
-from agentchat.conversations.queries.account_figures import account_figures
+from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
+from agentchat.conversations.queries.account_usage import load_account_usage
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -84,13 +84,13 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
     second = msgspec.structs.replace(
         first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1
     )
-    assert await usage_of_month(storage.pool, "2020-02", ACCOUNT) == [first, second]
-    assert [(line.account_id, line.total) for line in await usage_of_month(storage.pool, "2020-02")] == [
+    assert await sum_usage_of_month(storage.pool, "2020-02", ACCOUNT) == [first, second]
+    assert [(line.account_id, line.total) for line in await sum_usage_of_month(storage.pool, "2020-02")] == [
         (ACCOUNT, 15),
         (ACCOUNT, 7),
         (OTHER, 20),
     ]
-    assert [line.total for line in await usage_of_month(storage.pool, "2020-03")] == [1]
+    assert [line.total for line in await sum_usage_of_month(storage.pool, "2020-03")] == [1]
 
 
 async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(storage: Storage) -> None:
@@ -99,10 +99,10 @@ async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(st
     await storage.follow(ONLY, batch=6, steps=1)  # the first run, and half of the second
     await storage.erase(conversation)
     await storage.follow(ONLY)
-    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 18
+    assert (await load_account_usage(storage.pool, ACCOUNT)).month_tokens == 18
     await storage.erase(other)
     await storage.follow(ONLY)
-    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 18
+    assert (await load_account_usage(storage.pool, ACCOUNT)).month_tokens == 18
     assert await storage.rows("SELECT conversation_id FROM runs") == [(None,)] * 3
 
 
@@ -162,8 +162,8 @@ async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     conversation = await told(storage.store, asked, began, lost, replied)
     (ended,) = fail(conversation.runs[0], "provider_error", "It broke.", ago(0))
     assert await storage.store.append(conversation, [ended])
-    assert await storage.log.conversation(conversation.conversation_id) == await storage.store.load(
+    assert await storage.log.load_conversation(conversation.conversation_id) == await storage.store.load(
         conversation.conversation_id
     )
     await storage.follow(ONLY)
-    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 10 + 7
+    assert (await load_account_usage(storage.pool, ACCOUNT)).month_tokens == 10 + 7

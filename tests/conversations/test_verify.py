@@ -90,7 +90,7 @@ async def test_the_commands(storage: Storage) -> None:
     code, out, said = await command("rebuild")
     assert code == 0
     assert said == ""
-    assert f"position {await storage.log.head():,}" in out
+    assert f"position {await storage.log.read_head():,}" in out
     assert (await command("verify"))[0] == 0
     async with connection(storage.pool) as conn:
         await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")

@@ -41,7 +41,7 @@ async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
         await here.join("c", trace("w0"), AT, ACCOUNT)
         for number in (1, 2, 3):
             await elsewhere.join("c", trace(f"w{number}"), AT, ACCOUNT)
-        later = [asyncio.create_task(elsewhere.until_first(trace(f"w{n}"), SECONDS)) for n in (1, 2, 3)]
+        later = [asyncio.create_task(elsewhere.wait_until_first(trace(f"w{n}"), SECONDS)) for n in (1, 2, 3)]
         await here.leave(trace("w0"))
         for number, turn in enumerate(later, start=1):
             assert await turn
@@ -56,7 +56,7 @@ async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
     await dead.join("c", trace("a"), AT, ACCOUNT)
     await line.join("c", trace("b"), LATER, ACCOUNT)
     async with following(line, migrated_database_url):
-        later = asyncio.create_task(line.until_first(trace("b"), SECONDS))
+        later = asyncio.create_task(line.wait_until_first(trace("b"), SECONDS))
         async with connection(pool) as conn:
             await conn.execute("UPDATE waiting_line SET expires_at = now() WHERE trace_id = %s", [trace("a")])
         assert await later
@@ -69,13 +69,13 @@ async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_le
     await line.join("c", trace("a"), AT, ACCOUNT)
     for _ in range(2):
         await line.join("c", trace("b"), LATER, ACCOUNT)
-    second = asyncio.create_task(line.until_first(trace("b"), SECONDS))
+    second = asyncio.create_task(line.wait_until_first(trace("b"), SECONDS))
     async with asyncio.timeout(SECONDS):
-        line.keep(trace("b"))  # whether or not the other has begun to wait
+        line.leave_to_successor(trace("b"))  # whether or not the other has begun to wait
         with pytest.raises(WaiterLost):
             await second
     with pytest.raises(WaiterLost):
-        await line.until_first(trace("b"), SECONDS)
+        await line.wait_until_first(trace("b"), SECONDS)
 
 
 async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
@@ -85,7 +85,9 @@ async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
         async with following(line, url):
             for number, conversation_id in enumerate(conversation_ids * 10):
                 await line.join(conversation_id, trace(f"{number:02}"), AT, ACCOUNT)
-            waits = [asyncio.create_task(line.until_first(trace(f"{n:02}"), _SILENCE)) for n in range(50)]
+            waits = [
+                asyncio.create_task(line.wait_until_first(trace(f"{n:02}"), _SILENCE)) for n in range(50)
+            ]
             await asyncio.wait(waits[:5])  # the first of each line
             await asyncio.sleep(_SILENCE / 3)
             sent = proxy.received
@@ -119,7 +121,7 @@ async def test_a_place_that_is_kept_for_the_next_worker_still_counts(pool: Pool)
     old, line = WaitingLine(pool, "old"), WaitingLine(pool, "next")
     await old.join("c", trace("a"), AT, ACCOUNT)
     await line.join("c", trace("b"), LATER, ACCOUNT)
-    old.keep(trace("a"))
+    old.leave_to_successor(trace("a"))
     assert not await line.is_first("c", trace("b"))
     await line.join("c", trace("a"), AT, ACCOUNT)
     assert await line.is_first("c", trace("a"))

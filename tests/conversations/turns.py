@@ -7,12 +7,12 @@ from typing import LiteralString
 import psycopg
 
 from agentchat.conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
-from agentchat.conversations.event_store.appending import Item, parameters, statement
-from agentchat.conversations.event_store.mapper import account_in, row_of
+from agentchat.conversations.event_store.append_statement import AppendItem, build_parameters, build_statement
+from agentchat.conversations.event_store.mapper import build_row, find_account
 
 Fact = tuple[str, bytes]
 EVENT: Fact = ("a.v1", b"{}")
-_STATEMENT = statement(None)
+_STATEMENT = build_statement(None)
 
 LOCK_CONVERSATION: LiteralString = f"SELECT pg_advisory_xact_lock({CONVERSATION_LOCKS}, hashtext(%s) & 4095)"
 """Its turn, until the end of the transaction: nobody else appends to the conversation."""
@@ -28,9 +28,10 @@ class OpenAppend:
         self, conversation_id: str, version: int = 0, events: int = 1, facts: Sequence[Fact] = ()
     ) -> None:
         """So many events, or these."""
-        stored = [row_of(*fact) for fact in facts or [EVENT] * events]
+        stored = [build_row(*fact) for fact in facts or [EVENT] * events]
         cursor = await self._conn.execute(
-            _STATEMENT, parameters([Item(conversation_id, version, stored, account_in(stored))], None)
+            _STATEMENT,
+            build_parameters([AppendItem(conversation_id, version, stored, find_account(stored))], None),
         )
         assert len(await cursor.fetchall()) == 1
 

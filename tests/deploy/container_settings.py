@@ -13,7 +13,7 @@ from agentchat.mcp_demo.__main__ import McpDemoSettings
 from agentchat.model_demo.__main__ import ModelDemoSettings
 from agentchat.ops.prepare import DatabaseSettings
 from agentchat.orchestrator.settings import Settings as OrchestratorSettings
-from agentchat.projector.settings import Settings as ProjectorSettings
+from agentchat.projector.settings import ProjectorSettings as ProjectorSettings
 from agentchat.runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
 from agentchat.tool_runner.settings import ToolRunnerSettings
 

@@ -27,7 +27,7 @@ from agentchat.directory.tool_authorizations import (
 from agentchat.runtime.postgres import Connection, Pool
 from agentchat.runtime.settings import SettingsError
 from agentchat.webhooks import endpoints
-from agentchat.webhooks.endpoints import seal_owner
+from agentchat.webhooks.endpoints import build_seal_owner
 from tests.blocking import until_blocked_by
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -225,11 +225,11 @@ async def test_secrets_of_webhook_endpoints_are_sealed_again_with_the_others(
     )
     for endpoint_id, *sealed in await rows.fetchall():
         if endpoint_id != lost.id:
-            owner = seal_owner(account, endpoint_id)
+            owner = build_seal_owner(account, endpoint_id)
             opened = [AFTER.open(value, owner=owner) for value in sealed if value is not None]
             assert all(secret.startswith("whsec_") for secret in opened)
 
 
 async def _endpoint(pool: Pool, account: str, sealer: Sealer) -> IssuedEndpoint:
     new = NewEndpoint(url="https://hooks.example.com/", events=("run.completed",))
-    return await endpoints.create(pool, sealer, account, new)
+    return await endpoints.create_endpoint(pool, sealer, account, new)

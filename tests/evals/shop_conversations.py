@@ -143,8 +143,10 @@ async def made_agent(environment: Environment, http: httpx.AsyncClient, **settin
 async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversations: Sequence[str]) -> Suite:
     """The runs of these conversations, as the log has them."""
     log = Log(pool)
-    runs = [(run.trace_id, each) for each in conversations for run in (await log.conversation(each)).runs]
-    account_id = (await log.conversation(conversations[0])).account_id or ""
+    runs = [
+        (run.trace_id, each) for each in conversations for run in (await log.load_conversation(each)).runs
+    ]
+    account_id = (await log.load_conversation(conversations[0])).account_id or ""
     agent = await agent_of(pool, account_id, agent_id)
     folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
     write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())

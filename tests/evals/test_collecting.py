@@ -144,7 +144,7 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
             found = await load_run(pool, case.id)
             assert found is not None
             conversation_id, recorded_run = found
-            entries = await log.rows(conversation_id, until_version=len(case.events))
+            entries = await log.read_rows(conversation_id, until_version=len(case.events))
             assert (case.account_id, case.conversation_id) == (shop.account, conversation_id)
             conversation, run = case.conversation_and_run()
             assert conversation.version == len(case.events)

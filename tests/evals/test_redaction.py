@@ -45,7 +45,7 @@ def case_of(*stored: events.Event, **more: Any) -> Case:
         conversation_id="c",
         agent_id="agent-1",
         agent_version=3,
-        events=tuple(msgspec.Raw(mapper.state_of(each)) for each in stored),
+        events=tuple(msgspec.Raw(mapper.encode_state(each)) for each in stored),
         **{"message": "Where is it?"} | more,
     )
 
@@ -213,7 +213,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
     for opaque in ("signature", "request_state", "provider_data", "shown_sha256", "citations"):
         assert not re.search(f'"{opaque}": (?!null)', left)
     for each in hidden.events:
-        mapper.event_in(bytes(each))
+        mapper.decode_event(bytes(each))
 
 
 def test_a_value_has_one_placeholder_in_a_case_and_another_value_another() -> None:

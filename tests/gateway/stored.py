@@ -6,8 +6,8 @@ from agentchat.contracts import events, frames, ids, messages
 from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.conversations.projections.follower import Follower
 from agentchat.conversations.projections.projection import Projection
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.runtime.postgres import Pool
 from tests.gateway.worker import Turn
 

@@ -8,7 +8,7 @@ import pytest
 from agentchat.contracts import events, ids, subjects
 from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
 from agentchat.contracts.values import MAX_COMMENT, MAX_LABEL
-from agentchat.conversations.aggregate import giving_feedback
+from agentchat.conversations.aggregate import feedback_rules
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table, feedback_table, messages_table
 from agentchat.runtime.postgres import Pool
@@ -26,7 +26,7 @@ async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[lis
 
     async def obey(command: GiveFeedback) -> FeedbackAnswered:
         conversation = await store.load(command.conversation_id)
-        decided = giving_feedback.give(conversation, command, stored.AT)
+        decided = feedback_rules.give_feedback(conversation, command, stored.AT)
         if isinstance(decided, FeedbackAnswered):
             return decided
         after = await store.append(conversation, [decided])

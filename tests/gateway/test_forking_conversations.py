@@ -48,7 +48,7 @@ SOURCES: dict[str, list[events.Event]] = {}
 async def thread(store: ConversationStore, log: Log, account: Account) -> str:
     asked = stored.request(account)
     await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
-    SOURCES[asked.conversation_id] = await log.events(asked.conversation_id)
+    SOURCES[asked.conversation_id] = await log.read_events(asked.conversation_id)
     return asked.conversation_id
 
 

@@ -60,7 +60,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
     failed = events.RunFailed(
         trace_id=asked.trace_id, at=stored.AT, code="internal_error", message="Unreadable."
     )
-    end = mapper.stored([replied, reply, done] if completed else [failed])
+    end = mapper.encode_pairs([replied, reply, done] if completed else [failed])
     await store.append_stored(asked.conversation_id, 4, [("unheard_of.v9", b"\xff"), *end])
     seen = [json.loads(data) for _, data in await event_streams.read(client, asked.trace_id)]
     if completed:
@@ -119,10 +119,10 @@ class HeldLog(Log):
         self.answered, self.release = asyncio.Event(), asyncio.Event()
         self._reads = 0
 
-    async def rows_of_run(
+    async def read_run_rows(
         self, conversation_id: str, trace_id: str, after_version: int = 0
     ) -> list[LogEntry]:
-        rows = await super().rows_of_run(conversation_id, trace_id, after_version)
+        rows = await super().read_run_rows(conversation_id, trace_id, after_version)
         self._reads += 1
         if self._reads == 2:
             self.answered.set()

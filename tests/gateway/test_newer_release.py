@@ -35,7 +35,7 @@ async def waiting(
         tool="find",
     )
     await stored.write(store, request)
-    await store.append_stored(request.conversation_id, 3, [*mapper.stored([asked]), *more])
+    await store.append_stored(request.conversation_id, 3, [*mapper.encode_pairs([asked]), *more])
     return request, asked.approval_id
 
 

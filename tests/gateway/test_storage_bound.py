@@ -14,7 +14,7 @@ from agentchat.contracts.messages import (
 )
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
-from agentchat.conversations.queries.account_figures import AccountFigures
+from agentchat.conversations.queries.account_usage import AccountUsage
 from agentchat.directory.caller import Caller
 from agentchat.gateway.access.account_figures import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool
@@ -77,7 +77,7 @@ async def test_within_the_bound_an_answer_says_how_much_is_left(
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
         conversation_id = await stored_for(store, pool, account, "x" * 500)
-        taken = (await conversations_table.stored_by_account(pool))[account.account_id].bytes
+        taken = (await conversations_table.sum_stored_by_account(pool))[account.account_id].bytes
     client = Client(http, gateway.url, account.key, account.agent)
     asking = asyncio.create_task(client.post("/v1/chat", content=b'{"message":"room"}'))
     await (await worker.next("room")).answer()
@@ -103,11 +103,11 @@ async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_n
         caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
         cache = FigureCache(pool, lambda: now)
         stack.push_async_callback(cache.aclose)
-        assert await cache.of(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
+        assert await cache.of(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         await stored_for(store, pool, account, "x" * BOUND)
-        assert await cache.of(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
+        assert await cache.of(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
-        assert (await cache.of(caller)) == AccountFigures(month_tokens=0, stored_bytes=0), "nobody waits"
+        assert (await cache.of(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"
         await asyncio.wait_for(cache.read(account.account_id), 10)
         figures = await cache.of(caller)
         assert figures is not None

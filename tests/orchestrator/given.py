@@ -20,7 +20,7 @@ from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.turn import Begin, open_turn
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
@@ -188,10 +188,10 @@ class World:
 
     async def begun(self, request: ChatRequested, *more: events.Event) -> Conversation:
         """The request's run in the log, as a worker of old left it, begun when it was requested."""
-        conversation = await self.log.conversation(request.conversation_id)
+        conversation = await self.log.load_conversation(request.conversation_id)
         facts = AgentFacts(agent_version=1, model="demo-shop-1")
         opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
-        assert isinstance(opening, Begin)
+        assert isinstance(opening, StartRun)
         async with open_store(self.settings.database_url) as store:
             return await store.append(conversation, [*opening.events, *more])
 
@@ -228,7 +228,7 @@ class World:
             await nats.close()
 
     async def conversation(self, listener: Listener) -> Conversation:
-        return await self.log.conversation(listener.request.conversation_id)
+        return await self.log.load_conversation(listener.request.conversation_id)
 
     async def run(self, listener: Listener) -> Run:
         run = (await self.conversation(listener)).run(listener.request.trace_id)
@@ -241,7 +241,7 @@ class World:
         return {event.call_id: event.output for event in stored if isinstance(event, events.ToolReturned)}
 
     async def events(self, listener: Listener) -> list[events.Event]:
-        return await self.log.events(listener.request.conversation_id)
+        return await self.log.read_events(listener.request.conversation_id)
 
     @contextlib.asynccontextmanager
     async def worker(

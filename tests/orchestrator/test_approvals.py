@@ -12,9 +12,9 @@ from agentchat.bus.commands import decide_approval
 from agentchat.contracts import events, frames
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from agentchat.contracts.values import Decider, Usage
-from agentchat.conversations.aggregate.approvals import Terms, requested
+from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.turn import CANCELLED, ask_again
+from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
 from agentchat.conversations.leases.leases import Leases
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
@@ -82,7 +82,7 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
 ) -> None:
     caller = await parked(working)
     assert [request.tool for request in box.requested] == ["find"]
-    assert not await Leases(working.pool, "test").alive(caller.request.trace_id)
+    assert not await Leases(working.pool, "test").has_live_lease(caller.request.trace_id)
     kinds = [type(frame).__name__ for frame in caller.frames]
     assert kinds == ["Accepted", "Delta", "ToolCalled", "ToolCalled", "ToolReturned", "Paused"]
     command = await decision(working, caller, on_behalf_of="support@shop.example")
@@ -130,7 +130,7 @@ async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -
     caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
     await working.cancel(request)
-    again = ask_again(conversation, run_of(conversation, request.trace_id), CANCELLED + 1)
+    again = rebuild_request(conversation, run_of(conversation, request.trace_id), CANCELLED + 1)
     await working.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
     assert ran(box) == []
@@ -149,7 +149,7 @@ def life(request: ChatRequested, *, expires_at: str, tool: str = "order") -> tup
         trace_id=trace_id, at=at, round=1, call_id="b", name=tool, input=ORDER, needs_approval=True
     )
     run = _run_after(request, replied, called)
-    terms = Terms(
+    terms = ApprovalTerms(
         agent_id=request.agent_id,
         server="shop",
         tool=tool,
@@ -158,7 +158,7 @@ def life(request: ChatRequested, *, expires_at: str, tool: str = "order") -> tup
         on_expiry="continue",
         on_new_message="refuse",
     )
-    asked = requested(run, 1, run.rounds[0].calls[0], terms, approval_id="approval-b", now=at)
+    asked = request_approval(run, 1, run.rounds[0].calls[0], terms, approval_id="approval-b", now=at)
     decided = events.ApprovalDecided(
         trace_id=trace_id, at=at, approval_id="approval-b", decision="approved", by=ADA, input={"n": 5}
     )

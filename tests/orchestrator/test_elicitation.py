@@ -12,7 +12,7 @@ from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
 from agentchat.contracts.values import Elicitation, Usage
-from agentchat.conversations.aggregate.approvals import needed
+from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.rounds import CallApproval
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
@@ -92,7 +92,7 @@ def said(
 async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: World, box: Toolbox) -> None:
     caller = await parked(working)
     run = await working.run(caller)
-    (told,) = needed(run)
+    (told,) = list_needed_approvals(run)
     assert (told.tool, told.input, told.elicitation) == ("order", {"n": 2}, GUESTS)
     assert (await decide(working, caller, input={"guests": 4}, on_behalf_of="Bo")).code is None
     await caller.until(frames.Completed)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from agentchat.conversations.aggregate.history import KeptHistories, prompt_for
+from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import body_of, json_of
 from tests.conversations.given import asked, began, given, replied, trace, turn
@@ -21,11 +21,11 @@ _wanted = st.tuples(
 @for_all(conversations(), st.lists(_wanted, max_size=8))
 def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]) -> None:
     """In whatever order runs are asked for; a call that is made again later, too."""
-    conversation, kept = told[0], KeptHistories()
+    conversation, kept = told[0], HistoryCache()
     calls: list[tuple[ModelCall, bytes]] = []
     for number, tools, sent, control in wanted:
         run = conversation.runs[number % len(conversation.runs)]
-        prompt = prompt_for(conversation, run.trace_id, tools_offered=tools, documents="d", histories=kept)
+        prompt = build_prompt(conversation, run.trace_id, tools_offered=tools, documents="d", histories=kept)
         call = ModelCall(
             model="m",
             system="Be brief.",
@@ -43,7 +43,7 @@ def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]
 def test_what_the_log_keeps_of_a_block_next_to_the_protocol_is_not_sent() -> None:
     block = {"type": "text", "text": "Hi", "provider_data": {"anthropic": {"id": "a"}}}
     conversation = given(began(), asked("a"), replied([block], "a"), asked("b"), asked("c"))
-    prompt = prompt_for(conversation, trace("c"), tools_offered=True)
+    prompt = build_prompt(conversation, trace("c"), tools_offered=True)
     call = ModelCall(
         model="m",
         system="",
@@ -57,17 +57,17 @@ def test_what_the_log_keeps_of_a_block_next_to_the_protocol_is_not_sent() -> Non
 
 
 def test_a_message_is_encoded_once() -> None:
-    kept, encoded = KeptHistories(), []
+    kept, encoded = HistoryCache(), []
 
     def encode(message: dict[str, Any]) -> bytes:
         encoded.append(message)
         return msgspec.json.encode(message)
 
     stored = (began(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = prompt_for(given(*stored, asked("c")), trace("c"), tools_offered=True, histories=kept)
-    made = first.settled.json(encode)
+    first = build_prompt(given(*stored, asked("c")), trace("c"), tools_offered=True, histories=kept)
+    made = first.settled.encode_json(encode)
     longer = given(*stored, *turn("c", "And", "Then"), asked("d"))
-    second = prompt_for(longer, trace("d"), tools_offered=True, histories=kept)
-    assert second.settled.json(encode).startswith(made)
-    assert first.settled.json(encode) == made
+    second = build_prompt(longer, trace("d"), tools_offered=True, histories=kept)
+    assert second.settled.encode_json(encode).startswith(made)
+    assert first.settled.encode_json(encode) == made
     assert encoded == second.messages[:5]

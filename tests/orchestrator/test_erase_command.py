@@ -11,7 +11,7 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.ids import new_id, new_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import Begin, fail, open_turn
+from agentchat.conversations.aggregate.turn import StartRun, fail, open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
@@ -108,7 +108,7 @@ async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working:
         now=request.requested_at,
         expired=False,
     )
-    assert isinstance(begin, Begin)
+    assert isinstance(begin, StartRun)
     async with (
         open_store(working.settings.database_url) as store,
         open_pool(working.settings.database_url) as pool,

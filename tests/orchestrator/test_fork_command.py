@@ -63,7 +63,7 @@ async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working:
     async with working.worker("second"):
         answers = await asyncio.gather(*(fork_conversation(working.bus.rpc, asked) for _ in range(8)))
     assert {(each.outcome, each.version) for each in answers} == {("forked", 8)}
-    assert (await working.log.conversation(asked.conversation_id)).version == 8
+    assert (await working.log.load_conversation(asked.conversation_id)).version == 8
 
 
 async def long_source(world: World, runs: int = 120) -> str:
@@ -81,9 +81,9 @@ async def test_a_long_past_is_forked_by_one_append(working: World) -> None:
     source_id = await long_source(working)
     asked = fork_of(working, source_id)
     answer = await fork_conversation(working.bus.rpc, asked)
-    past = await working.log.events(source_id)
+    past = await working.log.read_events(source_id)
     assert answer == ForkAnswered(outcome="forked", version=len(past) + 1)
-    assert len(await working.log.events(asked.conversation_id)) == answer.version
+    assert len(await working.log.read_events(asked.conversation_id)) == answer.version
     assert await fork_conversation(working.bus.rpc, asked) == answer
 
 
@@ -96,18 +96,18 @@ class GatedLog(Log):
         self.looked_for: list[str] = []
         self.count = 0
 
-    async def events(
+    async def read_events(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[events.Event]:
         self.looked_for.append(conversation_id)
         self.has_begun.set()
         await self.open.wait()
-        return await super().events(conversation_id, after_version, until_version)
+        return await super().read_events(conversation_id, after_version, until_version)
 
-    async def _entries(
+    async def _fetch_entries(
         self, query: bytes, parameters: Sequence[object] | Mapping[str, object]
     ) -> list[LogEntry]:
-        entries = await super()._entries(query, parameters)
+        entries = await super()._fetch_entries(query, parameters)
         self.count += len(entries)
         return entries
 

@@ -53,7 +53,7 @@ async def _until_free(world: World, trace_id: str) -> None:
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
         async with connection(pool) as conn:
             await there_for_long(conn)  # a lease that expires now was not lost in an outage
-        while await Leases(pool, "onlooker").alive(trace_id):  # noqa: ASYNC110 - a row has no event
+        while await Leases(pool, "onlooker").has_live_lease(trace_id):  # noqa: ASYNC110 - a row has no event
             await asyncio.sleep(0.02)
 
 
@@ -151,7 +151,7 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
             loop = asyncio.get_running_loop()
             end = loop.time() + _SHORT_LEASE_SECONDS + 1.0
             while loop.time() < end:
-                assert await watched.alive(caller.request.trace_id)
+                assert await watched.has_live_lease(caller.request.trace_id)
                 await asyncio.sleep(0.05)
             await caller.until_said(caller.text + "more")
         world.will(says("ok"))
@@ -225,7 +225,7 @@ async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(world:
             await other.execute("LOCK TABLE waiting_line")
             await world.bus.queues.request_chat(world.again(request))
             async with asyncio.timeout(SECONDS):
-                while not await Leases(pool, "onlooker").alive(request.trace_id):  # noqa: ASYNC110 - a row has no event
+                while not await Leases(pool, "onlooker").has_live_lease(request.trace_id):  # noqa: ASYNC110 - a row has no event
                     await asyncio.sleep(0.02)
             row = await (await other.execute("SELECT clock_timestamp(), pg_sleep(1.5)")).fetchone()
         assert row

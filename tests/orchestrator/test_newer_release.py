@@ -49,7 +49,7 @@ def _fresh(box: Toolbox) -> None:
 async def elicited(world: World, count: int) -> ChatRequested:
     """A run whose tool has asked a person, as a newer release stores it, with so many of its events."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
-    stored = mapper.stored(life(request, expires_at=ago(-3600))[:count])
+    stored = mapper.encode_pairs(life(request, expires_at=ago(-3600))[:count])
     asked = events.tag_of(events.ElicitationRequested)
     async with open_store(world.settings.database_url) as store:
         version = (await world.begun(request)).version

@@ -43,7 +43,7 @@ async def recorded(world: World, *answers: Any, **draft: Any) -> Listener:
 
 async def case_of(world: World, run: Listener, **changes: Any) -> WhatIf:
     """The run as a question that does not need the log."""
-    rows = await world.log.rows(run.request.conversation_id)
+    rows = await world.log.read_rows(run.request.conversation_id)
     fields: dict[str, Any] = {
         "account_id": run.request.account_id,
         "agent_id": run.request.agent_id,

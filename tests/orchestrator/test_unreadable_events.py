@@ -10,7 +10,7 @@ from agentchat.contracts import frames
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import Begin, open_turn
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.orchestrator.orchestrator_services import Timings
@@ -40,12 +40,12 @@ async def _begin(store: ConversationStore, request: ChatRequested) -> int:
     facts = AgentFacts(agent_version=1, model="demo")
     conversation = Conversation(conversation_id=request.conversation_id)
     opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
-    assert isinstance(opening, Begin)
+    assert isinstance(opening, StartRun)
     return (await store.append(conversation, opening.events)).version
 
 
 async def _topics(world: World, request: ChatRequested) -> list[str]:
-    return [row.topic for row in await world.log.rows(request.conversation_id)]
+    return [row.topic for row in await world.log.read_rows(request.conversation_id)]
 
 
 async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: str) -> None:

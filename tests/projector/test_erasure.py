@@ -12,9 +12,9 @@ from agentchat.contracts import frames
 from agentchat.contracts.ids import new_id
 from agentchat.conversations import erasures
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.erasures import due_erasures
+from agentchat.conversations.erasures import list_due_erasures
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.projector.erasure import ROWS_AT_ONCE, ErasureStep
+from agentchat.projector.erasure_step import ROWS_AT_ONCE, ErasureStep
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import connection
 from tests.bus.nats_server import NatsServer
@@ -105,7 +105,7 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world:
         await world.store.append(thread, [ERASED])
     await followed(world)
     patience = 0.05  # more and more, so that it comes to an end where all is slow
-    while await due_erasures(world.pool, 10**9, limit=1):
+    while await list_due_erasures(world.pool, 10**9, limit=1):
         steps = [asyncio.create_task(ErasureStep(world.bus, world.pool).step()) for _ in range(2)]
         _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, patience))
         patience *= 1.05
@@ -133,7 +133,7 @@ async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwh
         assert await erasing.step() == 1
         await world.store.append(short, [ERASED])
         await followed(world, FeedPublisher(bus, world.log, world.pool))
-        due = await due_erasures(world.pool, 10**9, limit=2)
+        due = await list_due_erasures(world.pool, 10**9, limit=2)
         assert [each.conversation_id for each in due] == [long.conversation_id, short.conversation_id]
         assert [await erasing.step(), await erasing.step()] == [2, 0]
     await nats_server.kill()

@@ -11,7 +11,7 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.feed_reader import remember_fed
+from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.projector.feed_publisher import BATCH, FeedPublisher
 from agentchat.projector.log_follower import LogFollower
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
@@ -80,7 +80,7 @@ async def test_a_leader_is_refused_where_somebody_else_has_published(world: Worl
     await tell(world)
     feed = world.publisher()
     await world.feed_all(feed)
-    position = str(await world.log.head())
+    position = str(await world.log.read_head())
     await world.bus.feed.publish_event(
         "chat.events.a.Odd",
         b"{}",
@@ -98,9 +98,9 @@ async def test_a_leader_is_refused_where_somebody_else_has_published(world: Worl
 async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(world: World) -> None:
     await tell(world)
     await world.feed_all()
-    await remember_fed(world.pool, await world.log.head())
+    await store_fed_position(world.pool, await world.log.read_head())
     await world.streams.purge("EVENTS")
-    before = await world.log.head()
+    before = await world.log.read_head()
     await tell(world)
     await world.feed_all()
     assert await world.positions() == [entry.position for entry in await world.log.read(before, 100)]
@@ -136,11 +136,11 @@ async def test_the_feed_does_not_go_back_with_the_settled_position(
     world: World, migrated_database_url: str
 ) -> None:
     await tell(world)
-    first = await world.log.head()
+    first = await world.log.read_head()
     await tell(world, turns=2)
     await world.feed_all()
     async with registered_late(migrated_database_url, first):
-        assert await world.log.settled() == first
+        assert await world.log.read_settled_position() == first
         feed = world.publisher()
         assert await feed.step() == 0
         await tell(world)
@@ -174,4 +174,4 @@ async def test_a_history_that_a_caller_shows_is_not_published(world: World) -> N
     await world.feed_all()
     published = [each for each in await world.streams.contents("EVENTS") if "Seeded" in each.subject]
     assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]
-    assert (await world.log.events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded
+    assert (await world.log.read_events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded

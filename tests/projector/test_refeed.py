@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from agentchat.bus.errors import FeedConflict
 from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.feed_reader import kept_from, remember_fed
+from agentchat.conversations.event_store.feed_reader import find_kept_position, store_fed_position
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.main import app
 from agentchat.ops.repair_command import LEFT_OUT
@@ -93,7 +93,7 @@ async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_othe
     empty = await feed("--from", "1")
     assert str(empty.exception) == "there is no position 1: the log is empty"
     await tell(world)
-    first, last = (await stored(world))[0], await world.log.head()
+    first, last = (await stored(world))[0], await world.log.read_head()
     for start in (0, -3, last + 1):
         refused = await feed("--from", str(start))
         assert isinstance(refused.exception, RefusedError)
@@ -111,7 +111,7 @@ async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_othe
 async def test_repair_skips_positions_that_consumers_have_seen(world: World, fresh_nats_url: str) -> None:
     await tell(world)
     await world.feed_all(world.publisher())
-    head = await world.log.head()
+    head = await world.log.read_head()
     environ = {
         "AGENTCHAT_DATABASE_URL": world.url,
         "AGENTCHAT_NATS_URL": fresh_nats_url,
@@ -156,7 +156,7 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
         await world.store.append(
             Conversation(conversation_id=new_id()), [began(), *turn(new_id(), "Hello", "Hi")]
         )
-        ends.append(await world.log.head())
+        ends.append(await world.log.read_head())
     days = ((90, 0), (31, ends[0]), (20, ends[1]), (2, ends[2]))
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         for ago, position in days:
@@ -168,14 +168,14 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
     assert await world.positions() == await stored(world, ends[1])
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("DELETE FROM feed_days WHERE day >= (now() AT TIME ZONE 'UTC')::date - 30")
-    assert await kept_from(world.pool) == ends[-1]  # nothing was fed for long
+    assert await find_kept_position(world.pool) == ends[-1]  # nothing was fed for long
 
 
 async def test_the_days_of_the_feed_are_noted_from_its_first(world: World) -> None:
-    await remember_fed(world.pool, 5)
-    await remember_fed(world.pool, 9)
-    assert await kept_from(world.pool) == 0
+    await store_fed_position(world.pool, 5)
+    await store_fed_position(world.pool, 9)
+    assert await find_kept_position(world.pool) == 0
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("UPDATE feed_days SET day = day - 31")
-    await remember_fed(world.pool, 12)
-    assert await kept_from(world.pool) == 9
+    await store_fed_position(world.pool, 12)
+    assert await find_kept_position(world.pool) == 9

@@ -18,10 +18,10 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
-from agentchat.conversations.leases.availability import note_available
+from agentchat.conversations.leases.availability import record_availability
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.projections import approvals_table, runs_table
-from agentchat.conversations.projections.rebuilding import rebuild
+from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime.postgres import connection, open_pool
 from tests.blocking import until_blocked_by
@@ -104,7 +104,7 @@ async def test_after_an_outage_of_postgres_a_run_is_left_to_its_worker_for_as_lo
     await leases.acquire(trace("a"))
     await away(world.pool, LEASE_SECONDS + 5)
     assert await sweeper.sweep() == 0  # before anybody has noted that it is back
-    await note_available(world.pool)
+    await record_availability(world.pool)
     assert await sweeper.sweep() == 0
     await there_for(world.pool, LEASE_SECONDS - 1)
     assert await sweeper.sweep() == 0
@@ -135,7 +135,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_requested_until_a_work
     assert await sweeper.sweep() == 1
     (published,) = await world.streams.contents("REQUESTS")
     assert requested(published).account_id == ACCOUNT
-    await world.store.append_stored(begun.conversation_id, begun.version + 1, mapper.stored([failed()]))
+    await world.store.append_stored(begun.conversation_id, begun.version + 1, mapper.encode_pairs([failed()]))
     await make_due(world)
     assert await sweeper.sweep() == 0
     await project(world)

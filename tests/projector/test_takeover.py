@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from agentchat.bus.bus import Bus
 from agentchat.contracts.ids import new_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.queries.under_way import leading_projector
+from agentchat.conversations.queries.current_activity import find_leading_projector
 from agentchat.runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
@@ -57,7 +57,7 @@ class Projectors:
         """Wait until one of these leads, and return its name."""
         async with asyncio.timeout(START_SECONDS):
             while True:
-                leader = await leading_projector(self._pool)
+                leader = await find_leading_projector(self._pool)
                 if leader in names:
                     return leader
                 await asyncio.sleep(0.02)
@@ -141,7 +141,7 @@ async def test_another_projector_takes_over_within_five_seconds(
         projectors.signal(leader, signal.SIGCONT)
     await told(world, 20)
     await check_each_applied_once(world, 60)
-    assert await leading_projector(world.pool) == other
+    assert await find_leading_projector(world.pool) == other
 
 
 async def test_a_projector_that_is_stopped_hands_over_at_once(projectors: Projectors, world: World) -> None:

@@ -10,7 +10,7 @@ import psycopg
 from agentchat.contracts import events
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store import log as log_module
-from agentchat.conversations.event_store.appending import Item
+from agentchat.conversations.event_store.append_statement import AppendItem
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.writer import APPEND_SECONDS
 from agentchat.conversations.leases import availability
@@ -143,11 +143,13 @@ class SimLog(Log):
         super().__init__(pool)  # type: ignore[arg-type]  # as much of a pool as it needs
         self._sim = pool
 
-    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+    async def find_accounts(self, conversation_ids: Collection[str]) -> dict[str, str]:
         """There is one account."""
         return dict.fromkeys(conversation_ids, ACCOUNT)
 
-    async def _entries(self, query: Any, parameters: Sequence[Any] | Mapping[str, Any]) -> list[LogEntry]:
+    async def _fetch_entries(
+        self, query: Any, parameters: Sequence[Any] | Mapping[str, Any]
+    ) -> list[LogEntry]:
         pool = self._sim
         if query is log_module._ROWS:
             assert not isinstance(parameters, Mapping)
@@ -210,7 +212,7 @@ class SimWriter:
     def __init__(self, pool: SimPool) -> None:
         self._pool = pool
 
-    async def append(self, item: Item) -> str | None:
+    async def append(self, item: AppendItem) -> str | None:
         done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._pool.process.spawn(self._store(item, done))
         try:
@@ -219,7 +221,7 @@ class SimWriter:
         except TimeoutError:
             raise DatabaseUnavailable("the append was not confirmed in time") from None
 
-    async def _store(self, item: Item, done: "asyncio.Future[str | None]") -> None:
+    async def _store(self, item: AppendItem, done: "asyncio.Future[str | None]") -> None:
         process = self._pool.process
         try:
             at = await process.call(

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import evolve_all
-from agentchat.conversations.aggregate.history import prompt_for
-from agentchat.conversations.aggregate.turn import Begin, MustWait, open_turn
+from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.opening.taking import LeaseHeld, take_lease
@@ -85,7 +85,7 @@ def begins_during_another() -> Any:
             return opening
         runs = tuple(run for run in conversation.runs if run.ended_at)
         alone = open_turn(replace(conversation, runs=runs), request, *args, **more)
-        assert isinstance(alone, Begin)
+        assert isinstance(alone, StartRun)
         return alone
 
     return _opening_turns_by(opened)
@@ -166,9 +166,9 @@ def history_without_the_run_before() -> Any:
 
     def shown(conversation: Any, trace_id: str, **more: Any) -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
-        return prompt_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
+        return build_prompt(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "prompt_for", shown)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "build_prompt", shown)
 
 
 def lost_lease_is_nothing() -> Any:
@@ -199,7 +199,7 @@ def covers_more_than_was_summarised() -> Any:
     def through(conversation: Any, _trace_id: str, _runs: int) -> int:
         return int(conversation.runs[-1].version - 1)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "through_version", through)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "find_last_covered_version", through)
 
 
 FOUND_NEAR = {

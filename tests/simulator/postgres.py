@@ -12,7 +12,7 @@ from agentchat.contracts import events
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from agentchat.conversations import database
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.appending import Item, LeaseChange
+from agentchat.conversations.event_store.append_statement import AppendItem, LeaseChange
 from agentchat.conversations.event_store.log import LogEntry
 from agentchat.conversations.leases import abandoned_runs, availability, leases, waiting_line
 from agentchat.directory import plans
@@ -78,7 +78,7 @@ class Postgres(Server):
         then = _START + timedelta(seconds=self.world.now + seconds)
         return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    def append(self, item: Item) -> str | None:
+    def append(self, item: AppendItem) -> str | None:
         """Store one append. Raises VersionConflict, unless it is this very one that is stored."""
         thread = self.threads.setdefault(item.conversation_id, [])
         first, last = item.expected, item.expected + len(item.stored)
@@ -102,7 +102,7 @@ class Postgres(Server):
             self._saw(item.conversation_id, entry.event)
         return at
 
-    def _change_lease(self, item: Item) -> str | None:
+    def _change_lease(self, item: AppendItem) -> str | None:
         """With an append. Raises VersionConflict where its run is not to begin."""
         match item.lease:
             case LeaseChange(trace_id, worker, None):

@@ -8,8 +8,8 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.updates import Broken, Finished, Started, Text, Update
-from agentchat.conversations.claims.table import Claims
-from agentchat.conversations.event_store.cache import Cache
+from agentchat.conversations.claims.claim_writer import Claims
+from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine

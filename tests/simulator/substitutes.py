@@ -80,7 +80,7 @@ def simulated() -> Iterator[None]:
         id(agentchat.contracts.ids.new_id): lambda: _current.world.new_id(),
         id(agentchat.conversations.database.open_session): database.open_session,
         id(agentchat.conversations.database.listen): database.listen,
-        id(agentchat.conversations.database.notifications): database.notifications,
+        id(agentchat.conversations.database.wait_for_notifications): database.notifications,
         id(agentchat.runtime.postgres.connection): database.connection,
         id(agentchat.runtime.logs.get_logger): lambda _name=None: quiet,
         id(agentchat.runtime.logs.bound): lambda **_: contextlib.nullcontext(),

@@ -21,7 +21,7 @@ from agentchat.ops.settings import Counts, UpSettings
 from agentchat.ops.stack import describe
 from agentchat.orchestrator.models import Credentials
 from agentchat.orchestrator.settings import Settings as OrchestratorSettings
-from agentchat.projector.settings import Settings as ProjectorSettings
+from agentchat.projector.settings import ProjectorSettings as ProjectorSettings
 from agentchat.runtime.settings import Setting
 from agentchat.tool_runner.settings import ToolRunnerSettings
 

@@ -40,7 +40,7 @@ async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text
             told += [event async for event in stream]
     assert told[-1]["type"] == "error"
     assert told[-1]["code"] == "cancelled"
-    run = (await log.conversation(thread)).run(trace_id)
+    run = (await log.load_conversation(thread)).run(trace_id)
     assert run is not None
     assert run.state == "cancelled"
     assert run.text == text_of(told)
@@ -90,7 +90,7 @@ async def _trace_of(log: Log, message: str) -> str:
     """The trace of the run of this message, once it is saved."""
     async with asyncio.timeout(40):
         while True:
-            for entry in await log.read(max(0, await log.head() - 50), 100):
+            for entry in await log.read(max(0, await log.read_head() - 50), 100):
                 event = entry.event
                 if isinstance(event, events.MessageSaved) and event.content == message:
                     return event.trace_id

@@ -43,7 +43,9 @@ async def test_retries_after_their_gateway_was_killed_are_answered_once(
     for before, after in zip(first, again, strict=True):
         assert before is None or before.json() == after.json()
     async with open_log(stack.environment.database_url) as log:
-        stored = [event for reply in again for event in await log.events(reply.json()["conversation_id"])]
+        stored = [
+            event for reply in again for event in await log.read_events(reply.json()["conversation_id"])
+        ]
     asked = [event for event in stored if isinstance(event, events.MessageSaved) and event.role == "user"]
     assert Counter(event.content for event in asked) == Counter(keys)
     assert {event.trace_id for event in asked} == {reply.headers["x-trace-id"] for reply in again}

@@ -39,7 +39,7 @@ async def test_a_thread_goes_on_where_the_model_takes_no_more_of_it(
 
 async def summaries(stack: RunningStack, conversation_id: str) -> list[ContextCompacted]:
     async with open_log(stack.environment.database_url) as log:
-        conversation = await log.conversation(conversation_id)
+        conversation = await log.load_conversation(conversation_id)
     return [run.compacted for run in conversation.runs if run.compacted]
 
 

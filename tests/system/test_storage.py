@@ -7,7 +7,7 @@ import httpx
 from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
 from agentchat.administration.admin_values import NewAccount, NewKey, PlanChanges
 from agentchat.administration.admin_versions import create_agent
-from agentchat.conversations.event_store.log import Log, bytes_of
+from agentchat.conversations.event_store.log import Log, sum_bytes
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import folder_secrets
@@ -23,12 +23,12 @@ LONG = "Where is my order? " * 1_000
 async def counted(admin: Admin, account_id: str, *conversation_ids: str) -> int:
     """The bytes stored, once the read model has what the log has of these conversations."""
     log = Log(admin.pool)
-    rows = [row for each in conversation_ids for row in await log.rows(each)]
+    rows = [row for each in conversation_ids for row in await log.read_rows(each)]
     async with asyncio.timeout(40):
         while True:
             found = await admin_usage.of_month(admin, account_id)
             if (found.conversations, found.stored_events) == (len(conversation_ids), len(rows)):
-                assert found.stored_bytes == bytes_of(rows)
+                assert found.stored_bytes == sum_bytes(rows)
                 return found.stored_bytes
             await asyncio.sleep(0.05)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts.values import Form
-from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.runtime.postgres import open_pool
 from tests.harness import RunningStack
@@ -94,7 +94,7 @@ async def test_what_was_received_is_what_the_log_renders(
     ends: Counter[tuple[str, str]] = Counter()
     for each, known in zip(received, found, strict=True):
         assert known is not None, each
-        assert rendered(known[1], each.form, known[0]) == each.data
+        assert render_answer(known[1], each.form, known[0]) == each.data
         ends[each.form, known[1].state] += 1
     assert ends.keys() >= {(form, state) for form in _FORMS for state in ("completed", "failed")}
     assert ends["form1", "cancelled"] + ends["form2", "cancelled"] == THREADS // 25

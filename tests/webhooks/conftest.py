@@ -27,7 +27,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, connection
-from agentchat.webhooks import deliveries, endpoints, schedule
+from agentchat.webhooks import deliveries, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
 from agentchat.webhooks.delivery_projection import DeliveryProjection
 from agentchat.webhooks.sender import DeliverySender
@@ -64,7 +64,7 @@ class World(msgspec.Struct):
         return (await self.store.append(conversation, stored)).conversation_id
 
     async def erase(self, conversation_id: str) -> None:
-        conversation = await Log(self.pool).conversation(conversation_id)
+        conversation = await Log(self.pool).load_conversation(conversation_id)
         erased = events.ConversationErased(trace_id=trace("erasing"), at=AT, account_id=self.account_id)
         await self.store.append(conversation, [erased])
 
@@ -74,11 +74,11 @@ class World(msgspec.Struct):
         """One at a URL, or at a path of the receiver."""
         url = self.receiver.url(url) if url.startswith("/") else url
         new = NewEndpoint(url=url, events=types or EVENT_TYPES, payload=payload)
-        return await endpoints.create(self.pool, SEALER, account or self.account_id, new)
+        return await endpoints.create_endpoint(self.pool, SEALER, account or self.account_id, new)
 
     async def deliveries(self, endpoint_id: str) -> list[Delivery]:
         """The newest first."""
-        found, _ = await deliveries.page(
+        found, _ = await deliveries.list_deliveries(
             self.pool, self.account_id, endpoint_id, status=None, before=None, limit=100
         )
         return found
@@ -95,7 +95,7 @@ class World(msgspec.Struct):
     async def until_disabled(self, endpoint_id: str) -> Endpoint:
         async with asyncio.timeout(60):
             while True:
-                found = await endpoints.get(self.pool, self.account_id, endpoint_id)
+                found = await endpoints.get_endpoint(self.pool, self.account_id, endpoint_id)
                 if found.disabled:
                     return found
                 await asyncio.sleep(0.02)
@@ -141,8 +141,8 @@ def guard() -> Guard:
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry within moments."""
-    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.05,) * 9)
-    monkeypatch.setattr(schedule, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (0.05,) * 9)
+    monkeypatch.setattr(retry_schedule, "LONGEST_PAUSE", 0.2)
     monkeypatch.setattr(sender_module, "_TOGETHER_SECONDS", 0.02)
     monkeypatch.setattr(sender_module, "_POLL_SECONDS", 0.05)
 

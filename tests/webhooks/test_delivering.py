@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from agentchat.contracts.webhooks import EndpointChanges, message_id
 from agentchat.runtime.postgres import Pool, connection
-from agentchat.webhooks import deliveries, delivery_queue, endpoints, schedule
+from agentchat.webhooks import deliveries, delivery_queue, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
 from tests.administrator import SEALER
 from tests.webhooks.conftest import World, attempted
@@ -91,7 +91,7 @@ async def test_an_endpoint_gets_nothing_of_before_it_was_created(world: World) -
     made = await world.endpoint("/new", "run.completed")
     for disabled in (True, False):
         changes = EndpointChanges(disabled=disabled)
-        await endpoints.change(world.pool, world.account_id, made.id, changes)
+        await endpoints.change_endpoint(world.pool, world.account_id, made.id, changes)
     later = await world.chat("later")
     await world.receiver.until("/new", 1)
     await world.until(made.id, attempted(1))
@@ -104,10 +104,10 @@ async def test_a_delivery_whose_sender_died_is_claimed_again(world: World, pool:
     await world.stop_sending()
     await world.chat()
     await world.until(endpoint.id, lambda found: len(found) == 1)
-    [first] = await delivery_queue.claim(pool, [], limit=1, batch=1)
-    assert await delivery_queue.claim(pool, [], limit=1, batch=1) == [], "it is claimed"
+    [first] = await delivery_queue.claim_due(pool, [], limit=1, batch=1)
+    assert await delivery_queue.claim_due(pool, [], limit=1, batch=1) == [], "it is claimed"
     await world.execute("UPDATE webhook_deliveries SET next_attempt_at = clock_timestamp()")
-    [second] = await delivery_queue.claim(pool, [], limit=1, batch=1)
+    [second] = await delivery_queue.claim_due(pool, [], limit=1, batch=1)
     assert (first.due[0].id, first.due[0].body) == (second.due[0].id, second.due[0].body)
 
 
@@ -120,7 +120,7 @@ async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: Wo
     [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
     assert [attempt.status for attempt in delivery.attempts] == [500, 503, 200]
     assert [attempt.error for attempt in delivery.attempts] == ["status", "status", None]
-    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).failing_since is None
+    assert (await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)).failing_since is None
 
 
 async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world: World) -> None:
@@ -129,8 +129,8 @@ async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world:
     await world.chat()
     [failed] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
     assert (len(failed.attempts), failed.next_attempt_at) == (10, None)
-    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).failing_since is not None
-    await deliveries.resend(world.pool, world.account_id, failed.id)
+    assert (await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)).failing_since is not None
+    await deliveries.resend_delivery(world.pool, world.account_id, failed.id)
     got = await world.receiver.until("/down", 11)
     assert len({each.id for each in got}) == 1
     await world.until(endpoint.id, lambda found: found[0].status == "delivered")
@@ -203,7 +203,7 @@ async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(wor
     assert found.disabled_reason == "failing"
     meanwhile = [await world.chat(word) for word in ("second", "third")]
     asked = len(world.receiver.at("/dead"))
-    enabled = await endpoints.change(
+    enabled = await endpoints.change_endpoint(
         world.pool, world.account_id, endpoint.id, EndpointChanges(disabled=False)
     )
     assert (enabled.disabled, enabled.failing_since) == (False, None)
@@ -226,10 +226,10 @@ async def test_a_success_among_failures_begins_the_five_days_again(
         " WHERE endpoint_id = %s",
         endpoint.id,
     )
-    monkeypatch.setattr(schedule, "RETRY_SECONDS", (3600.0,))
+    monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (3600.0,))
     await world.release(endpoint.id, 2)
     await world.until(endpoint.id, attempted(2))
-    found = await endpoints.get(world.pool, world.account_id, endpoint.id)
+    found = await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)
     assert found.failing_since is not None
     assert (found.disabled, found.failing_since > endpoint.created_at) == (False, True)
 
@@ -256,7 +256,7 @@ async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None
     [delivery] = await world.until(endpoint.id, attempted(1))
     await world.erase(conversation_id)
     await world.until(endpoint.id, attempted(2))
-    await deliveries.resend(world.pool, world.account_id, delivery.id)
+    await deliveries.resend_delivery(world.pool, world.account_id, delivery.id)
     await world.until(endpoint.id, lambda found: found[1].status == "erased")
     told = [each.message["type"] for each in world.receiver.at("/erased")]
     assert told == ["run.completed", "conversation.deleted"]
@@ -299,7 +299,7 @@ async def test_for_a_day_both_secrets_sign(world: World) -> None:
         assert Webhook(secret).verify(got.body, got.headers) == json.loads(got.body)
     await world.until(endpoint.id, attempted(1))
     await world.execute("UPDATE webhook_endpoints SET previous_until = clock_timestamp()")
-    await deliveries.test(world.pool, world.account_id, endpoint.id, "run.failed")
+    await deliveries.send_test(world.pool, world.account_id, endpoint.id, "run.failed")
     _, tested = await world.receiver.until("/rotated", 2)
     assert len(tested.headers["webhook-signature"].split(" ")) == 1
     Webhook(rotated.secret).verify(tested.body, tested.headers)
@@ -321,12 +321,12 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
     await world.hold()
     for number in range(20):
         await world.chat(str(number))
-    monkeypatch.setattr(schedule, "RETRY_SECONDS", (3600.0,))
+    monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (3600.0,))
     await world.release(endpoint.id, 20)
     await world.until(endpoint.id, attempted(20))
     async with connection(world.pool) as conn:
         row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
-    assert row == (schedule.FAILURES_IN_A_ROW,)
+    assert row == (retry_schedule.FAILURES_IN_A_ROW,)
 
 
 async def test_an_answer_whose_body_never_ends_counts_by_its_status(world: World) -> None:
@@ -340,7 +340,7 @@ async def test_an_answer_whose_body_never_ends_counts_by_its_status(world: World
 async def test_what_is_resent_while_it_is_sent_is_sent_again(world: World) -> None:
     async def resend_it_meanwhile(got: Received) -> bytes:
         if len(world.receiver.at("/meanwhile")) == 1:
-            await deliveries.resend(world.pool, world.account_id, got.id)
+            await deliveries.resend_delivery(world.pool, world.account_id, got.id)
         return status(204)
 
     world.receiver.does("/meanwhile", resend_it_meanwhile)

@@ -10,7 +10,7 @@ from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
 from agentchat.runtime.postgres import Pool
 from agentchat.webhooks import delivery_queue, endpoints
-from agentchat.webhooks.bodies import body_of, notice_of
+from agentchat.webhooks.webhook_bodies import build_body, build_notice
 from tests.webhooks.conftest import World
 from tests.webhooks.receiver import status
 
@@ -30,15 +30,15 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
         for days in (29, 31):
             await world.execute(_ADD, f"waits {endpoint_id} {days}", endpoint_id, "waiting", days, 60)
             await world.execute(_ADD, f"done {endpoint_id} {days}", endpoint_id, "delivered", days, None)
-    assert await delivery_queue.delete_old(pool, 2) == 2
-    assert await delivery_queue.delete_old(pool, 2) == 1
-    assert await delivery_queue.delete_old(pool, 2) == 0
+    assert await delivery_queue.delete_old_deliveries(pool, 2) == 2
+    assert await delivery_queue.delete_old_deliveries(pool, 2) == 1
+    assert await delivery_queue.delete_old_deliveries(pool, 2) == 0
     left = {each.id for id_ in (live, disabled) for each in await world.deliveries(id_)}
     assert left == {
         *(f"{what} {id_} 29" for what in ("waits", "done") for id_ in (live, disabled)),
         f"waits {live} 31",
     }
-    assert (await endpoints.get(pool, world.account_id, disabled)).disabled
+    assert (await endpoints.get_endpoint(pool, world.account_id, disabled)).disabled
 
 
 async def test_figures_count_what_waits_and_what_fails(world: World, pool: Pool) -> None:
@@ -54,7 +54,7 @@ async def test_figures_count_what_waits_and_what_fails(world: World, pool: Pool)
     await world.receiver.until("/fails", 1)
     await world.until(held.id, lambda found: len(found) == 1)
     async with asyncio.timeout(20):
-        while (found := await delivery_queue.figures(pool)).failing == 0:  # noqa: ASYNC110 - another task
+        while (found := await delivery_queue.load_figures(pool)).failing == 0:  # noqa: ASYNC110 - another task
             await asyncio.sleep(0.02)
     assert found == delivery_queue.EndpointFigures(endpoints=2, failing=1, waiting=2, behind=1)
 
@@ -79,11 +79,11 @@ def test_feedback_is_told_with_its_content_in_full_alone(
     kind: type[events.Fact], type_: str, more: dict[str, object]
 ) -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, kind))
-    notice = notice_of(1, "conversation", 2, example)
+    notice = build_notice(1, "conversation", 2, example)
     assert notice is not None
     assert notice.type == type_
-    full = msgspec.json.decode(body_of("msg_1", notice, "full"))["data"]
-    thin = msgspec.json.decode(body_of("msg_1", notice, "thin"))["data"]
+    full = msgspec.json.decode(build_body("msg_1", notice, "full"))["data"]
+    thin = msgspec.json.decode(build_body("msg_1", notice, "thin"))["data"]
     ids = {"position": 1, "conversation_id": "conversation", "version": 2}
     assert thin == ids | {"trace_id": example.trace_id, "message_id": full["message_id"]}
     assert {name: value for name, value in full.items() if name not in thin and name != "by"} == more
@@ -93,10 +93,10 @@ def test_feedback_is_told_with_its_content_in_full_alone(
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
     asks = events.InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")
-    notice = notice_of(1, "conversation", 2, replace(example, asked=asks))
+    notice = build_notice(1, "conversation", 2, replace(example, asked=asks))
     assert notice is not None
     assert notice.type == "approval.requested"
-    full = msgspec.json.decode(body_of("msg_1", notice, "full"))["data"]
-    thin = msgspec.json.decode(body_of("msg_1", notice, "thin"))["data"]
+    full = msgspec.json.decode(build_body("msg_1", notice, "full"))["data"]
+    thin = msgspec.json.decode(build_body("msg_1", notice, "thin"))["data"]
     assert full["elicitation"] == {"message": "Why?"}
     assert thin.keys() & {"elicitation", "tool", "agent_id"} == set()

@@ -15,7 +15,7 @@ from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unav
 from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.text import cleaned, cleaned_json
 from agentchat.contracts.values import ApprovalDecision, Decider
-from agentchat.conversations.queries.finding_approvals import FoundApproval, find_approval, list_approvals
+from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval, list_approvals
 
 STATES: tuple[str, ...] = ("pending", *get_args(ApprovalDecision))
 

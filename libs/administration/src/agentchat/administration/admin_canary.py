@@ -15,7 +15,7 @@ from agentchat.administration.canary_comparison import Decision, FigureCompariso
 from agentchat.administration.checked_input import checked, checked_time
 from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
-from agentchat.conversations.database import server_now, unbounded
+from agentchat.conversations.database import lift_time_limits, read_server_time
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.directory.canary import Shares
 from agentchat.runtime.postgres import Connection
@@ -98,7 +98,7 @@ async def get(
     """
     begin, table = await _since(admin, since), prices_of(prices)
     async with admin.transaction(_COMPARE_SECONDS) as conn:
-        await unbounded(conn)
+        await lift_time_limits(conn)
         row = await found(conn, agent_id)
         await _check_known(conn, row, {"version": version, "against": against})
         figures = await _figures(conn, row, begin)
@@ -165,7 +165,7 @@ async def promote(admin: Admin, agent_id: str, version: Version) -> Agent:
 async def _since(admin: Admin, text: str | None) -> str:
     if text is None:
         with outcomes():
-            now = datetime.fromisoformat(await server_now(admin.pool))
+            now = datetime.fromisoformat(await read_server_time(admin.pool))
         return log_time((now - timedelta(days=_DAYS)).isoformat())
     return checked_time("since", text)
 

@@ -26,20 +26,20 @@ from agentchat.administration.parameters import (
 )
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
-from agentchat.conversations.erasures import UnfinishedErasure, unfinished_erasures
+from agentchat.conversations.erasures import UnfinishedErasure, list_unfinished_erasures
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import (
     ConversationRow,
-    conversations_of,
     is_behind,
+    list_account_conversations,
 )
 from agentchat.conversations.projections.feedback_table import RATINGS
-from agentchat.conversations.queries.find_run import count_runs
-from agentchat.conversations.queries.finding_conversations import (
-    ConversationFilter,
-    FoundConversation,
+from agentchat.conversations.queries.conversation_search import (
+    ConversationSearch,
+    ConversationSearchResult,
     find_conversations,
 )
+from agentchat.conversations.queries.find_run import count_runs
 
 ENDS = ("running", "completed", "failed", "cancelled")
 _AT_ONCE = 4
@@ -64,7 +64,7 @@ async def page(
     rating: OfRating | None = None,
     after: After | None = None,
     limit: Limit = 20,
-) -> Page[FoundConversation]:
+) -> Page[ConversationSearchResult]:
     """List conversations of all accounts, the one that began last first.
 
     With `query`, those that have its words in a message, in their title or metadata, or have such an id.
@@ -87,13 +87,13 @@ def conversation_filter(
     tool: str | None,
     tag: str | None,
     rating: str | None,
-) -> ConversationFilter:
+) -> ConversationSearch:
     """What callers write of it, checked. Raises Invalid."""
     if end is not None and end not in ENDS:
         raise Invalid("end", f"must be one of {', '.join(ENDS)}")
     if rating not in (None, *RATINGS):
         raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
-    return ConversationFilter(
+    return ConversationSearch(
         account_id=account_id,
         agent_id=agent_id,
         since=None if since is None else checked_time("since", since),
@@ -120,7 +120,7 @@ async def deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
     100 at most. No reader sees them. Raises Unavailable.
     """
     with outcomes():
-        return tuple(await unfinished_erasures(admin.pool, limit=_DELETIONS))
+        return tuple(await list_unfinished_erasures(admin.pool, limit=_DELETIONS))
 
 
 async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False) -> Deletion:
@@ -130,7 +130,7 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False)
     """
     conversation_id = identifier("conversation", conversation_id)
     with outcomes():
-        found = await Log(admin.pool).newest_run(conversation_id)
+        found = await Log(admin.pool).load_newest_run(conversation_id)
         runs = await count_runs(admin.pool, conversation_id) if dry_run else 0
     if found.erased or found.account_id is None:
         raise NotFound("conversation", conversation_id)
@@ -166,7 +166,7 @@ async def _listed(
     admin: Admin, account_id: str, limit: int, before: tuple[str, str] | None = None
 ) -> list[ConversationRow]:
     with outcomes():
-        return await conversations_of(admin.pool, account_id, limit=limit, before=before)
+        return await list_account_conversations(admin.pool, account_id, limit=limit, before=before)
 
 
 async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
@@ -183,7 +183,7 @@ async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
 async def caught_up(admin: Admin) -> None:
     """Wait, 10 s at most, until the read model has all that is in the log now. Raises Unavailable."""
     with outcomes():
-        head = await Log(admin.pool).head()
+        head = await Log(admin.pool).read_head()
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while await _behind(admin, head):  # noqa: ASYNC110 - another process advances it

@@ -26,8 +26,8 @@ from agentchat.contracts.messages import (
 )
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import CANCELLED, ask_again
-from agentchat.conversations.database import server_now
+from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
 from agentchat.runtime import logs
@@ -52,7 +52,7 @@ async def say(admin: Admin, agent_id: str, new: NewMessage) -> RunReference:
     trace_id = os.urandom(16).hex()
     with outcomes():
         conversation_id = await _conversation(admin, row.account_id, new, trace_id)
-        now = await server_now(admin.pool)
+        now = await read_server_time(admin.pool)
         request = _request(row, new, conversation_id, trace_id, now)
         await _begun(admin, request)
         if request.new_conversation or new.fork_at is not None:
@@ -89,7 +89,7 @@ async def cancel(admin: Admin, conversation_id: str) -> RunReference:
         conversation = await _read(log, conversation_id)
         waiting = conversation.run(run.trace_id)
         if waiting is not None and waiting.pending:  # no worker has it who would receive the cancellation
-            await bus.queues.request_chat(ask_again(conversation, waiting, CANCELLED + waiting.attempt))
+            await bus.queues.request_chat(rebuild_request(conversation, waiting, CANCELLED + waiting.attempt))
     async with admin.connection() as conn:
         await admin.note(conn, "cancel", "conversation", conversation_id, after={"trace_id": run.trace_id})
     return RunReference(
@@ -102,7 +102,7 @@ async def cancel(admin: Admin, conversation_id: str) -> RunReference:
 
 async def _read(log: Log, conversation_id: str) -> Conversation:
     try:
-        return await log.conversation(conversation_id)
+        return await log.load_conversation(conversation_id)
     except UnreadableEvent as error:
         raise Conflict(f"the conversation cannot be read: {error}") from None
 

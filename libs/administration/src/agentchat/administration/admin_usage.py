@@ -9,9 +9,13 @@ from agentchat.administration import admin_accounts, admin_plans
 from agentchat.administration.admin import Admin, outcomes
 from agentchat.administration.parameters import Month
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.conversations.projections.conversations_table import NOTHING, AccountStorage, stored_by_account
-from agentchat.conversations.projections.runs_table import UsageLine, usage_of_month
-from agentchat.conversations.queries.account_figures import this_month
+from agentchat.conversations.projections.conversations_table import (
+    NOTHING,
+    AccountStorage,
+    sum_stored_by_account,
+)
+from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
+from agentchat.conversations.queries.account_usage import read_current_month
 from agentchat.directory.plans import Plan
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -45,9 +49,9 @@ async def of_month(admin: Admin, account_id: str, month: Month | None = None) ->
     """
     account = await admin_accounts.get(admin, account_id)
     with outcomes():
-        month = _checked(month) or await this_month(admin.pool)
-        lines = await usage_of_month(admin.pool, month, account.id)
-        stored = (await stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
+        month = _checked(month) or await read_current_month(admin.pool)
+        lines = await sum_usage_of_month(admin.pool, month, account.id)
+        stored = (await sum_stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
     return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
 
 
@@ -59,9 +63,9 @@ async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthU
     Accounts that were deleted since are among them. Raises Invalid, Unavailable.
     """
     with outcomes():
-        month = _checked(month) or await this_month(admin.pool)
-        lines = await usage_of_month(admin.pool, month)
-        stored = await stored_by_account(admin.pool)
+        month = _checked(month) or await read_current_month(admin.pool)
+        lines = await sum_usage_of_month(admin.pool, month)
+        stored = await sum_stored_by_account(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
     plans = await admin_plans.by_account(admin)
     found = [

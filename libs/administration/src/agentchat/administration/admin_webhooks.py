@@ -38,14 +38,14 @@ async def page(
     """List the webhook endpoints, all or one account's, in the order in which they were made."""
     own = account_id and identifier("account", account_id)
     with outcomes():
-        rows = await endpoints.page_of_all(admin.pool, own, after=after, limit=rows_for(limit))
+        rows = await endpoints.list_all_endpoints(admin.pool, own, after=after, limit=rows_for(limit))
     return page_of(rows, limit)
 
 
 async def get(admin: Admin, endpoint_id: str) -> OwnedEndpoint:
     """Get a webhook endpoint. Raises NotFound."""
     with outcomes():
-        return await endpoints.find(admin.pool, endpoint_id)
+        return await endpoints.find_endpoint(admin.pool, endpoint_id)
 
 
 async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> OwnedEndpoint:
@@ -53,7 +53,7 @@ async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> Own
     found, changes = await get(admin, endpoint_id), checked(changes)
     wanted = EndpointChanges(disabled=changes.disabled)
     with outcomes():
-        await endpoints.change(
+        await endpoints.change_endpoint(
             admin.pool, found.account_id, found.id, wanted, note=_noting(admin, "change", found.id)
         )
     return await get(admin, found.id)
@@ -74,7 +74,7 @@ async def deliveries(
     rows_for(limit)
     wanted = cast("DeliveryStatus | None", status)
     with outcomes():
-        rows, more = await sent.page(
+        rows, more = await sent.list_deliveries(
             admin.pool, found.account_id, found.id, status=wanted, before=after, limit=limit
         )
     return Page(items=tuple(rows), after=more)
@@ -84,8 +84,8 @@ async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
     """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
     found = await get(admin, endpoint_id)
     with outcomes():
-        delivery = await sent.get(admin.pool, found.account_id, found.id, delivery_id)
-        return await sent.resend(
+        delivery = await sent.get_delivery(admin.pool, found.account_id, found.id, delivery_id)
+        return await sent.resend_delivery(
             admin.pool, found.account_id, delivery.id, note=_noting(admin, "resend", found.id)
         )
 

@@ -2,9 +2,12 @@
 
 from agentchat.administration.admin import Admin, outcomes
 from agentchat.contracts.admin_errors import Use
-from agentchat.conversations.projections.conversations_table import conversations_with, count_conversations
-from agentchat.conversations.projections.runs_table import open_runs_of
-from agentchat.conversations.queries.unlisted import unlisted as all_unlisted
+from agentchat.conversations.projections.conversations_table import (
+    count_conversations,
+    find_conversations_with_agent,
+)
+from agentchat.conversations.projections.runs_table import list_open_runs_of_agent
+from agentchat.conversations.queries.unlisted_conversations import list_unlisted as all_unlisted
 from agentchat.runtime.postgres import Connection
 
 NAMES = 5
@@ -28,8 +31,8 @@ async def unlisted(admin: Admin, account_id: str) -> list[str]:
 
 async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
     """The runs that it is at, and the conversations that it answered last; empty for none of either."""
-    runs, traces = await open_runs_of(conn, account_id, agent_id, limit=NAMES)
-    threads, ids = await conversations_with(conn, account_id, agent_id, limit=NAMES)
+    runs, traces = await list_open_runs_of_agent(conn, account_id, agent_id, limit=NAMES)
+    threads, ids = await find_conversations_with_agent(conn, account_id, agent_id, limit=NAMES)
     uses = Use("open runs", runs, traces), Use("conversations", threads, ids)
     return tuple(use for use in uses if use.count)
 

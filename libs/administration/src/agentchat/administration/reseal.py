@@ -17,7 +17,7 @@ from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.directory.tool_authorizations import PENDING, SECRETS, ToolServerKey
 from agentchat.runtime.postgres import Connection, Pool, connection
-from agentchat.webhooks.endpoints import seal_owner as endpoint_owner
+from agentchat.webhooks.endpoints import build_seal_owner as endpoint_owner
 
 _SECONDS = 60.0
 _PASSES = 10

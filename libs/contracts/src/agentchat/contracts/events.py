@@ -100,7 +100,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
     of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
     caller's own, after the agent's prompt; `shown_sha256` is of all that the caller sent with the message
-    (`conversations.queries.shown_history`). `output_schema` is the caller's own for the reply,
+    (`conversations.queries.find_by_history`). `output_schema` is the caller's own for the reply,
     `requested_model` the agent as the caller named it, where the API calls it a model.
     """
 

@@ -34,7 +34,7 @@ DATABASE_URL = "AGENTCHAT_DATABASE_URL"
 _ERASED = events.tag_of(events.ConversationErased)
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
+class PastConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation at a place, and the events that led to it; `head` is its version now.
 
     An erased conversation has no past: it is what it is now, at every place.
@@ -85,7 +85,7 @@ class ConversationLog(Application[str]):
     def construct_mapper(self) -> Mapper[str]:
         return self.factory.mapper(EventTranscoder(), mapper_class=ConversationMapper)
 
-    def load_past(self, conversation_id: str, place: VersionOrTime | None = None) -> Past:
+    def load_past(self, conversation_id: str, place: VersionOrTime | None = None) -> PastConversation:
         """Load the conversation at a place, or now. A place after its end is its end.
 
         What comes after the place is not decoded, but for one event. Raises UnreadableEvent.
@@ -96,7 +96,7 @@ class ConversationLog(Application[str]):
             place = None
         entries = tuple(self._read_until(stored, place))
         state = project(None, entries) or Conversation(conversation_id=conversation_id)
-        return Past(conversation=state, entries=entries, head=head)
+        return PastConversation(conversation=state, entries=entries, head=head)
 
     def _read_until(
         self, stored: Iterable[StoredEvent], place: VersionOrTime | None

@@ -34,14 +34,14 @@ NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH2
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
 
 
-def statements(module_file: str) -> dict[str, bytes]:
+def load_statements(module_file: str) -> dict[str, bytes]:
     """Return the statements of the .sql file beside a module, by the names in its `-- name:` lines."""
     text = Path(module_file).with_suffix(".sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: body.strip().encode() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
-async def unbounded(conn: Connection) -> None:
+async def lift_time_limits(conn: Connection) -> None:
     """Let the transaction take as long as its caller does. Raises psycopg.Error."""
     await conn.execute("SET LOCAL statement_timeout TO 0")
     await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
@@ -66,7 +66,7 @@ async def open_session(
 
 
 @contextlib.contextmanager
-def bounded(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
+def cut_after(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
     """Have a session cut if the block takes longer than `seconds`: the call then raises psycopg.Error."""
     late = asyncio.get_running_loop().call_later(seconds, cut, session)
     try:
@@ -77,11 +77,11 @@ def bounded(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[N
 
 async def listen(session: Connection, channel: str) -> None:
     """Have the session notified of what is said on a channel. Raises psycopg.Error."""
-    with bounded(session):
+    with cut_after(session):
         await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
 
-async def notifications(session: Connection, *, seconds: float) -> list[str]:
+async def wait_for_notifications(session: Connection, *, seconds: float) -> list[str]:
     """What the session is notified of next, [] if that is nothing in so long. Raises psycopg.Error.
 
     psycopg's own way to wait would wake this process ten times a second.
@@ -102,7 +102,7 @@ async def _take(session: Connection) -> list[str]:
     return [each.payload async for each in session.notifies(timeout=0)]
 
 
-async def server_now(pool: Pool) -> str:
+async def read_server_time(pool: Pool) -> str:
     """The server's time, as events carry it. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_SERVER_NOW)).fetchone()

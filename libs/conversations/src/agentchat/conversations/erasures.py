@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agentchat.contracts import events
-from agentchat.conversations.database import statements
+from agentchat.conversations.database import load_statements
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from agentchat.runtime.postgres import Pool, connection
 
@@ -66,7 +66,7 @@ REVOKE ALL ON FUNCTION delete_erased_events(text, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO agentchat_service;
 """
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
     rows_left: int
 
 
-async def due_erasures(pool: Pool, fed: int, *, limit: int) -> list[Erasure]:
+async def list_due_erasures(pool: Pool, fed: int, *, limit: int) -> list[Erasure]:
     """Return the oldest erasures that are due, and which EVENTS (`fed`) and the ledger of runs have come to.
 
     Raises DatabaseUnavailable.
@@ -139,7 +139,7 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
         await conn.execute(_SQL[step], named)
 
 
-async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
+async def list_unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
     """Return those with rows left, the most first. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         rows = await (await conn.execute(_SQL["unfinished"], [limit])).fetchall()
@@ -155,7 +155,7 @@ async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -
         return (await conn.execute(_SQL["old_tombstones"], [most])).rowcount
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     erased = [
         {"conversation_id": fact.conversation_id, "position": fact.position}
         for fact in facts
@@ -169,7 +169,7 @@ PROJECTION = Projection(
     tables=TABLES,
     takes=frozenset({events.ConversationErased}),
     keeps_erased=True,
-    changes=_changes,
+    changes=_build_statements,
 )
 """Followed with the read models, and neither rebuilt nor verified: its rows go when they are done."""
 

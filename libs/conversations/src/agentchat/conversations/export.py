@@ -11,7 +11,7 @@ from typing import BinaryIO
 import msgspec
 
 from agentchat.contracts import wire
-from agentchat.conversations.aggregate.forking import settled
+from agentchat.conversations.aggregate.forking import count_settled
 from agentchat.conversations.event_store.log import Log, LogEntry
 
 FORMAT = "agentchat.conversations"
@@ -51,8 +51,8 @@ async def load_exportable_events(log: Log, conversation_id: str) -> ExportableEv
     Raises:
         DatabaseUnavailable, UnreadableEvent
     """
-    entries = await log.rows(conversation_id)
-    kept = settled([entry.event for entry in entries])
+    entries = await log.read_rows(conversation_id)
+    kept = count_settled([entry.event for entry in entries])
     return ExportableEvents(tuple(entries[:kept]), len(entries) - kept)
 
 

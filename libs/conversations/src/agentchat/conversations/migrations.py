@@ -11,7 +11,7 @@ from agentchat.conversations import erasures
 from agentchat.conversations.claims import idempotency
 from agentchat.conversations.event_store import feed_reader
 from agentchat.conversations.leases import abandoned_runs
-from agentchat.conversations.projections import follower
+from agentchat.conversations.projections import read_model_follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries import what_if_runs
 from agentchat.runtime import migrations
@@ -26,7 +26,7 @@ BASELINE = "\n".join(
         what_if_runs.TABLES,
         idempotency.TABLES,
         feed_reader.TABLES,
-        follower.TABLES,
+        read_model_follower.TABLES,
         *(each.tables for each in PROJECTIONS),
     )
 )

@@ -52,7 +52,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def conversation_and_run(self) -> tuple[Conversation, Run]:
         """Return the conversation as it was at the end of the run, and the run. Raises NotACase."""
         try:
-            conversation = fold(self.conversation_id, (mapper.event_in(bytes(each)) for each in self.events))
+            conversation = fold(
+                self.conversation_id, (mapper.decode_event(bytes(each)) for each in self.events)
+            )
         except UnreadableEvent as error:
             raise NotACase(self.id, f"its events cannot be read: {error}") from None
         run = conversation.run(self.id)

@@ -12,12 +12,12 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.feedback_table import Rating
-from agentchat.conversations.queries.finding_conversations import (
-    ConversationFilter,
-    FoundConversation,
+from agentchat.conversations.queries.conversation_search import (
+    ConversationSearch,
+    ConversationSearchResult,
     find_conversations,
 )
-from agentchat.conversations.queries.sampling import RunFilter, sample_conversations
+from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.evals.chosen_runs import ENDS, MOST
 from agentchat.evals.language import UNDETERMINED, language_of
@@ -92,7 +92,7 @@ class CandidateRuns:
         async for conversation_id, words in self._conversations():
             self.looked_through += 1
             try:
-                conversation = await self._log.conversation(conversation_id)
+                conversation = await self._log.load_conversation(conversation_id)
             except UnreadableEvent as error:
                 self.unreadable.append(f"conversation {conversation_id}: {error}")
                 continue
@@ -109,7 +109,7 @@ class CandidateRuns:
             ):
                 yield each, None
             return
-        asked = ConversationFilter(
+        asked = ConversationSearch(
             account_id=self._account_id,
             agent_id=wanted.agent_id,
             since=wanted.since,
@@ -129,7 +129,7 @@ class CandidateRuns:
                 return
             before = page[-1].id
 
-    def _words_of(self, found: FoundConversation) -> str | None:
+    def _words_of(self, found: ConversationSearchResult) -> str | None:
         """Return None where all runs are meant: the text is in the title, or is an id."""
         hit = found.hit
         return None if hit is None or hit.message_id is None else self._wanted.text
@@ -139,7 +139,7 @@ class CandidateRuns:
         ids = {conversation.conversation_id, *(run.trace_id for run in conversation.runs)}
         trace_id = wanted.text.strip().lower() if wanted.text else ""
         for run in conversation.runs:
-            if not self._runs.takes(run) or run.inherited:
+            if not self._runs.matches(run) or run.inherited:
                 continue
             if wanted.tool is not None and wanted.tool not in tools_of(run):
                 continue

@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.sampling import RunFilter, sample_conversations
+from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from agentchat.evals.compared_run import MESSAGE_CHARACTERS, seconds_of
 from agentchat.evals.prices import Prices
 from agentchat.runtime.postgres import Pool
@@ -100,7 +100,7 @@ def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_
 async def read(log: Log, conversation_id: str) -> Conversation:
     """A conversation. Raises Conflict where it cannot be decoded, DatabaseUnavailable."""
     try:
-        return await log.conversation(conversation_id)
+        return await log.load_conversation(conversation_id)
     except UnreadableEvent as error:
         raise Conflict(f"conversation {conversation_id} cannot be read: {error}") from None
 
@@ -139,7 +139,7 @@ async def _sampled(
 def _runs_of(conversation: Conversation, wanted: RunFilter) -> list[ChosenRun]:
     if not conversation.metadata.items() >= wanted.metadata.items():
         return []
-    return [chosen_run(conversation.conversation_id, run) for run in conversation.runs if wanted.takes(run)]
+    return [chosen_run(conversation.conversation_id, run) for run in conversation.runs if wanted.matches(run)]
 
 
 def chosen_run(conversation_id: str, run: Run) -> ChosenRun:

@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry, in_thread_if_large
+from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
 from agentchat.evals.cases import MOST_BYTES, Case, case_line
 from agentchat.evals.choosing import slices_of
@@ -69,13 +69,13 @@ class CaseReader:
 
     async def read(self, conversation_id: str, trace_id: str) -> Case:
         """Read one run. Raises NotACase, ToolsNotListed, BusUnavailable, DatabaseUnavailable."""
-        entries = await self._log.rows(conversation_id)
+        entries = await self._log.read_rows(conversation_id)
         if not entries:
             raise NotACase(trace_id, "its conversation was erased")
         if sum(len(entry.state) for entry in entries) > MOST_BYTES:
             raise NotACase(trace_id, "its conversation is too large for a case")
         try:
-            conversation = await in_thread_if_large(
+            conversation = await run_in_thread_if_large(
                 lambda page: fold(conversation_id, [entry.event for entry in page]), entries
             )
         except UnreadableEvent as error:
@@ -99,7 +99,7 @@ class CaseReader:
             slices=slices_of(conversation, run),
             feedback=run.rating,
         )
-        return await in_thread_if_large(lambda _: self._redactor.redacted(case), entries)
+        return await run_in_thread_if_large(lambda _: self._redactor.redacted(case), entries)
 
     async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
         """Load the full texts; of a source that is not there any more, its snippet."""

@@ -96,7 +96,7 @@ class _Redaction:
     def __init__(self, redactor: Redactor, case: Case) -> None:
         self._redactor = redactor
         self._case = case
-        self._events = [mapper.event_in(bytes(each)) for each in case.events]
+        self._events = [mapper.decode_event(bytes(each)) for each in case.events]
         self._tools = {
             each.call_id: each.name for each in self._events if isinstance(each, events.ToolCalled)
         }

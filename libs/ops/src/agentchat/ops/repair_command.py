@@ -59,7 +59,7 @@ def repair(seen: int, *, as_json: bool) -> None:
 async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
     """Find the events that EVENTS has and the log has not. Raises BusUnavailable, DatabaseUnavailable."""
     end = await bus.feed.end()
-    after = min(await Log(pool).head(), max(0, end.position - COMPARED))
+    after = min(await Log(pool).read_head(), max(0, end.position - COMPARED))
     found: list[FeedEvent] = []
     batch: list[FeedEvent] = []
     if end.position > after:

@@ -21,15 +21,15 @@ from agentchat.contracts.webhooks import (
 )
 from agentchat.runtime.postgres import Connection, Pool, connection
 from agentchat.webhooks import endpoints
-from agentchat.webhooks.bodies import complete_body, text_of
 from agentchat.webhooks.delivery_queue import INSERT_READY
 from agentchat.webhooks.endpoints import Note
+from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 _ID = re.compile(r"msg_[0-9a-f]{32}\Z")
 _DISABLED = "the endpoint is disabled; enable it first"
 
 
-async def page(
+async def list_deliveries(
     pool: Pool,
     account_id: str,
     endpoint_id: str,
@@ -44,51 +44,53 @@ async def page(
     too old are gone too. Raises NotFound, DatabaseUnavailable.
     """
     async with connection(pool) as conn:
-        found = await endpoints.load(conn, account_id, endpoint_id)
+        found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
         asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
         rows = await (await conn.execute(_PAGE, asked)).fetchall()
     more = rows[limit - 1][0] if len(rows) > limit else None
-    return [_delivery(row) for row in rows[:limit]], more
+    return [_build_delivery(row) for row in rows[:limit]], more
 
 
-async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
+async def get_delivery(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
     """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn:
-        found = await endpoints.load(conn, account_id, endpoint_id)
-        return await _present(conn, found.id, delivery_id)
+        found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
+        return await _load_delivery(conn, found.id, delivery_id)
 
 
-async def resend(pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None) -> Delivery:
+async def resend_delivery(
+    pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None
+) -> Delivery:
     """Have it sent at once, under its own id; what was erased stays unsent.
 
     `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
     async with connection(pool) as conn, conn.transaction():
-        endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
-        await _enabled(conn, account_id, endpoint_id)
+        endpoint_id = await _find_endpoint(conn, account_id, delivery_id)
+        await _load_enabled(conn, account_id, endpoint_id)
         await conn.execute(_RESEND, [delivery_id])
         await _send_now(conn, endpoint_id)
-        delivery = await _present(conn, endpoint_id, delivery_id)
+        delivery = await _load_delivery(conn, endpoint_id, delivery_id)
         if note is not None:
             await note(conn, None, delivery)
         return delivery
 
 
-async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
+async def send_test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
     """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
     async with connection(pool) as conn, conn.transaction():
-        found = await _enabled(conn, account_id, endpoint_id)
+        found = await _load_enabled(conn, account_id, endpoint_id)
         delivery_id = message_id(found.id, new_id())
         row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
         assert row is not None, "SELECT without FROM gives one row"
-        body = complete_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
+        body = encode_body(delivery_id, type_, format_time(row[0]), _build_example(type_, found))
         await conn.execute(INSERT_READY, [delivery_id, found.id, type_, body.decode()])
         await _send_now(conn, found.id)
-        return await _present(conn, found.id, delivery_id)
+        return await _load_delivery(conn, found.id, delivery_id)
 
 
-async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
-    found = await endpoints.load(conn, account_id, endpoint_id, lock=True)
+async def _load_enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
+    found = await endpoints.load_endpoint(conn, account_id, endpoint_id, lock=True)
     if found.disabled:
         raise Conflict(_DISABLED)
     return found
@@ -99,32 +101,32 @@ async def _send_now(conn: Connection, endpoint_id: str) -> None:
     await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
 
 
-async def _endpoint_of(conn: Connection, account_id: str, delivery_id: str) -> str:
-    row = await (await conn.execute(_ENDPOINT_OF, [_known_form(delivery_id), account_id])).fetchone()
+async def _find_endpoint(conn: Connection, account_id: str, delivery_id: str) -> str:
+    row = await (await conn.execute(_ENDPOINT_OF, [_check_id(delivery_id), account_id])).fetchone()
     if row is None:
         raise NotFound("delivery", delivery_id)
     return str(row[0])
 
 
-async def _present(conn: Connection, endpoint_id: str, delivery_id: str) -> Delivery:
-    row = await (await conn.execute(_ONE, [endpoint_id, _known_form(delivery_id)])).fetchone()
+async def _load_delivery(conn: Connection, endpoint_id: str, delivery_id: str) -> Delivery:
+    row = await (await conn.execute(_ONE, [endpoint_id, _check_id(delivery_id)])).fetchone()
     if row is None:
         raise NotFound("delivery", delivery_id)
-    return _delivery(row)
+    return _build_delivery(row)
 
 
-def _known_form(delivery_id: str) -> str:
+def _check_id(delivery_id: str) -> str:
     if not _ID.match(delivery_id):
         raise NotFound("delivery", delivery_id[:100])
     return delivery_id
 
 
-def _delivery(row: tuple[Any, ...]) -> Delivery:
+def _build_delivery(row: tuple[Any, ...]) -> Delivery:
     """A row of `_SHOWN`."""
     return msgspec.convert(dict(zip(Delivery.__struct_fields__, row, strict=True)), Delivery)
 
 
-def _example(type_: EventType, endpoint: Endpoint) -> object:
+def _build_example(type_: EventType, endpoint: Endpoint) -> object:
     """With ids of nothing that exists."""
     if type_ == "endpoint.disabled":
         return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")

@@ -17,7 +17,7 @@ from yarl import URL
 from agentchat.contracts.webhooks import Attempt, AttemptError
 from agentchat.net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
 from agentchat.net_guard.guarded_session import judge, open_session
-from agentchat.webhooks.schedule import LONGEST_RETRY_AFTER
+from agentchat.webhooks.retry_schedule import LONGEST_RETRY_AFTER
 
 ATTEMPT_SECONDS = 15.0
 """Until the answer's status is there, from the look-up of the name on."""
@@ -115,7 +115,7 @@ class WebhookSender:
         try:
             status, header = await self._post(url, headers, body)
             retry_after = _retry_after_seconds(header, at)
-            failure = _failure_of(status)
+            failure = _build_failure(status)
         except _Failure as found:
             failure = found
         return AttemptResult(
@@ -174,7 +174,7 @@ def _retry_after_seconds(header: str | None, now: datetime) -> float | None:
     return None
 
 
-def _failure_of(status: int) -> _Failure | None:
+def _build_failure(status: int) -> _Failure | None:
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:

@@ -14,13 +14,21 @@ from agentchat.contracts import wire
 from agentchat.contracts.webhooks import EventType, Payload, message_id
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.projections import follower
+from agentchat.conversations.projections import read_model_follower
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Connection, Pool, connection
 from agentchat.webhooks import delivery_queue
-from agentchat.webhooks.bodies import OTHERS, WANTED, Notice, body_of, needs_reply, notice_of, reply_of
+from agentchat.webhooks.webhook_bodies import (
+    OTHERS,
+    WANTED,
+    Notice,
+    build_body,
+    build_notice,
+    find_reply,
+    needs_reply,
+)
 
-BATCH = follower.BATCH
+BATCH = read_model_follower.BATCH
 """That of the read models, which read the same pages."""
 
 _STORE_SECONDS = 1.0
@@ -73,7 +81,7 @@ class DeliveryProjection:
         self._position: int | None = None
         self._stored = (0, 0.0)  # the position, when
 
-    def begin_again(self) -> None:
+    def forget_position(self) -> None:
         """Read the stored position again: another process may have followed the log meanwhile."""
         self._position = None
 
@@ -88,7 +96,7 @@ class DeliveryProjection:
         entries = await self._log.read(position, BATCH, without=OTHERS)
         if entries:
             position = entries[-1].position
-            if notices := _notices(entries):
+            if notices := _list_notices(entries):
                 await self._insert(notices)
         stored, at = self._stored
         if position != stored and time.monotonic() - at > _STORE_SECONDS:
@@ -106,46 +114,46 @@ class DeliveryProjection:
 
     async def _insert(self, notices: Sequence[tuple[str, Notice]]) -> None:
         async with connection(self._pool, seconds=_SECONDS) as conn:
-            listeners = await _listeners(conn, {account_id for account_id, _ in notices})
+            listeners = await _find_listeners(conn, {account_id for account_id, _ in notices})
             wanted = [
                 (listener, notice)
                 for account_id, notice in notices
                 for listener in listeners.get(account_id, ())
                 if notice.type in listener.events and notice.position > listener.begins_after
             ]
-            rows = await self._rows(wanted)
+            rows = await self._build_rows(wanted)
             erased = [each.conversation_id for _, each in notices if each.type == "conversation.deleted"]
             async with conn.transaction():
                 if rows:
                     await conn.execute(_INSERT, [wire.encode(rows).decode()])
                 if erased and listeners:
-                    await delivery_queue.erase(conn, erased)
+                    await delivery_queue.erase_bodies(conn, erased)
         if erased:
             self._on_erased(erased)
         if rows:
             self._on_inserted()
 
-    async def _rows(self, wanted: Sequence[tuple[_Listener, Notice]]) -> list[DeliveryRow]:
+    async def _build_rows(self, wanted: Sequence[tuple[_Listener, Notice]]) -> list[DeliveryRow]:
         versions = {
             (notice.conversation_id, notice.version - 1)
             for listener, notice in wanted
             if needs_reply(notice, listener.payload)
         }
-        replies = await self._replies(versions) if versions else {}
-        return [_row(listener, notice, replies) for listener, notice in wanted]
+        replies = await self._load_replies(versions) if versions else {}
+        return [_build_row(listener, notice, replies) for listener, notice in wanted]
 
-    async def _replies(self, versions: set[_Version]) -> dict[_Version, LogEntry]:
+    async def _load_replies(self, versions: set[_Version]) -> dict[_Version, LogEntry]:
         """Return the events right before the ends of runs, which are their replies."""
-        entries = await self._log.at_versions(versions)
+        entries = await self._log.read_at_versions(versions)
         return {(entry.conversation_id, entry.version): entry for entry in entries}
 
 
-def _row(listener: _Listener, notice: Notice, replies: dict[_Version, LogEntry]) -> DeliveryRow:
+def _build_row(listener: _Listener, notice: Notice, replies: dict[_Version, LogEntry]) -> DeliveryRow:
     entry = replies.get((notice.conversation_id, notice.version - 1))
     reply = None
     if entry is not None and needs_reply(notice, listener.payload):
         with contextlib.suppress(UnreadableEvent):
-            reply = reply_of(notice.conversation_id, notice.event.trace_id, entry.event)
+            reply = find_reply(notice.conversation_id, notice.event.trace_id, entry.event)
     delivery_id = message_id(listener.endpoint_id, str(notice.position))
     return DeliveryRow(
         id=delivery_id,
@@ -153,18 +161,18 @@ def _row(listener: _Listener, notice: Notice, replies: dict[_Version, LogEntry])
         type=notice.type,
         position=notice.position,
         conversation_id=notice.conversation_id,
-        body=body_of(delivery_id, notice, listener.payload, reply).decode(),
+        body=build_body(delivery_id, notice, listener.payload, reply).decode(),
     )
 
 
-def _notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
+def _list_notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
     """Return the events of a page that endpoints can be sent, with their accounts."""
     notices = []
     for entry in entries:
         if entry.topic not in WANTED or entry.erased:
             continue
         try:
-            notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
+            notice = build_notice(entry.position, entry.conversation_id, entry.version, entry.event)
         except UnreadableEvent as error:
             logger = get_logger("agentchat.webhooks.delivery_projection")
             logger.warning("event_skipped", position=entry.position, reason=str(error))
@@ -174,7 +182,7 @@ def _notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
     return notices
 
 
-async def _listeners(conn: Connection, account_ids: Collection[str]) -> dict[str, list[_Listener]]:
+async def _find_listeners(conn: Connection, account_ids: Collection[str]) -> dict[str, list[_Listener]]:
     found: dict[str, list[_Listener]] = {}
     for row in await (await conn.execute(_LISTENERS, [list(account_ids)])).fetchall():
         listener = msgspec.convert(row, _Listener)

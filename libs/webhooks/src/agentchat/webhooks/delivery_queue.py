@@ -12,7 +12,7 @@ import msgspec
 from agentchat.contracts import wire
 from agentchat.contracts.webhooks import Attempt, DeliveryStatus, DisabledReason, EndpointData, message_id
 from agentchat.runtime.postgres import Connection, Pool, connection
-from agentchat.webhooks.bodies import complete_body, text_of
+from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 CLAIM_SECONDS = 35.0
 """A delivery whose sender died is sent again after so long."""
@@ -97,7 +97,7 @@ class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
     behind: int
 
 
-async def claim(pool: Pool, busy: Collection[str], *, limit: int, batch: int) -> list[DueEndpoint]:
+async def claim_due(pool: Pool, busy: Collection[str], *, limit: int, batch: int) -> list[DueEndpoint]:
     """Claim up to `batch` due deliveries of each of up to `limit` endpoints, without those in `busy`.
 
     Accounts take turns. Raises DatabaseUnavailable.
@@ -109,7 +109,7 @@ async def claim(pool: Pool, busy: Collection[str], *, limit: int, batch: int) ->
     return [msgspec.convert(dict(zip(fields, row, strict=True)), DueEndpoint) for row in rows]
 
 
-async def record(pool: Pool, result: BatchResult) -> DisabledReason | None:
+async def record_batch(pool: Pool, result: BatchResult) -> DisabledReason | None:
     """Record a batch; returns the reason if it disables the endpoint.
 
     A delivery that was resent or erased since it was claimed stays so. Raises DatabaseUnavailable.
@@ -142,12 +142,12 @@ async def record(pool: Pool, result: BatchResult) -> DisabledReason | None:
     return reason
 
 
-async def erase(conn: Connection, conversation_ids: Sequence[str]) -> None:
+async def erase_bodies(conn: Connection, conversation_ids: Sequence[str]) -> None:
     """Delete the bodies of erased conversations; what waits is not sent."""
     await conn.execute(_ERASE, [list(conversation_ids)])
 
 
-async def figures(pool: Pool) -> EndpointFigures:
+async def load_figures(pool: Pool) -> EndpointFigures:
     """Count enabled endpoints and what they wait for. Raises DatabaseUnavailable."""
     async with connection(pool, seconds=_SECONDS) as conn:
         row = await (await conn.execute(_FIGURES)).fetchone()
@@ -155,7 +155,7 @@ async def figures(pool: Pool) -> EndpointFigures:
     return EndpointFigures(**dict(zip(EndpointFigures.__struct_fields__, row, strict=True)))
 
 
-async def delete_old(pool: Pool, limit: int) -> int:
+async def delete_old_deliveries(pool: Pool, limit: int) -> int:
     """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises DatabaseUnavailable."""
     async with connection(pool, seconds=_SECONDS) as conn:
         return (await conn.execute(_DELETE_OLD, [KEPT_DAYS, limit])).rowcount
@@ -182,8 +182,8 @@ async def _notify_others(conn: Connection, account_id: str, data: EndpointData, 
     """Have the account's other endpoints sent that one was disabled."""
     others = await (await conn.execute(_LISTENERS, [account_id, data.endpoint_id])).fetchall()
     for (other,) in others:
-        delivery_id = message_id(other, f"{data.endpoint_id} disabled {text_of(at)}")
-        body = complete_body(delivery_id, "endpoint.disabled", text_of(at), data)
+        delivery_id = message_id(other, f"{data.endpoint_id} disabled {format_time(at)}")
+        body = encode_body(delivery_id, "endpoint.disabled", format_time(at), data)
         await conn.execute(INSERT_READY, [delivery_id, other, "endpoint.disabled", body.decode()])
 
 

@@ -31,7 +31,7 @@ Note = Callable[[Connection, Any, Any], Awaitable[None]]
 """Called in the transaction of a change with how what is changed was, if it was there, and is."""
 
 
-def seal_owner(account_id: str, endpoint_id: str) -> str:
+def build_seal_owner(account_id: str, endpoint_id: str) -> str:
     """What an endpoint's secret is bound to: its bytes do not open elsewhere."""
     return f"{account_id}/{endpoint_id}/webhook_secret"
 
@@ -50,10 +50,10 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
     await judge_url(guard, url, account_id)
 
 
-async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
+async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
     """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
-    endpoint_id, secret = new_id(), _new_secret()
-    sealed = sealer.seal(secret, owner=seal_owner(account_id, endpoint_id))
+    endpoint_id, secret = new_id(), _generate_secret()
+    sealed = sealer.seal(secret, owner=build_seal_owner(account_id, endpoint_id))
     async with connection(pool) as conn, conn.transaction():
         # Requests that create one at the same time take turns, so that the bound is exact.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
@@ -61,44 +61,44 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
         if row is None or row[0] >= MAX_ENDPOINTS:
             raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
-        await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
-        made = await load(conn, account_id, endpoint_id)
+        await conn.execute(_INSERT, {**given, **asdict(new), "events": _drop_repeated(new.events)})
+        made = await load_endpoint(conn, account_id, endpoint_id)
     return IssuedEndpoint(**asdict(made), secret=secret)
 
 
-async def page(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
+async def list_endpoints(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
     """Up to `limit` endpoints after the id `after`, in the order in which they were made."""
     async with connection(pool) as conn:
         cursor = await conn.execute(_PAGE, {"account": account_id, "after": after or "", "limit": limit})
-        return [_endpoint(row) for row in await cursor.fetchall()]
+        return [_build_endpoint(row) for row in await cursor.fetchall()]
 
 
-async def page_of_all(
+async def list_all_endpoints(
     pool: Pool, account_id: str | None, *, after: str | None, limit: int
 ) -> list[OwnedEndpoint]:
     """The same of every account, or of one, with their accounts. Raises DatabaseUnavailable."""
     asked = {"account": account_id, "after": after or "", "limit": limit}
     async with connection(pool) as conn:
-        return [_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
+        return [_build_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
 
 
-async def find(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
+async def find_endpoint(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
     """One of any account. Raises NotFound, DatabaseUnavailable."""
-    endpoint_id = _known_form(endpoint_id)
+    endpoint_id = _check_id(endpoint_id)
     async with connection(pool) as conn:
         row = await (await conn.execute(_OF_ANY, [endpoint_id])).fetchone()
     if row is None:
         raise NotFound("webhook endpoint", endpoint_id)
-    return _owned(row)
+    return _build_owned(row)
 
 
-async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
+async def get_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
     """One of the account's. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn:
-        return await load(conn, account_id, endpoint_id)
+        return await load_endpoint(conn, account_id, endpoint_id)
 
 
-async def change(
+async def change_endpoint(
     pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges, *, note: Note | None = None
 ) -> Endpoint:
     """Change what is given. An endpoint that is enabled again has no failures, and gets what waits for it.
@@ -107,68 +107,70 @@ async def change(
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
     async with connection(pool) as conn, conn.transaction():
-        present = await load(conn, account_id, endpoint_id, lock=True)
+        present = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         wanted = {**asdict(present), **given}
-        wanted["events"] = _distinct(wanted["events"])
+        wanted["events"] = _drop_repeated(wanted["events"])
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
-        changed = await load(conn, account_id, present.id)
+        changed = await load_endpoint(conn, account_id, present.id)
         if note is not None:
             await note(conn, present, changed)
         return changed
 
 
-async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
+async def delete_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> None:
     """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn, conn.transaction():
-        found = await load(conn, account_id, endpoint_id, lock=True)
+        found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
     """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
-    secret = _new_secret()
+    secret = _generate_secret()
     async with connection(pool) as conn, conn.transaction():
-        found = await load(conn, account_id, endpoint_id, lock=True)
-        sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
+        found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
+        sealed = sealer.seal(secret, owner=build_seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
-        rotated = await load(conn, account_id, found.id)
+        rotated = await load_endpoint(conn, account_id, found.id)
     return IssuedEndpoint(**asdict(rotated), secret=secret)
 
 
-async def load(conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False) -> Endpoint:
+async def load_endpoint(
+    conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False
+) -> Endpoint:
     """Load the account's endpoint; with `lock` its row is locked by the open transaction. Raises NotFound."""
-    endpoint_id = _known_form(endpoint_id)
+    endpoint_id = _check_id(endpoint_id)
     cursor = await conn.execute(_LOCKED if lock else _ONE, [endpoint_id, account_id])
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("webhook endpoint", endpoint_id)
-    return _endpoint(row)
+    return _build_endpoint(row)
 
 
-def _known_form(endpoint_id: str) -> str:
+def _check_id(endpoint_id: str) -> str:
     endpoint_id = endpoint_id.lower()
     if not is_uuid(endpoint_id):
         raise NotFound("webhook endpoint", endpoint_id[:100])
     return endpoint_id
 
 
-def _owned(row: tuple[Any, ...]) -> OwnedEndpoint:
-    return OwnedEndpoint(account_id=row[-1], **asdict(_endpoint(row)))
+def _build_owned(row: tuple[Any, ...]) -> OwnedEndpoint:
+    return OwnedEndpoint(account_id=row[-1], **asdict(_build_endpoint(row)))
 
 
-def _endpoint(row: tuple[Any, ...]) -> Endpoint:
+def _build_endpoint(row: tuple[Any, ...]) -> Endpoint:
     """Of a row of `_SHOWN`, whose last column is the account's id."""
     return msgspec.convert(dict(zip(Endpoint.__struct_fields__, row[:-1], strict=True)), Endpoint)
 
 
-def _new_secret() -> str:
+def _generate_secret() -> str:
     """As Standard Webhooks asks for it."""
     return f"whsec_{base64.b64encode(os.urandom(_SECRET_BYTES)).decode()}"
 
 
-def _distinct(events: Sequence[str]) -> list[str]:
+def _drop_repeated(events: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(events))
 
 

@@ -26,8 +26,8 @@ from agentchat.webhooks.delivery_queue import (
     DueDelivery,
     DueEndpoint,
 )
-from agentchat.webhooks.endpoints import seal_owner
-from agentchat.webhooks.schedule import FAILURES_IN_A_ROW, pause_of, retry_in
+from agentchat.webhooks.endpoints import build_seal_owner
+from agentchat.webhooks.retry_schedule import FAILURES_IN_A_ROW, compute_pause, compute_retry_delay
 
 BATCH = 64
 AT_ONCE = 32
@@ -104,16 +104,16 @@ class DeliverySender:
         room = ENDPOINTS - len(self._batches)
         if room <= 0:
             return False
-        found = await delivery_queue.claim(self._pool, self._batches.keys(), limit=room, batch=BATCH)
+        found = await delivery_queue.claim_due(self._pool, self._batches.keys(), limit=room, batch=BATCH)
         for endpoint in found:
             self._clock.set(endpoint.now)
-            sender, _ = self._senders.get(endpoint.id) or (self._new_sender(endpoint), 0.0)
+            sender, _ = self._senders.get(endpoint.id) or (self._create_sender(endpoint), 0.0)
             self._senders[endpoint.id] = sender, time.monotonic()
             batch = EndpointBatch(endpoint, sender, self._sealer)
             self._batches[endpoint.id] = asyncio.create_task(self._send(batch)), batch
         return bool(found)
 
-    def _new_sender(self, endpoint: DueEndpoint) -> WebhookSender:
+    def _create_sender(self, endpoint: DueEndpoint) -> WebhookSender:
         return WebhookSender(self._guard, self._tls, self._clock, endpoint.account_id)
 
     async def _send(self, batch: "EndpointBatch") -> None:
@@ -133,7 +133,7 @@ class DeliverySender:
         """Record a batch as soon as Postgres answers, so that an outage has nothing sent again."""
         while True:
             try:
-                reason = await delivery_queue.record(self._pool, batch.result)
+                reason = await delivery_queue.record_batch(self._pool, batch.result)
             except DatabaseUnavailable as error:
                 self._logger.warning("cannot_record", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -144,7 +144,7 @@ class DeliverySender:
 
     async def _measure(self) -> None:
         """Set the figures of all endpoints, and close connections that are not used."""
-        found = await delivery_queue.figures(self._pool)
+        found = await delivery_queue.load_figures(self._pool)
         metrics.EVENTS_BEHIND.labels(worker=self._name).set(found.behind)
         metrics.ENDPOINTS_FAILING.labels(worker=self._name).set(found.failing)
         before = time.monotonic() - _UNUSED_SECONDS
@@ -174,7 +174,7 @@ class EndpointBatch:
         self.endpoint = endpoint
         self.pause: float | None = None
         self._sender = sender
-        self._signers = _signers(endpoint, sealer)
+        self._signers = _build_signers(endpoint, sealer)
         self._failures = endpoint.failures
         # What was under way together fails together: it doubles no pause.
         self._most_failures = max(endpoint.failures + 1, FAILURES_IN_A_ROW)
@@ -206,7 +206,7 @@ class EndpointBatch:
         at_once = 1 if self._failures >= FAILURES_IN_A_ROW else min(AT_ONCE, len(self.endpoint.due))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(at_once):
-                tasks.create_task(self._work(waiting))
+                tasks.create_task(self._send_waiting(waiting))
 
     def stop(self) -> None:
         """Begin no further attempt."""
@@ -216,7 +216,7 @@ class EndpointBatch:
         """Begin no attempt that tells of these conversations."""
         self._erased.update(conversation_ids)
 
-    async def _work(self, waiting: Iterator[DueDelivery]) -> None:
+    async def _send_waiting(self, waiting: Iterator[DueDelivery]) -> None:
         while self.pause is None and not self._is_gone and time.monotonic() < self._begins_until:
             delivery = next(waiting, None)
             if delivery is None:
@@ -224,18 +224,20 @@ class EndpointBatch:
             if delivery.conversation_id in self._erased and delivery.type != "conversation.deleted":
                 continue
             body = delivery.body.encode()
-            self._note(delivery, await self._sender.send(self.endpoint.url, self._signers, delivery.id, body))
+            self._record_result(
+                delivery, await self._sender.send(self.endpoint.url, self._signers, delivery.id, body)
+            )
 
-    def _note(self, delivery: DueDelivery, result: AttemptResult) -> None:
+    def _record_result(self, delivery: DueDelivery, result: AttemptResult) -> None:
         status: DeliveryStatus = "delivered"
         tries, wait = 0, None
         if result.is_success:
             self._failures, self._has_succeeded = 0, True
         else:
             tries = delivery.tries + 1
-            wait = retry_in(tries, result.retry_after)
+            wait = compute_retry_delay(tries, result.retry_after)
             status = "failed" if wait is None else "waiting"
-            self._note_failure(result)
+            self._record_failure(result)
         outcome = AttemptOutcome(
             id=delivery.id,
             claimed_until=delivery.claimed_until,
@@ -247,16 +249,16 @@ class EndpointBatch:
         self._outcomes.append(outcome)
         metrics.ATTEMPTS.labels(outcome=result.attempt.error or "delivered").inc()
 
-    def _note_failure(self, result: AttemptResult) -> None:
+    def _record_failure(self, result: AttemptResult) -> None:
         self._has_failed = True
         self._failures = min(self._failures + 1, self._most_failures)
         self._is_gone = self._is_gone or result.is_gone
-        self.pause = max(self.pause or 0.0, pause_of(self._failures, result.retry_after) or 0.0) or None
+        self.pause = max(self.pause or 0.0, compute_pause(self._failures, result.retry_after) or 0.0) or None
 
 
-def _signers(endpoint: DueEndpoint, sealer: Sealer) -> Sequence[Signer]:
+def _build_signers(endpoint: DueEndpoint, sealer: Sealer) -> Sequence[Signer]:
     """Return the signers by the secret and the one before it; none if these do not open."""
-    owner = seal_owner(endpoint.account_id, endpoint.id)
+    owner = build_seal_owner(endpoint.account_id, endpoint.id)
     sealed = [each for each in (endpoint.secret, endpoint.previous_secret) if each is not None]
     try:
         return [Signer(sealer.open(each, owner=owner)) for each in sealed]

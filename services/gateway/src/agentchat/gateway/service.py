@@ -6,7 +6,7 @@ import contextlib
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.caller import Callers, KeyUseRecorder

@@ -3,7 +3,7 @@
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.secrets import Sealer
 from agentchat.gateway.http.request_context import Connection

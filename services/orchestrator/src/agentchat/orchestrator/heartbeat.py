@@ -46,7 +46,7 @@ async def beat(parts: Parts) -> None:
         group.create_task(every(parts.line.renew, renew))
         group.create_task(every(lambda: _hold_slots(parts), renew))
         group.create_task(every(lambda: report_load(parts), timings.load_seconds))
-        group.create_task(parts.leases.keep_noting())
+        group.create_task(parts.leases.keep_recording_availability())
         group.create_task(every(lambda: _say_alive(parts), timings.alive_look_seconds))
 
 

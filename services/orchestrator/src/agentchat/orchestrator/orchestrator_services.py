@@ -13,7 +13,7 @@ from agentchat.contracts.timings import (
     TOOL_MOST_SECONDS,
     TOOL_SLACK_SECONDS,
 )
-from agentchat.conversations.aggregate.history import KeptHistories
+from agentchat.conversations.aggregate.history import HistoryCache
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
@@ -85,4 +85,4 @@ class Parts:
     fork_decisions: FairSlots = field(default_factory=partial(FairSlots, 1))
     forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
     register: Register = field(default_factory=Register)
-    histories: KeptHistories = field(default_factory=KeptHistories)
+    histories: HistoryCache = field(default_factory=HistoryCache)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.appending import Condition
+from agentchat.conversations.event_store.append_statement import Condition
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases

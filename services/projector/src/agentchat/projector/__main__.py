@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agentchat.projector.settings import Settings
+from agentchat.projector.settings import ProjectorSettings
 from agentchat.runtime import worker
 from agentchat.runtime.settings import load_or_exit
 
@@ -10,7 +10,7 @@ from agentchat.runtime.settings import load_or_exit
 def main() -> None:
     """Start the process."""
     name = worker.parse_process_args().name or "projector"
-    settings = load_or_exit(Settings)
+    settings = load_or_exit(ProjectorSettings)
 
     from agentchat.runtime import logs, telemetry
 

@@ -13,14 +13,19 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import FeedConflict
 from agentchat.bus.feed_stream import Feed
 from agentchat.bus.positions import FeedEnd
-from agentchat.conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
+from agentchat.conversations.event_store.feed_reader import (
+    FeedReader,
+    find_kept_position,
+    read_fed_position,
+    store_fed_position,
+)
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.projections import follower
+from agentchat.conversations.projections import read_model_follower
 from agentchat.runtime import failpoints
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool
 
-BATCH = follower.BATCH
+BATCH = read_model_follower.BATCH
 """That of the read models, which read the same pages."""
 
 LOOK_SECONDS = 5.0
@@ -54,7 +59,7 @@ class FeedPublisher:
         self._logger = get_logger("agentchat.projector.feed_publisher")
         bus.on_reconnect(self._forget)
 
-    def begin_again(self) -> None:
+    def forget_end(self) -> None:
         """The log may be another one: the next step looks at where EVENTS ends, and compares both."""
         self._end = None
 
@@ -79,8 +84,8 @@ class FeedPublisher:
         return len(events)
 
     async def _find(self, known: FeedEnd | None) -> FeedEnd:
-        end = await end_of_feed(self._bus.feed, self._pool)
-        head = await self._log.head()
+        end = await find_feed_end(self._bus.feed, self._pool)
+        head = await self._log.read_head()
         self._seen_at = time.monotonic()
         if known is not None and known.sequence == end.sequence:
             return known  # also where what stands there has been removed since
@@ -94,7 +99,7 @@ class FeedPublisher:
     async def _remember(self, position: int) -> None:
         kept, at = self._remembered
         if position != kept and time.monotonic() - at > _REMEMBER_SECONDS:
-            await remember_fed(self._pool, position)
+            await store_fed_position(self._pool, position)
             self._remembered = (position, time.monotonic())
 
     def _forget(self) -> None:
@@ -102,7 +107,7 @@ class FeedPublisher:
         self._seen_at = 0.0
 
 
-async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
+async def find_feed_end(feed: Feed, pool: Pool) -> FeedEnd:
     """Where EVENTS ends, and the log position up to which it was fed or need not be.
 
     A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
@@ -111,5 +116,5 @@ async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
     if end.position > 0:
         return end
     # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.
-    position = await (last_fed(pool) if end.sequence > 0 else kept_from(pool))
+    position = await (read_fed_position(pool) if end.sequence > 0 else find_kept_position(pool))
     return replace(end, position=position)

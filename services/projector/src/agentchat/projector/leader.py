@@ -15,10 +15,10 @@ from collections.abc import Callable, Coroutine
 from agentchat.conversations.database import (
     LEADER_LOCK,
     DatabaseError,
-    bounded,
+    cut_after,
     listen,
-    notifications,
     open_session,
+    wait_for_notifications,
 )
 from agentchat.runtime.cancellation import wait_first
 from agentchat.runtime.following import follow
@@ -76,7 +76,7 @@ class Leader:
     async def _wait_for_lock(self, session: Connection) -> None:
         self._logger.info("standing_by")
         while True:
-            with bounded(session):
+            with cut_after(session):
                 cursor = await session.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK])
                 if await cursor.fetchone() == (True,):
                     return
@@ -90,18 +90,18 @@ class Leader:
         finally:
             self.is_leading = False
             # The lock is free at once, and not only when the server notices that the session is gone.
-            with contextlib.suppress(DatabaseError), bounded(session):
+            with contextlib.suppress(DatabaseError), cut_after(session):
                 await session.execute("SELECT pg_advisory_unlock(%s)", [LEADER_LOCK])
             self._logger.info("leads_no_more")
 
     async def _hold(self, session: Connection) -> None:
         """Notice appends, and a session that is gone. Raises psycopg.Error."""
         while True:
-            with bounded(session):
+            with cut_after(session):
                 await session.execute("SELECT 1")
             checked_at = time.monotonic()
             while (left := checked_at + CHECK_SECONDS - time.monotonic()) > 0:
-                if await notifications(session, seconds=left):
+                if await wait_for_notifications(session, seconds=left):
                     await asyncio.sleep(GATHER_SECONDS)
                     self._notify()
                     await asyncio.sleep(REST_SECONDS)

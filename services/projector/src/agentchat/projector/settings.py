@@ -13,7 +13,7 @@ from agentchat.runtime.settings import ServiceSettings, Setting
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Settings(ServiceSettings, frozen=True, kw_only=True):
+class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     """`webhook_allow` lists host:port pairs that webhook endpoints may have though they are not
     public, or not https.
     """

@@ -8,11 +8,11 @@ import time
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.conversations.aggregate.turn import ask_again
+from agentchat.conversations.aggregate.turn import rebuild_request
 from agentchat.conversations.claims.idempotency import forget_old_keys
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forget_old_requests
-from agentchat.conversations.leases.availability import keep_noting
+from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_abandoned, forget_old_requests
+from agentchat.conversations.leases.availability import keep_recording_availability
 from agentchat.conversations.leases.leases import forget_expired_leases
 from agentchat.conversations.leases.waiting_line import delete_expired_waiters
 from agentchat.runtime.following import follow
@@ -36,7 +36,7 @@ class Sweeper:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(keep_noting(self._pool))
+            tasks.create_task(keep_recording_availability(self._pool))
             tasks.create_task(
                 follow(
                     self._sweep_and_tidy,
@@ -59,14 +59,14 @@ class Sweeper:
         asked = [await self._ask_again(each) for each in abandoned]
         return sum(asked)
 
-    async def _ask_again(self, abandoned: Abandoned) -> bool:
+    async def _ask_again(self, abandoned: AbandonedRun) -> bool:
         with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
             # One that nobody can read is requested too: a worker ends its run.
-            conversation = await self._log.newest_run(abandoned.conversation_id)
+            conversation = await self._log.load_newest_run(abandoned.conversation_id)
             run = conversation.run(abandoned.trace_id)
             if run is None or run.state != "running":
                 return False  # the read model is behind the log
-            await self._bus.queues.request_chat(ask_again(conversation, run, abandoned.attempt))
+            await self._bus.queues.request_chat(rebuild_request(conversation, run, abandoned.attempt))
             self._logger.warning("run_requested_again", attempt=abandoned.attempt)
             return True
 

@@ -14,13 +14,13 @@ from agentchat.conversations import erasures
 from agentchat.conversations.database import EVENTS_TABLE
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.leases.waiting_line import count_waiters
-from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.queries.finding_approvals import runs_that_wait
-from agentchat.projector import erasure, feed_publisher
+from agentchat.conversations.queries.find_approvals import count_waiting_runs
+from agentchat.projector import erasure_step, feed_publisher
 from agentchat.projector.leader import Leader
 from agentchat.projector.log_follower import LogFollower
-from agentchat.projector.settings import Settings
+from agentchat.projector.settings import ProjectorSettings
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime import metrics
 from agentchat.runtime.cancellation import wait_first
@@ -37,11 +37,11 @@ _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 
 
-async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
+async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> None:
     """Lead or stand by until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
     async with (
-        _provisioning(settings, name, stop),
+        _keep_streams(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         # All that it commits is done again, should the server lose it.
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
@@ -53,7 +53,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
 
 
 @asynccontextmanager
-async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
+async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
     """Streams and consumers are kept on a connection of the user who may make them."""
     if settings.nats_provisioner_url is None:
         if not users.may_provision(users.user_of(settings.nats_url)):
@@ -68,27 +68,27 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 class Projector:
     """The readers of the log and the sweeper: one process does the work, others stand by."""
 
-    def __init__(self, settings: Settings, name: str, bus: Bus, pool: Pool) -> None:
+    def __init__(self, settings: ProjectorSettings, name: str, bus: Bus, pool: Pool) -> None:
         database_url = settings.database_url
         self._log = log = SharedLog(pool)
         self._pool = pool
         self._follower = Follower(pool, log, (*PROJECTIONS, erasures.PROJECTION))
         self._erasing = LogFollower(
             "erasures",
-            erasure.ErasureStep(bus, pool).step,
-            erasure.BATCH,
-            poll_seconds=erasure.POLL_SECONDS,
+            erasure_step.ErasureStep(bus, pool).step,
+            erasure_step.BATCH,
+            poll_seconds=erasure_step.POLL_SECONDS,
         )
         self._tidying = (
             LogFollower(
                 "old tombstones",
-                partial(erasure.delete_tombstones, pool),
+                partial(erasure_step.delete_tombstones, pool),
                 erasures.TOMBSTONES_AT_ONCE,
-                poll_seconds=erasure.TOMBSTONES_POLL_SECONDS,
+                poll_seconds=erasure_step.TOMBSTONES_POLL_SECONDS,
             ),
             LogFollower(
                 "old deliveries",
-                partial(delivery_queue.delete_old, pool, _OLD_DELIVERIES_BATCH),
+                partial(delivery_queue.delete_old_deliveries, pool, _OLD_DELIVERIES_BATCH),
                 _OLD_DELIVERIES_BATCH,
                 poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
             ),
@@ -104,11 +104,11 @@ class Projector:
             LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
-        self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._notify)
+        self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._wake_followers)
         metrics.LEADING.set_function(lambda: self._leader.is_leading)
         for following in self._followings:
-            metrics.LAG.labels(following.name).set_function(partial(self._lag, following))
-        self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
+            metrics.LAG.labels(following.name).set_function(partial(self._measure_lag, following))
+        self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check_lag})
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -116,17 +116,17 @@ class Projector:
 
     async def _lead(self) -> None:
         self._follower.forget_positions()
-        self._deliveries.begin_again()
-        self._feed.begin_again()
+        self._deliveries.forget_position()
+        self._feed.forget_end()
         async with asyncio.TaskGroup() as tasks:
             others = (self._erasing, *self._tidying)
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._sender.run())
-            tasks.create_task(self._measuring())
+            tasks.create_task(self._keep_measuring())
 
-    async def _measuring(self) -> None:
+    async def _keep_measuring(self) -> None:
         """What waits in Postgres, for the metrics of the leader."""
         try:
             await follow(
@@ -142,18 +142,18 @@ class Projector:
 
     async def _measure(self) -> None:
         metrics.WAITING_LINE.set(await count_waiters(self._pool))
-        metrics.APPROVALS.set(await runs_that_wait(self._pool))
+        metrics.APPROVALS.set(await count_waiting_runs(self._pool))
         await asyncio.sleep(_MEASURE_SECONDS)
 
-    def _lag(self, following: LogFollower) -> float:
+    def _measure_lag(self, following: LogFollower) -> float:
         return following.lag if self._leader.is_leading else nan
 
-    def _notify(self) -> None:
-        self._log.appended()
+    def _wake_followers(self) -> None:
+        self._log.note_append()
         for following in self._followings:
             following.wake()
 
-    async def _check(self) -> None:
+    async def _check_lag(self) -> None:
         """Raises LogLag if a reader of the log has been behind for too long."""
         if self._leader.is_leading:
             for following in (*self._followings, self._erasing):

@@ -13,17 +13,17 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
 
 
-def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
+def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
     """The bytes of the answer in a form: the events of a stream, or the one document of the JSON endpoint.
 
     Of a run under way: as much as the log has of the stream, and no document. A form that is another
     protocol's than these three is told as the document.
     """
     if form in sse.FORMS:
-        return sse.Encoder(form, conversation_id, run.trace_id).encode(replayed(run))
+        return sse.Encoder(form, conversation_id, run.trace_id).encode(replay_updates(run))
     if run.state == "running":
         return b""
-    last = end_of(run)
+    last = build_last_update(run)
     if isinstance(last, updates.Broken):
         return wire.encode(problem(last.code, last.message, run.trace_id))
     return wire.encode(
@@ -37,7 +37,7 @@ MOST_PIECES = 2_000
 """Pieces of text in a round as it is stored, and in a run as it is read again: more are joined."""
 
 
-def thinned(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
+def thin_cuts(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
     """Every `step`-th cut; without one, so many that `MOST_PIECES` are left at most.
 
     A reader who comes back after a cut that is not there any more gets the rest of its piece.
@@ -46,7 +46,7 @@ def thinned(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
     return tuple(cuts[step - 1 :: step])
 
 
-def replayed(run: Run) -> Iterator[updates.Update]:
+def replay_updates(run: Run) -> Iterator[updates.Update]:
     """Every update of the run from its start to its end, or as far as it is recorded.
 
     A model server may send its text in pieces of a character: one request for them all would hold a
@@ -59,25 +59,25 @@ def replayed(run: Run) -> Iterator[updates.Update]:
     for each in run.rounds:
         if each.number > 1:
             yield updates.NextRound(each.number)
-        yield from _pieces(each, step)
+        yield from _split_text(each, step)
         for call in each.calls:
             yield updates.ToolStarted(call.call_id, call.name, call.input)
         for call in each.calls:
             if call.output is not None:
                 yield updates.ToolEnded(call.call_id, call.is_error, call.output)
     if run.state != "running":
-        yield end_of(run)
+        yield build_last_update(run)
 
 
-def end_of(run: Run) -> updates.Finished | updates.Broken:
+def build_last_update(run: Run) -> updates.Finished | updates.Broken:
     if run.state == "completed" and run.reply is not None:
-        return updates.Finished(run.reply, returned_calls(run), run.usage, run.cut)
+        return updates.Finished(run.reply, list_returned_calls(run), run.usage, run.cut)
     if run.state == "cancelled":
         return updates.CANCELLED
     return updates.Broken(run.code or "internal_error", run.detail or "")
 
 
-def returned_calls(run: Run) -> tuple[ToolCall, ...]:
+def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
     """The calls that have returned, with what they were run with."""
     calls = (call for each in run.rounds for call in each.calls)
     return tuple(
@@ -87,9 +87,9 @@ def returned_calls(run: Run) -> tuple[ToolCall, ...]:
     )
 
 
-def _pieces(each: Round, step: int) -> Iterator[updates.Text]:
+def _split_text(each: Round, step: int) -> Iterator[updates.Text]:
     start = 0
-    for end in (*thinned(each.cuts, step), len(each.text)):
+    for end in (*thin_cuts(each.cuts, step), len(each.text)):
         if start < end:
             yield updates.Text(each.text[start:end])
             start = end

@@ -23,12 +23,12 @@ class Compact(msgspec.Struct, frozen=True):
     runs: int
 
 
-def place_of(trace_id: str, runs: tuple[Run, ...]) -> int:
+def find_run_index(trace_id: str, runs: tuple[Run, ...]) -> int:
     """The place of a run; nearly always it is the last."""
     return next(place for place in range(len(runs) - 1, -1, -1) if runs[place].trace_id == trace_id)
 
 
-def opening_of(conversation: Conversation, place: int) -> tuple[Opening, int]:
+def find_opening(conversation: Conversation, place: int) -> tuple[Opening, int]:
     """What stands before all that the run at `place` is shown, and the place of the first run after it."""
     compacted = next(
         (run.compacted for run in reversed(conversation.runs[: place + 1]) if run.compacted), None
@@ -41,36 +41,38 @@ def opening_of(conversation: Conversation, place: int) -> tuple[Opening, int]:
     return compacted, first
 
 
-def through_version(conversation: Conversation, trace_id: str, runs: int) -> int:
+def find_last_covered_version(conversation: Conversation, trace_id: str, runs: int) -> int:
     """The version before that of the run which follows the first `runs` of those that are shown."""
-    _, first = opening_of(conversation, place_of(trace_id, conversation.runs))
+    _, first = find_opening(conversation, find_run_index(trace_id, conversation.runs))
     return conversation.runs[first + runs].version - 1
 
 
-def due(conversation: Conversation, trace_id: str, *, tokens: float, keep_runs: int) -> Compact | None:
+def plan_compaction(
+    conversation: Conversation, trace_id: str, *, tokens: float, keep_runs: int
+) -> Compact | None:
     """What is to be summarised before the run's next model call; None where that is expected below `tokens`.
 
     `keep_runs` earlier ones stay as they are. So many must have come at least since the last summary: where
     they are large, there is not to be a summary in each run.
     """
-    place = place_of(trace_id, conversation.runs)
-    if _expected(conversation.runs, place) < tokens:
+    place = find_run_index(trace_id, conversation.runs)
+    if _estimate_tokens(conversation.runs, place) < tokens:
         return None
-    _, first = opening_of(conversation, place)
+    _, first = find_opening(conversation, place)
     runs = place - keep_runs - first
     return Compact(runs) if runs >= max(1, keep_runs) else None
 
 
-def once_more(conversation: Conversation, trace_id: str, *, keep_runs: int) -> Compact | None:
+def plan_smaller_prompt(conversation: Conversation, trace_id: str, *, keep_runs: int) -> Compact | None:
     """What can be summarised of a prompt that the model did not take: all that is to be, or all there is."""
-    place = place_of(trace_id, conversation.runs)
-    _, first = opening_of(conversation, place)
+    place = find_run_index(trace_id, conversation.runs)
+    _, first = find_opening(conversation, place)
     earlier = place - first
     runs = earlier - keep_runs if earlier > keep_runs else earlier
     return Compact(runs) if runs else None
 
 
-def _expected(runs: tuple[Run, ...], place: int) -> int:
+def _estimate_tokens(runs: tuple[Run, ...], place: int) -> int:
     """Tokens of the next call: those of the last reply, with what it read, and of what has come since.
 
     0 where nothing was replied since the last summary.

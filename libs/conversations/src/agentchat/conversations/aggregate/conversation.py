@@ -17,13 +17,13 @@ from agentchat.contracts.values import Cut, Form, Message, ShownMessage, Source,
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
-    decided_about,
-    taken_up,
-    with_call,
-    with_call_fields,
-    with_fields,
-    with_last,
-    with_request,
+    add_call,
+    add_request,
+    apply_decision,
+    mark_resumed,
+    update_call,
+    update_fields,
+    update_last_calls,
 )
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
@@ -216,13 +216,13 @@ def _evolve(
                 erased_by=event.trace_id,
             )
         case events.MessageSaved(role="user"):
-            runs.append(_requested(event, version))
+            runs.append(_build_run(event, version))
         case _:
-            _evolve_run_of(conversation.conversation_id, runs, event)
+            _evolve_run_in(conversation.conversation_id, runs, event)
     return replace(conversation, version=version)
 
 
-def _requested(message: events.MessageSaved, version: int) -> Run:
+def _build_run(message: events.MessageSaved, version: int) -> Run:
     return Run(
         trace_id=message.trace_id,
         agent_id=message.agent_id,
@@ -234,7 +234,7 @@ def _requested(message: events.MessageSaved, version: int) -> Run:
     )
 
 
-def _evolve_run_of(conversation_id: str, runs: list[Run], event: events.Event) -> None:
+def _evolve_run_in(conversation_id: str, runs: list[Run], event: events.Event) -> None:
     for index in range(len(runs) - 1, -1, -1):  # from the end: nearly always it is the last
         if runs[index].trace_id == event.trace_id:
             runs[index] = _evolve_run(conversation_id, runs[index], event)
@@ -244,7 +244,7 @@ def _evolve_run_of(conversation_id: str, runs: list[Run], event: events.Event) -
 def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
     match event:
         case events.RunStarted():
-            return _started(run, event)
+            return _apply_start(run, event)
         case events.SourcesRetrieved():
             return replace(run, sources=event.sources, attempts_without_progress=0)
         case events.ContextCompacted():
@@ -256,10 +256,10 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
                 attempts_without_progress=0,
             )
         case events.Delta():
-            rounds = with_fields(run.rounds, event.round, text=event.text, cuts=event.cuts)
+            rounds = update_fields(run.rounds, event.round, text=event.text, cuts=event.cuts)
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.ModelReplied():
-            return _replied(run, event)
+            return _apply_reply(run, event)
         case events.ReplyLost():
             return replace(
                 run,
@@ -275,14 +275,14 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
                 attempt=run.attempt,
                 needs_approval=event.needs_approval,
             )
-            return replace(run, rounds=with_call(run.rounds, event.round, call))
+            return replace(run, rounds=add_call(run.rounds, event.round, call))
         case events.ApprovalRequested() | events.ElicitationRequested():
-            return replace(run, rounds=with_request(run.rounds, event), attempts_without_progress=0)
+            return replace(run, rounds=add_request(run.rounds, event), attempts_without_progress=0)
         case events.ApprovalDecided():
-            return _decided(run, event)
+            return _apply_decision(run, event)
         case events.ToolReturned():
             output = {"output": event.output, "is_error": event.is_error, "ms": event.ms}
-            rounds = with_call_fields(run.rounds, event.round, event.call_id, **output)
+            rounds = update_call(run.rounds, event.round, event.call_id, **output)
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():
             return replace(run, reply=event.message(conversation_id))
@@ -300,17 +300,17 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.RunCancelled():
             return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
         case events.FeedbackGiven():
-            return replace(run, feedback=(*_others(run, event), event))
+            return replace(run, feedback=(*_drop_feedback_of(run, event), event))
         case events.FeedbackWithdrawn():
-            return replace(run, feedback=_others(run, event))
+            return replace(run, feedback=_drop_feedback_of(run, event))
         case _:  # what the run does next does not depend on it
             return run
 
 
-def _started(run: Run, event: events.RunStarted) -> Run:
+def _apply_start(run: Run, event: events.RunStarted) -> Run:
     return replace(
         run,
-        rounds=with_last(run.rounds, partial(taken_up, event=event)),
+        rounds=update_last_calls(run.rounds, partial(mark_resumed, event=event)),
         attempt=event.attempt,
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
@@ -321,16 +321,16 @@ def _started(run: Run, event: events.RunStarted) -> Run:
         # a worker of an earlier release drops these
         output_schema=event.output_schema or run.output_schema,
         requested_model=event.requested_model or run.requested_model,
-        **agent_facts(event),
+        **copy_agent_facts(event),
     )
 
 
-def _decided(run: Run, event: events.ApprovalDecided) -> Run:
+def _apply_decision(run: Run, event: events.ApprovalDecided) -> Run:
     waiting = (each for call in run.pending for each in call.pending)
     asked = next((each.requested for each in waiting if each.id == event.approval_id), None)
     if asked is None:
         return run
-    run = replace(run, rounds=with_last(run.rounds, partial(decided_about, event=event)))
+    run = replace(run, rounds=update_last_calls(run.rounds, partial(apply_decision, event=event)))
     if run.pending:
         return run
     began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
@@ -338,22 +338,22 @@ def _decided(run: Run, event: events.ApprovalDecided) -> Run:
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
 
 
-def _others(
+def _drop_feedback_of(
     run: Run, event: events.FeedbackGiven | events.FeedbackWithdrawn
 ) -> tuple[events.FeedbackGiven, ...]:
     return tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
 
 
-def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
+def copy_agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
     return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
 
 
-def _replied(run: Run, event: events.ModelReplied) -> Run:
+def _apply_reply(run: Run, event: events.ModelReplied) -> Run:
     names = ("blocks", "stop_reason", "provider", "usage")
     reply = {name: getattr(event, name) for name in names}
     return replace(
         run,
-        rounds=with_fields(run.rounds, event.round, **reply),
+        rounds=update_fields(run.rounds, event.round, **reply),
         usage=run.usage + event.usage,
         attempts_without_progress=0,
     )

@@ -30,7 +30,7 @@ _LEFT_OUT = (
 """Feedback is on the original, and counts there."""
 
 
-def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
+def find_answer(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
     """What was answered to the command when it was obeyed; None where it was not.
 
     `stored` are the events of the fork.
@@ -60,18 +60,18 @@ def fork(
     found = fold(command.source_id, source)
     if found.erased or found.account_id != command.account_id or not source:
         return ForkAnswered(outcome="not_found")
-    place = _place(source, command)
+    place = _find_place(source, command)
     if not is_whole and (not isinstance(place, int) or place == len(source) != command.at):
         return ForkAnswered(outcome="too_large")
     if not isinstance(place, int):
         return ForkAnswered(outcome=place, version=found.version)
-    kept = source[: settled(source[:place])]
+    kept = source[: count_settled(source[:place])]
     if not any(isinstance(event, events.MessageSaved) for event in kept):
         return ForkAnswered(outcome="nothing_said")
     if len(kept) > MAX_EVENTS or sum(sizes[: len(kept)]) > MAX_BYTES:
         return ForkAnswered(outcome="too_large")
     began = events.ConversationStarted(trace_id=command.trace_id, at=now, account_id=command.account_id)
-    copies = _copies(kept, command.conversation_id)
+    copies = _copy_events(kept, command.conversation_id)
     forked = events.ConversationForked(
         trace_id=command.trace_id,
         at=now,
@@ -81,16 +81,16 @@ def fork(
     return (began, forked, *copies)
 
 
-def _copies(kept: Sequence[events.Event], conversation_id: str) -> tuple[events.Event, ...]:
+def _copy_events(kept: Sequence[events.Event], conversation_id: str) -> tuple[events.Event, ...]:
     copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
-    return tuple(_copy(_moved(event, kept), conversation_id) for event in copied)
+    return tuple(_copy(_shift_version(event, kept), conversation_id) for event in copied)
 
 
-def _place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
+def _find_place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
     """How many of the source's events count. What of them belongs to a run that had not ended does not."""
     at = command.at
     if at is None:
-        return len(source) if settled(source) == len(source) else "busy"
+        return len(source) if count_settled(source) == len(source) else "busy"
     if isinstance(at, int):
         return at if at <= len(source) else "unknown_version"
     if not ids.is_uuid(at):
@@ -99,11 +99,11 @@ def _place(source: Sequence[events.Event], command: ForkConversation) -> int | F
         return next(later, len(source))
     for place, event in enumerate(source):
         if isinstance(event, events.MessageSaved) and event.message_id == at:
-            return place if event.role == "user" else _end_behind(source, place, event.trace_id)
+            return place if event.role == "user" else _find_end(source, place, event.trace_id)
     return "unknown_message"
 
 
-def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> int:
+def _find_end(source: Sequence[events.Event], place: int, trace_id: str) -> int:
     """The place after the end of the run whose reply is at `place`; they are stored together."""
     for count, event in enumerate(source[place:], start=place + 1):
         if isinstance(event, events.RunEnd) and event.trace_id == trace_id:
@@ -111,7 +111,7 @@ def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> in
     return len(source)
 
 
-def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
+def _shift_version(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
     """With the version at which the fork has what is meant; `kept` are the source's events."""
     if not isinstance(event, events.ContextCompacted):
         return event
@@ -121,15 +121,15 @@ def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
 
 def _copy(event: events.Event, conversation_id: str) -> events.Event:
     """With ids of the fork's own, and at no cost: its tokens were counted once."""
-    trace_id = _trace_in(conversation_id, event.trace_id)
+    trace_id = _derive_trace(conversation_id, event.trace_id)
     copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
     match copy:
         case events.MessageSaved(role="assistant"):
             return replace(copy, message_id=ids.reply_id(trace_id))
         case events.MessageSaved():
-            return replace(copy, message_id=ids.uuid_of(_digest(conversation_id, copy.message_id)))
+            return replace(copy, message_id=ids.uuid_of(_hash(conversation_id, copy.message_id)))
         case events.ApprovalRequested() | events.ElicitationRequested() | events.ApprovalDecided():
-            return replace(copy, approval_id=ids.uuid_of(_digest(conversation_id, copy.approval_id)))
+            return replace(copy, approval_id=ids.uuid_of(_hash(conversation_id, copy.approval_id)))
         case events.RunStarted():
             return replace(copy, shown_sha256=None)
         case (
@@ -144,20 +144,20 @@ def _copy(event: events.Event, conversation_id: str) -> events.Event:
             return copy
 
 
-def reply_in(conversation_id: str, trace_id: str) -> str:
+def derive_reply_id(conversation_id: str, trace_id: str) -> str:
     """The id that the reply of a source's run has in the fork `conversation_id`."""
-    return ids.reply_id(_trace_in(conversation_id, trace_id))
+    return ids.reply_id(_derive_trace(conversation_id, trace_id))
 
 
-def _trace_in(conversation_id: str, trace_id: str) -> str:
-    return _digest(conversation_id, trace_id)[:32]
+def _derive_trace(conversation_id: str, trace_id: str) -> str:
+    return _hash(conversation_id, trace_id)[:32]
 
 
-def _digest(conversation_id: str, original: str) -> str:
+def _hash(conversation_id: str, original: str) -> str:
     return hashlib.sha256(f"fork {conversation_id} {original}".encode()).hexdigest()
 
 
-def settled(stored: Sequence[events.Event]) -> int:
+def count_settled(stored: Sequence[events.Event]) -> int:
     """Count the events of a conversation, from its first on, after which no run is active."""
     active_trace, settled_count = None, 0
     for count, event in enumerate(stored, start=1):

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.approvals import NOT_RUN
-from agentchat.conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
+from agentchat.conversations.aggregate.approval_rules import NOT_RUN
+from agentchat.conversations.aggregate.compaction import Compact, Opening, find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.runtime.bounded import BoundedMap
@@ -44,7 +44,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
     messages: list[Message]
     earlier: int
-    settled: "Settled"
+    settled: "SettledMessages"
 
 
 class History:
@@ -64,22 +64,22 @@ class History:
         else:
             _add_seed(self._thread, opening)
 
-    def go_on_to(self, runs: tuple[Run, ...]) -> None:
+    def extend(self, runs: tuple[Run, ...]) -> None:
         """Add what of `runs` is not in it; they begin with those that are."""
         for run in runs[len(self.runs) :]:
             _add_run(self._thread, run, self._provider, current=False)
         self.runs = runs
 
-    def thread(self) -> "_Thread":
-        return self._thread.copied()
+    def copy_thread(self) -> "_Thread":
+        return self._thread.copy()
 
-    def settled(self) -> "Settled":
+    def mark_settled(self) -> "SettledMessages":
         messages = self._thread.messages
         if not messages:
-            return Settled(self, 0, 0)
-        return Settled(self, len(messages) - 1, self._thread.blocks - len(messages[-1]["content"]))
+            return SettledMessages(self, 0, 0)
+        return SettledMessages(self, len(messages) - 1, self._thread.blocks - len(messages[-1]["content"]))
 
-    def json(self, count: int, encode: Callable[[Message], bytes]) -> bytes:
+    def encode_json(self, count: int, encode: Callable[[Message], bytes]) -> bytes:
         """What `encode` makes of the first `count` messages: see `Settled.json`."""
         for message in self._thread.messages[len(self._ends) : count]:
             self._json += encode(message) + b","
@@ -87,22 +87,22 @@ class History:
         return bytes(memoryview(self._json)[: self._ends[count - 1] if count else 0])
 
 
-class Settled(msgspec.Struct, frozen=True):
+class SettledMessages(msgspec.Struct, frozen=True):
     """The first `count` messages of a prompt, with `blocks` content blocks: nothing joins them any more."""
 
     history: History
     count: int
     blocks: int
 
-    def json(self, encode: Callable[[Message], bytes]) -> bytes:
+    def encode_json(self, encode: Callable[[Message], bytes]) -> bytes:
         """What `encode` makes of each, with a comma after each.
 
         It is kept for all prompts that begin with the same messages, so a provider has one `encode`.
         """
-        return self.history.json(self.count, encode)
+        return self.history.encode_json(self.count, encode)
 
 
-class KeptHistories:
+class HistoryCache:
     """Histories of the conversations that were asked about last: what a model has seen is not rendered again.
 
     Bounded by their number and by the bytes of the runs that are in them. Of 970 messages before the new one,
@@ -113,7 +113,7 @@ class KeptHistories:
     def __init__(self, max_histories: int = MAX_HISTORIES, max_bytes: int = MAX_BYTES) -> None:
         self._kept: BoundedMap[_Key, History] = BoundedMap(max_histories, max_bytes)
 
-    def up_to(
+    def load_history(
         self,
         runs: tuple[Run, ...],
         opening: Opening,
@@ -130,19 +130,19 @@ class KeptHistories:
         if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
             history, size = History(opening, provider, tools_offered=tools_offered), 0
         size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])
-        history.go_on_to(runs)
+        history.extend(runs)
         self._kept.put(key, history, size)
         return history
 
 
-def prompt_for(
+def build_prompt(
     conversation: Conversation,
     trace_id: str,
     *,
     tools_offered: bool,
     documents: str = "",
     provider: str = "anthropic",
-    histories: KeptHistories | None = None,
+    histories: HistoryCache | None = None,
 ) -> Prompt:
     """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
 
@@ -157,23 +157,23 @@ def prompt_for(
 
     With `histories` nothing of an earlier run is rendered that they have.
     """
-    place = place_of(trace_id, conversation.runs)
-    opening, first = opening_of(conversation, place)
+    place = find_run_index(trace_id, conversation.runs)
+    opening, first = find_opening(conversation, place)
     runs = conversation.runs[first:place]
     if histories is None:
         history = History(opening, provider, tools_offered=tools_offered)
-        history.go_on_to(runs)
+        history.extend(runs)
     else:
-        history = histories.up_to(runs, opening, conversation, provider, tools_offered=tools_offered)
-    thread, settled = history.thread(), history.settled()
+        history = histories.load_history(runs, opening, conversation, provider, tools_offered=tools_offered)
+    thread, settled = history.copy_thread(), history.mark_settled()
     earlier = thread.blocks
     if documents:
-        thread.user(_text_block(documents))
+        thread.add_user(_build_text_block(documents))
     _add_run(thread, conversation.runs[place], provider, current=True)
     return Prompt(thread.messages, earlier, settled)
 
 
-def messages_of_round(conversation: Conversation, run: Run, number: int) -> list[Message]:
+def build_round_messages(conversation: Conversation, run: Run, number: int) -> list[Message]:
     """What the model was shown when it was asked for a round of a run; retrieved passages are not among it.
 
     The conversation may have gone on: what came after the round is left out.
@@ -181,7 +181,7 @@ def messages_of_round(conversation: Conversation, run: Run, number: int) -> list
     asked = next((each for each in run.rounds if each.number == number), None)
     until = replace(run, rounds=tuple(each for each in run.rounds if each.number < number))
     shown = replace(conversation, runs=tuple(until if each is run else each for each in conversation.runs))
-    return prompt_for(
+    return build_prompt(
         shown,
         run.trace_id,
         tools_offered=any(each.calls for each in run.rounds),
@@ -189,7 +189,7 @@ def messages_of_round(conversation: Conversation, run: Run, number: int) -> list
     ).messages
 
 
-def summary_prompt(
+def build_summary_prompt(
     conversation: Conversation,
     trace_id: str,
     step: Compact,
@@ -201,59 +201,61 @@ def summary_prompt(
     """The messages that ask for a summary: those that the run's next call would begin with, and
     `instruction`.
     """
-    opening, first = opening_of(conversation, place_of(trace_id, conversation.runs))
+    opening, first = find_opening(conversation, find_run_index(trace_id, conversation.runs))
     history = History(opening, provider, tools_offered=tools_offered)
-    history.go_on_to(conversation.runs[first : first + step.runs])
-    thread = history.thread()
+    history.extend(conversation.runs[first : first + step.runs])
+    thread = history.copy_thread()
     earlier = thread.blocks
     if instruction:
-        thread.user(_text_block(instruction))
-    return Prompt(thread.messages, earlier, history.settled())
+        thread.add_user(_build_text_block(instruction))
+    return Prompt(thread.messages, earlier, history.mark_settled())
 
 
 def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> None:
-    thread.user(_text_block(run.user_text or _BLANK))
+    thread.add_user(_build_text_block(run.user_text or _BLANK))
     for each in run.rounds:
         _add_round(thread, each, provider, current=current)
     if run.reply is not None and not run.rounds:
-        thread.assistant(_text_block(run.reply.content))
+        thread.add_assistant(_build_text_block(run.reply.content))
 
 
 def _add_summary(thread: "_Thread", compacted: events.ContextCompacted, provider: str) -> None:
     own = (compacted.provider_data or {}).get(provider)
     if own is None:
-        thread.user(_text_block(_SUMMARISED.format(compacted.summary)))
+        thread.add_user(_build_text_block(_SUMMARISED.format(compacted.summary)))
     else:
-        thread.assistant(own)
+        thread.add_assistant(own)
 
 
 def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
     if seed and seed[0].role == "assistant":
-        thread.user(_text_block(_BLANK))
+        thread.add_user(_build_text_block(_BLANK))
     for message in seed:
-        (thread.user if message.role == "user" else thread.assistant)(_text_block(message.content))
+        (thread.add_user if message.role == "user" else thread.add_assistant)(
+            _build_text_block(message.content)
+        )
 
 
 def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:
     if each.blocks is None:
         if not current:
-            thread.assistant(_text_block(each.text))
+            thread.add_assistant(_build_text_block(each.text))
         return
     for block in each.blocks:
         if block.get("type") not in _THINKING or (current and each.provider == provider):
-            thread.assistant(_for(provider, block))
+            thread.add_assistant(_keep_own_data(provider, block))
     returned = {call.call_id: call for call in each.calls}
     for block in each.blocks:
         if block.get("type") == "tool_use":
             call = returned.get(block["id"])
             if call is None or call.output is None:
                 said = INTERRUPTED if call is None or call.may_run else NOT_RUN
-                thread.result(block, said, is_error=True)
+                thread.add_result(block, said, is_error=True)
             else:
-                thread.result(block, _told(call, call.output), is_error=call.is_error)
+                thread.add_result(block, _build_result_text(call, call.output), is_error=call.is_error)
 
 
-def _told(call: Call, output: str) -> str:
+def _build_result_text(call: Call, output: str) -> str:
     """A result, with what the model does not know of the call."""
     if call.changed_input is None:
         return output
@@ -261,7 +263,7 @@ def _told(call: Call, output: str) -> str:
     return f"A person changed the input of this call before it ran. It ran with {ran_with}.\n{output}"
 
 
-def _for(provider: str, block: Block) -> Block:
+def _keep_own_data(provider: str, block: Block) -> Block:
     """The block with no provider's data but its own."""
     if "provider_data" not in block:
         return block
@@ -278,7 +280,7 @@ class _Thread:
         self.blocks = 0
         self._tools_offered = tools_offered
 
-    def copied(self) -> "_Thread":
+    def copy(self) -> "_Thread":
         """One that can be added to without a change to this one: the last message is all that could grow."""
         copy = _Thread(self._tools_offered)
         copy.messages, copy.blocks = [*self.messages], self.blocks
@@ -286,21 +288,21 @@ class _Thread:
             copy.messages[-1] = last | {"content": [*last["content"]]}
         return copy
 
-    def user(self, block: Block) -> None:
-        self._add("user", block if not _is_blank(block) else _text_block(_BLANK))
+    def add_user(self, block: Block) -> None:
+        self._add("user", block if not _is_blank(block) else _build_text_block(_BLANK))
 
-    def assistant(self, block: Block) -> None:
+    def add_assistant(self, block: Block) -> None:
         if _is_blank(block):
             return
         if block.get("type") == "tool_use" and not self._tools_offered:
             arguments = msgspec.json.encode(block.get("input")).decode()
-            block = _text_block(f"[Tool call {block['name']}: {arguments}]")
+            block = _build_text_block(f"[Tool call {block['name']}: {arguments}]")
         self._add("assistant", block)
 
-    def result(self, call: Block, output: str, *, is_error: bool) -> None:
+    def add_result(self, call: Block, output: str, *, is_error: bool) -> None:
         if not self._tools_offered:
             kind = "error" if is_error else "result"
-            self._add("user", _text_block(f"[Tool {kind} {call['name']}: {output}]"))
+            self._add("user", _build_text_block(f"[Tool {kind} {call['name']}: {output}]"))
             return
         block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": output or "null"}
         self._add("user", block | {"is_error": True} if is_error else block)
@@ -313,7 +315,7 @@ class _Thread:
             self.messages.append({"role": role, "content": [block]})
 
 
-def _text_block(text: str) -> Block:
+def _build_text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 

@@ -130,7 +130,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return decided if decided is not None and decided.decision == "approved" else None
 
 
-def asked_about(
+def _add_approval(
     calls: tuple[Call, ...], event: events.ApprovalRequested | events.ElicitationRequested
 ) -> tuple[Call, ...]:
     """A round's calls, once this was asked. All that is asked before anything is decided is of one wait."""
@@ -147,17 +147,17 @@ def asked_about(
     )
 
 
-def decided_about(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tuple[Call, ...]:
+def apply_decision(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tuple[Call, ...]:
     """A round's calls, once this was decided, where it was not before."""
 
     def decided(approval: CallApproval) -> CallApproval:
         is_it = approval.id == event.approval_id and approval.decided is None
         return replace(approval, decided=event) if is_it else approval
 
-    return _with_approvals(calls, decided)
+    return _update_approvals(calls, decided)
 
 
-def taken_up(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, ...]:
+def mark_resumed(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, ...]:
     """A round's calls, with the attempt noted in what was decided since the one before."""
 
     def resumed(approval: CallApproval) -> CallApproval:
@@ -165,10 +165,10 @@ def taken_up(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, .
             return approval
         return replace(approval, resumed=event.attempt, resumed_at=event.at)
 
-    return _with_approvals(calls, resumed)
+    return _update_approvals(calls, resumed)
 
 
-def _with_approvals(
+def _update_approvals(
     calls: tuple[Call, ...], change: Callable[[CallApproval], CallApproval]
 ) -> tuple[Call, ...]:
     return tuple(
@@ -193,7 +193,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 Rounds = tuple[Round, ...]
 
 
-def with_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) -> Rounds:
+def _update_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) -> Rounds:
     """The rounds with number `number` changed; a new one is begun after the last."""
     for index in range(len(rounds) - 1, -1, -1):
         if rounds[index].number == number:
@@ -201,34 +201,36 @@ def with_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) ->
     return (*rounds, change(Round(number=number)))
 
 
-def with_fields(rounds: Rounds, number: int, **fields: Any) -> Rounds:
-    return with_round(rounds, number, lambda each: replace(each, **fields))
+def update_fields(rounds: Rounds, number: int, **fields: Any) -> Rounds:
+    return _update_round(rounds, number, lambda each: replace(each, **fields))
 
 
-def with_last(rounds: Rounds, change: Callable[[tuple[Call, ...]], tuple[Call, ...]]) -> Rounds:
+def update_last_calls(rounds: Rounds, change: Callable[[tuple[Call, ...]], tuple[Call, ...]]) -> Rounds:
     if not rounds or not rounds[-1].calls:
         return rounds
     return (*rounds[:-1], replace(rounds[-1], calls=change(rounds[-1].calls)))
 
 
-def with_call(rounds: Rounds, number: int, call: Call) -> Rounds:
-    return with_round(rounds, number, partial(_called, call=call))
+def add_call(rounds: Rounds, number: int, call: Call) -> Rounds:
+    return _update_round(rounds, number, partial(_append_call, call=call))
 
 
-def with_call_fields(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rounds:
+def update_call(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rounds:
 
     def change(each: Round) -> Round:
         calls = tuple(replace(call, **fields) if call.call_id == call_id else call for call in each.calls)
         return replace(each, calls=calls)
 
-    return with_round(rounds, number, change)
+    return _update_round(rounds, number, change)
 
 
-def with_request(rounds: Rounds, event: events.ApprovalRequested | events.ElicitationRequested) -> Rounds:
-    return with_round(rounds, event.round, lambda each: replace(each, calls=asked_about(each.calls, event)))
+def add_request(rounds: Rounds, event: events.ApprovalRequested | events.ElicitationRequested) -> Rounds:
+    return _update_round(
+        rounds, event.round, lambda each: replace(each, calls=_add_approval(each.calls, event))
+    )
 
 
-def _called(each: Round, call: Call) -> Round:
+def _append_call(each: Round, call: Call) -> Round:
     if any(known.call_id == call.call_id for known in each.calls):
         return each
     return replace(each, calls=(*each.calls, call))

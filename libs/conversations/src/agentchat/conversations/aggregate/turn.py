@@ -9,39 +9,39 @@ from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import ApprovalNeeded, Usage
-from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import (
     MAX_BYTES,
     MAX_EVENTS,
     Conversation,
     Run,
-    agent_facts,
+    copy_agent_facts,
 )
 from agentchat.conversations.aggregate.rounds import Call, Round
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
 
-class Begin(msgspec.Struct, frozen=True):
+class StartRun(msgspec.Struct, frozen=True):
     """Append these and the run has begun: its attempt 1."""
 
     events: tuple[events.Event, ...]
 
 
-class Supersede(msgspec.Struct, frozen=True):
+class SupersedeRun(msgspec.Struct, frozen=True):
     """A run, of this trace, waits for approvals. Append these: it is cancelled, and this one has begun."""
 
     trace_id: str
     events: tuple[events.Event, ...]
 
 
-class Resume(msgspec.Struct, frozen=True):
+class ResumeRun(msgspec.Struct, frozen=True):
     """The run had begun; append these and its next attempt has. Only for the holder of its lease."""
 
     events: tuple[events.Event, ...]
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUpRun(msgspec.Struct, frozen=True):
     """Too many attempts have come to nothing; append these and the run has failed."""
 
     events: tuple[events.Event, ...]
@@ -76,7 +76,7 @@ class Rejected(msgspec.Struct, frozen=True):
     approvals: tuple[ApprovalNeeded, ...] = ()
 
 
-Opening = Begin | Supersede | Resume | GiveUp | MustWait | AlreadyEnded | AlreadyPaused | Rejected
+Opening = StartRun | SupersedeRun | ResumeRun | GiveUpRun | MustWait | AlreadyEnded | AlreadyPaused | Rejected
 
 NOT_FOUND = Rejected(code="conversation_not_found", message="There is no such conversation.")
 _FULL = Rejected(
@@ -119,20 +119,20 @@ def open_turn(
     if conversation.is_full:
         return _FULL
     active = conversation.active
-    if active is not None and active.pending and approvals.on_new_message(active) == "refuse":
-        return _undecided(active)
+    if active is not None and active.pending and approval_rules.on_new_message(active) == "refuse":
+        return _reject_undecided(active)
     if _has_gone_on(conversation, request):
         return _GONE_ON
-    first = _first_events(conversation, request, agent, now, worker)
+    first = _build_first_events(conversation, request, agent, now, worker)
     if active is None:
-        return Begin(events=first)
+        return StartRun(events=first)
     if active.pending:
-        return Supersede(trace_id=active.trace_id, events=(*cancel(active, now), *first))
+        return SupersedeRun(trace_id=active.trace_id, events=(*cancel(active, now), *first))
     return MustWait(trace_id=active.trace_id)
 
 
-def _undecided(run: Run) -> Rejected:
-    ids = tuple(ApprovalNeeded(id=each.id) for each in approvals.needed(run))
+def _reject_undecided(run: Run) -> Rejected:
+    ids = tuple(ApprovalNeeded(id=each.id) for each in approval_rules.list_needed_approvals(run))
     return Rejected(
         code="approval_pending",
         message="The conversation waits for a person to decide about a tool call.",
@@ -164,28 +164,28 @@ def _reopen(
     if run.state != "running":
         return AlreadyEnded(run=run)
     if run.pending:
-        return _unpaused(run, request, agent, now, worker)
+        return _reopen_paused(run, request, agent, now, worker)
     if _is_stuck(run) and heard <= run.offset:
         code = "generation_interrupted" if run.text else "internal_error"
-        return GiveUp(events=fail(run, code, "The run was interrupted too many times.", now))
-    return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker, heard),))
+        return GiveUpRun(events=fail(run, code, "The run was interrupted too many times.", now))
+    return ResumeRun(events=(_build_run_started(request, agent, run.attempt + 1, now, worker, heard),))
 
 
-def _unpaused(
+def _reopen_paused(
     run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
-) -> Resume | GiveUp | AlreadyPaused:
+) -> ResumeRun | GiveUpRun | AlreadyPaused:
     """Of a run that waits; it goes on, or ends, where its approvals have expired."""
-    expired = approvals.expired(run, now)
+    expired = approval_rules.expire_approvals(run, now)
     if not expired:
         return AlreadyPaused(run=run)
-    if approvals.on_expiry(run) == "fail":
+    if approval_rules.on_expiry(run) == "fail":
         message = "Nobody decided about a tool call in time."
         failed = events.RunFailed(
             trace_id=run.trace_id, at=now, code="approval_expired", message=message, usage=run.usage
         )
-        return GiveUp(events=(*expired, failed))
-    return Resume(
-        events=(*expired, _run_started(request, agent, run.attempt + 1, now, worker, len(run.text)))
+        return GiveUpRun(events=(*expired, failed))
+    return ResumeRun(
+        events=(*expired, _build_run_started(request, agent, run.attempt + 1, now, worker, len(run.text)))
     )
 
 
@@ -193,12 +193,12 @@ def _is_stuck(run: Run) -> bool:
     return run.attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS
 
 
-def got_on(run: Run) -> bool:
+def has_made_progress(run: Run) -> bool:
     """Whether a run under way has had more attempts than it may have in vain, and is not stuck."""
     return run.state == "running" and run.attempt > MAX_ATTEMPTS_WITHOUT_PROGRESS and not _is_stuck(run)
 
 
-def _first_events(
+def _build_first_events(
     conversation: Conversation, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
 ) -> tuple[events.Event, ...]:
     message = events.MessageSaved(
@@ -209,7 +209,7 @@ def _first_events(
         agent_id=request.agent_id,
         content=request.message,
     )
-    started = _run_started(request, agent, 1, now, worker)
+    started = _build_run_started(request, agent, 1, now, worker)
     if conversation.version > 0:
         return (message, started)
     first = events.ConversationStarted(trace_id=request.trace_id, at=now, account_id=request.account_id)
@@ -219,10 +219,10 @@ def _first_events(
     return (first, seeded, message, started)
 
 
-def _run_started(
+def _build_run_started(
     request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None, offset: int = 0
 ) -> events.RunStarted:
-    facts = agent_facts(agent) | (_OF_A_TASK if request.is_task else {})
+    facts = copy_agent_facts(agent) | (_OF_A_TASK if request.is_task else {})
     return events.RunStarted(
         trace_id=request.trace_id,
         at=now,
@@ -248,7 +248,7 @@ attempt, so that none of them has the number of another, nor of one of the sweep
 """
 
 
-def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
+def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
     """The request of a run that has begun, from its facts, for its `attempt`-th publication."""
     return ChatRequested(
         trace_id=run.trace_id,
@@ -292,7 +292,7 @@ class RunTools(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-class AskApproval(msgspec.Struct, frozen=True):
+class RequestApproval(msgspec.Struct, frozen=True):
     """Append an ApprovalRequested for each of these calls of the round; then the run waits.
 
     Where a tool asks a person (ElicitationRequested), these are asked about with it.
@@ -302,10 +302,10 @@ class AskApproval(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-Step = Retrieve | CallModel | RunTools | AskApproval
+Step = Retrieve | CallModel | RunTools | RequestApproval
 
 
-def next_step(run: Run) -> Step | None:
+def decide_next_step(run: Run) -> Step | None:
     """What the run needs next; None where it has ended, waits for approvals, or `conclude` ends it."""
     if run.state != "running" or run.pending:
         return None
@@ -320,12 +320,12 @@ def next_step(run: Run) -> Step | None:
         return None
     if allowed := tuple(call for call in last.calls if call.output is None and call.may_run):
         return RunTools(round=last.number, calls=allowed)
-    if held := held_calls(last):
-        return AskApproval(round=last.number, calls=held)
+    if held := list_held_calls(last):
+        return RequestApproval(round=last.number, calls=held)
     return _call_model(run, last.number + 1)
 
 
-def held_calls(last: Round) -> tuple[Call, ...]:
+def list_held_calls(last: Round) -> tuple[Call, ...]:
     """The calls of the round that a person has to allow, and was not asked about."""
     return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
 
@@ -339,7 +339,7 @@ def _is_final(run: Run, last: Round) -> bool:
     return not last.calls or last.number > run.max_tool_rounds
 
 
-def tool_calls_of(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
+def list_tool_calls(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
     """The tools that a reply asks for, as events to append with it."""
     return tuple(
         events.ToolCalled(
@@ -360,7 +360,7 @@ def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]
 
     () where the run has more to do, waits, or has ended.
     """
-    if run.state != "running" or run.pending or not run.rounds or next_step(run) is not None:
+    if run.state != "running" or run.pending or not run.rounds or decide_next_step(run) is not None:
         return ()
     saved = events.MessageSaved(
         trace_id=run.trace_id,
@@ -384,7 +384,7 @@ def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None
         return ()
     spent = run.usage if usage is None else usage
     failed = events.RunFailed(trace_id=run.trace_id, at=now, code=code, message=message, usage=spent)
-    return (*approvals.withdrawn(run, now), failed)
+    return (*approval_rules.withdraw_approvals(run, now), failed)
 
 
 def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
@@ -393,4 +393,4 @@ def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event
         return ()
     spent = run.usage if usage is None else usage
     cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
-    return (*approvals.withdrawn(run, now), cancelled)
+    return (*approval_rules.withdraw_approvals(run, now), cancelled)

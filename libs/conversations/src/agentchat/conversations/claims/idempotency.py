@@ -12,7 +12,7 @@ import hashlib
 import msgspec
 from psycopg import sql
 
-from agentchat.conversations.claims.table import Claims, NewClaim
+from agentchat.conversations.claims.claim_writer import Claims, NewClaim
 from agentchat.conversations.database import NOW
 from agentchat.conversations.queries.find_run import BEGUN, BEGUN_AT
 from agentchat.runtime.postgres import Pool, connection
@@ -85,16 +85,16 @@ async def claim_key(
     new = NewClaim(
         account_id=account_id,
         key_hash=key_hash(account_id, key),
-        request_hash=_bound(request_hash, key),
+        request_hash=_hash_request(request_hash, key),
         trace_id=trace_id,
         conversation_id=conversation_id,
         seconds=seconds,
     )
     now = await claims.insert(new)
-    return made(new, now) if now is not None else await _claim_known(claims.pool, new)
+    return build_claim(new, now) if now is not None else await _claim_known(claims.pool, new)
 
 
-def made(new: NewClaim, now: str) -> Claim:
+def build_claim(new: NewClaim, now: str) -> Claim:
     return Claim(
         account_id=new.account_id,
         key_hash=new.key_hash,
@@ -121,18 +121,18 @@ async def _claim_known(pool: Pool, new: NewClaim) -> Claim:
         while True:
             row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
             if row is not None:
-                return _claim(new, row, mine=True)
+                return _build_claim(new, row, mine=True)
             row = await (await conn.execute(_LOOK, given)).fetchone()
             if row is not None and not row[-1]:
                 raise KeyConflict
             if row is not None:
-                return _claim(new, row, mine=False)
+                return _build_claim(new, row, mine=False)
 
 
 _FIELDS = ("trace_id", "conversation_id", "publication", "seconds", "now", "begun_at")
 
 
-def _claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim:
+def _build_claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim:
     fields = dict(zip(_FIELDS, row, strict=False))
     place = {"account_id": new.account_id, "key_hash": new.key_hash}
     return msgspec.convert({**fields, **place, "mine": mine}, Claim)
@@ -143,19 +143,19 @@ def key_hash(account_id: str, key: str) -> str:
     return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
 
 
-def _bound(request_hash: bytes, key: str) -> bytes:
+def _hash_request(request_hash: bytes, key: str) -> bytes:
     """What is stored of a request: who does not have its key cannot try out what may have been asked."""
     return hashlib.sha256(key.encode() + request_hash).digest()
 
 
-async def extend(pool: Pool, claim: Claim, seconds: float) -> None:
+async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
     """Leave the claim's request so many seconds from now. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
         await conn.execute(_EXTEND, [seconds, *place])
 
 
-async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
+async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """The claim's request was not accepted; `refused`: by a worker, so that its run never begins.
 
     The key of a first publication that was refused is free again. Otherwise the run may begin yet: the next

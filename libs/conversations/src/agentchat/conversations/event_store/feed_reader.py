@@ -13,7 +13,7 @@ from agentchat.contracts.feed import FeedEvent
 from agentchat.contracts.timings import EVENTS_KEPT_DAYS
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.event_store.mapper import event_name
+from agentchat.conversations.event_store.mapper import get_event_name
 from agentchat.runtime.postgres import Pool, connection
 
 NO_ACCOUNT = "unknown"
@@ -49,14 +49,14 @@ class FeedReader:
                 position=entry.position,
                 account_id=entry.account_id or NO_ACCOUNT,
                 conversation_id=entry.conversation_id,
-                name=event_name(entry.topic),
-                data=_data_of(entry),
+                name=get_event_name(entry.topic),
+                data=_build_data(entry),
             )
             for entry in kept
         ]
 
 
-def _data_of(entry: LogEntry) -> bytes:
+def _build_data(entry: LogEntry) -> bytes:
     """Histories come whole with each request, and would push out what EVENTS is for."""
     if entry.topic == _SEEDED:
         with contextlib.suppress(UnreadableEvent):
@@ -66,23 +66,23 @@ def _data_of(entry: LogEntry) -> bytes:
     return entry.state
 
 
-async def last_fed(pool: Pool) -> int:
+async def read_fed_position(pool: Pool) -> int:
     """The log position remembered last, 0 if there is none. Raises DatabaseUnavailable."""
-    return await _position(pool, _LAST, [_NAME])
+    return await _read_position(pool, _LAST, [_NAME])
 
 
-async def kept_from(pool: Pool) -> int:
+async def find_kept_position(pool: Pool) -> int:
     """The log position after which EVENTS would hold every event. Raises DatabaseUnavailable."""
-    return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
+    return await _read_position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
-async def remember_fed(pool: Pool, position: int) -> None:
+async def store_fed_position(pool: Pool, position: int) -> None:
     """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         await conn.execute(_REMEMBER, [_NAME, _NAME, position])
 
 
-async def _position(pool: Pool, query: str, parameters: list[object]) -> int:
+async def _read_position(pool: Pool, query: str, parameters: list[object]) -> int:
     async with connection(pool) as conn:
         row = await (await conn.execute(query, parameters)).fetchone()
     return int(row[0]) if row else 0

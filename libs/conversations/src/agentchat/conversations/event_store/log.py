@@ -16,7 +16,7 @@ import msgspec
 
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
-from agentchat.conversations.database import statements
+from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
 from agentchat.runtime.postgres import Connection, OnConnect, Pool, connection, open_pool, ping
 
@@ -24,11 +24,11 @@ PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ENTRIES = 1_000
 FOLDED_ON_THE_LOOP = 500
 BYTES_ON_THE_LOOP = 512 * 1024
-"""Larger pages are decoded and folded in a thread: `in_thread_if_large`."""
+"""Larger pages are decoded and folded in a thread: `run_in_thread_if_large`."""
 TURN_BYTES = 256 * 1024
 """Bytes of stored events decoded in one turn of the loop: a few milliseconds."""
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 _READ, _ROWS, _NEWEST_RUN = _SQL["read"], _SQL["rows"], _SQL["newest_run"]
 _ROWS_OF_RUN = _SQL["rows_of_run"]
 
@@ -53,7 +53,7 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def event(self) -> events.Event:
         """The event itself, decoded once. Raises UnreadableEvent."""
-        return mapper.event_of(self.topic, self.state)
+        return mapper.decode_stored(self.topic, self.state)
 
     @property
     def sha256(self) -> str:
@@ -80,11 +80,11 @@ class Log:
         """
         async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             if until is None:
-                until = await _settled(conn)
+                until = await _read_settled(conn)
             await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
             return [LogEntry(*row) for row in await cursor.fetchall()]
 
-    async def pages(
+    async def read_pages(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Yield the entries of a conversation with versions in (after_version, until_version].
@@ -93,28 +93,28 @@ class Log:
         """
         while True:
             parameters = (conversation_id, after_version, until_version, PAGE_ENTRIES, PAGE_BYTES)
-            entries = await self._entries(_ROWS, parameters)
+            entries = await self._fetch_entries(_ROWS, parameters)
             if entries:
                 yield entries
-            if len(entries) < PAGE_ENTRIES and bytes_of(entries) < PAGE_BYTES:
+            if len(entries) < PAGE_ENTRIES and sum_bytes(entries) < PAGE_BYTES:
                 return
             after_version = entries[-1].version
 
-    async def rows(
+    async def read_rows(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[LogEntry]:
         """Read the entries of a conversation with versions in (after_version, until_version]."""
-        pages = self.pages(conversation_id, after_version, until_version)
+        pages = self.read_pages(conversation_id, after_version, until_version)
         async with contextlib.aclosing(pages):
             return [entry async for page in pages for entry in page]
 
-    async def events(
+    async def read_events(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[events.Event]:
         """Read the events of a conversation with versions in (after_version, until_version]."""
-        return [entry.event for entry in await self.rows(conversation_id, after_version, until_version)]
+        return [entry.event for entry in await self.read_rows(conversation_id, after_version, until_version)]
 
-    async def rows_of_run(
+    async def read_run_rows(
         self, conversation_id: str, trace_id: str, after_version: int = 0
     ) -> list[LogEntry]:
         """Read the entries of a run, from its user message to its end, without descriptions and feedback.
@@ -123,56 +123,60 @@ class Log:
         conversation was erased, the tombstone alone.
         """
         named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
-        return await self._entries(_ROWS_OF_RUN, named)
+        return await self._fetch_entries(_ROWS_OF_RUN, named)
 
-    async def at_versions(self, places: Collection[tuple[str, int]]) -> list[LogEntry]:
+    async def read_at_versions(self, places: Collection[tuple[str, int]]) -> list[LogEntry]:
         """Read the entries at (conversation, version) places, without those of erased conversations."""
         ids, versions = [id_ for id_, _ in places], [version for _, version in places]
-        return await self._entries(_SQL["at_versions"], (ids, versions))
+        return await self._fetch_entries(_SQL["at_versions"], (ids, versions))
 
     async def is_under_way(self, conversation_id: str, trace_id: str) -> bool:
         """Return True if a run has begun and has no end yet; False once it was erased."""
         named = {"conversation": conversation_id, "trace": trace_id}
-        return bool(await self._value(_SQL["is_under_way"], named))
+        return bool(await self._fetch_value(_SQL["is_under_way"], named))
 
-    async def conversation(self, conversation_id: str, start: Conversation | None = None) -> Conversation:
+    async def load_conversation(
+        self, conversation_id: str, start: Conversation | None = None
+    ) -> Conversation:
         """Load the conversation as it stands now; its version is 0 if it does not exist.
 
         `start` is the state at an earlier version, from which it is folded on. Raises UnreadableEvent.
         """
-        return await self._folded(start or Conversation(conversation_id=conversation_id), _decoded)
+        return await self._fold(start or Conversation(conversation_id=conversation_id), _decode_all)
 
-    async def readable_conversation(self, conversation_id: str) -> Conversation:
+    async def load_readable_conversation(self, conversation_id: str) -> Conversation:
         """Load the conversation at its version, without those of its events that cannot be decoded.
 
         It may lack anything but its account: use it only to say that a run is over.
         """
         start = Conversation(conversation_id=conversation_id)
-        return await self._with_account(await self._folded(start, _readable))
+        return await self._add_account(await self._fold(start, _decode_readable))
 
-    async def newest_run(self, conversation_id: str) -> Conversation:
+    async def load_newest_run(self, conversation_id: str) -> Conversation:
         """Load the conversation at its version with its account, and of its runs the newest alone.
 
         Events that cannot be decoded, and descriptions, are left out. The time does not depend on the length
         of the conversation.
         """
-        rows = await self._entries(_NEWEST_RUN, {"conversation": conversation_id})
-        fold = functools.partial(_folded_on, Conversation(conversation_id=conversation_id), decode=_readable)
-        return await self._with_account(await in_thread_if_large(fold, rows))
+        rows = await self._fetch_entries(_NEWEST_RUN, {"conversation": conversation_id})
+        fold = functools.partial(
+            _fold_page, Conversation(conversation_id=conversation_id), decode=_decode_readable
+        )
+        return await self._add_account(await run_in_thread_if_large(fold, rows))
 
-    async def head(self) -> int:
+    async def read_head(self) -> int:
         """Return the last position, 0 for an empty log. See `settled`."""
-        return int(await self._value(_SQL["head"], ()) or 0)
+        return int(await self._fetch_value(_SQL["head"], ()) or 0)
 
-    async def settled(self) -> int:
+    async def read_settled_position(self) -> int:
         """Return a position at or below which nothing is appended any more.
 
         It may be less than it was, and more than `head`.
         """
         async with connection(self._pool) as conn:
-            return await _settled(conn)
+            return await _read_settled(conn)
 
-    async def conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
+    async def list_conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
         """Return up to `limit` ids of conversations after `after`, of one account or of all, in order.
 
         Erased conversations are among them.
@@ -182,7 +186,7 @@ class Log:
             cursor = await conn.execute(_SQL["conversation_ids"], named)
             return [row[0] for row in await cursor.fetchall()]
 
-    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+    async def find_accounts(self, conversation_ids: Collection[str]) -> dict[str, str]:
         """Return the account of each conversation that is in the log and whose account is known."""
         async with connection(self._pool) as conn:
             cursor = await conn.execute(_SQL["accounts"], (list(conversation_ids),))
@@ -192,35 +196,35 @@ class Log:
         """Check that Postgres answers."""
         await ping(self._pool)
 
-    async def _folded(self, conversation: Conversation, decode: "_Decode") -> Conversation:
-        pages = self.pages(conversation.conversation_id, after_version=conversation.version)
+    async def _fold(self, conversation: Conversation, decode: "_Decode") -> Conversation:
+        pages = self.read_pages(conversation.conversation_id, after_version=conversation.version)
         async with contextlib.aclosing(pages):
             async for page in pages:
-                fold = functools.partial(_folded_on, conversation, decode=decode)
-                conversation = await in_thread_if_large(fold, page)
+                fold = functools.partial(_fold_page, conversation, decode=decode)
+                conversation = await run_in_thread_if_large(fold, page)
         return conversation
 
-    async def _with_account(self, conversation: Conversation) -> Conversation:
+    async def _add_account(self, conversation: Conversation) -> Conversation:
         """Add the account if the first event was not read."""
         if conversation.account_id is not None or not conversation.version:
             return conversation
         id_ = conversation.conversation_id
-        return msgspec.structs.replace(conversation, account_id=(await self.accounts_of([id_])).get(id_))
+        return msgspec.structs.replace(conversation, account_id=(await self.find_accounts([id_])).get(id_))
 
-    async def _entries(
+    async def _fetch_entries(
         self, query: bytes, parameters: Sequence[object] | Mapping[str, object]
     ) -> list[LogEntry]:
         async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters)
             return [LogEntry(*row) for row in await cursor.fetchall()]
 
-    async def _value(self, query: bytes, parameters: Sequence[object] | Mapping[str, object]) -> Any:
+    async def _fetch_value(self, query: bytes, parameters: Sequence[object] | Mapping[str, object]) -> Any:
         async with connection(self._pool) as conn:
             row = await (await conn.execute(query, parameters)).fetchone()
         return row[0] if row else None
 
 
-async def _settled(conn: Connection) -> int:
+async def _read_settled(conn: Connection) -> int:
     """Use a statement of its own: the next one sees everything at or below the position."""
     row = await (await conn.execute("SELECT settled_position()")).fetchone()
     assert row is not None, "a function gives one row"
@@ -236,18 +240,18 @@ async def open_log(
         yield Log(pool)
 
 
-def bytes_of(entries: Collection[LogEntry]) -> int:
+def sum_bytes(entries: Collection[LogEntry]) -> int:
     """Return the bytes of the events as stored."""
     return sum(len(entry.state) for entry in entries)
 
 
-async def in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
+async def run_in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
     """Return `work(page)`, which decodes the page: in a thread if that takes more than milliseconds."""
-    is_large = len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP
+    is_large = len(page) > FOLDED_ON_THE_LOOP or sum_bytes(page) > BYTES_ON_THE_LOOP
     return await asyncio.to_thread(work, page) if is_large else work(page)
 
 
-async def in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
+async def iterate_in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
     """Yield the rows, and let others use the loop after every TURN_BYTES."""
     taken = 0
     for row in rows:
@@ -261,20 +265,20 @@ async def in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
 _Decode = Callable[[list[LogEntry]], Iterable[events.Event]]
 
 
-def _decoded(page: list[LogEntry]) -> Iterable[events.Event]:
+def _decode_all(page: list[LogEntry]) -> Iterable[events.Event]:
     return (entry.event for entry in page)
 
 
-def _readable(page: list[LogEntry]) -> Iterable[events.Event]:
-    return mapper.readable_of((entry.topic, entry.state) for entry in page)[0]
+def _decode_readable(page: list[LogEntry]) -> Iterable[events.Event]:
+    return mapper.decode_readable((entry.topic, entry.state) for entry in page)[0]
 
 
-def _folded_on(start: Conversation, page: list[LogEntry], *, decode: _Decode) -> Conversation:
-    conversation = at_version_of(evolve_all(start, decode(page)), page)
-    stored = 0 if conversation.erased else start.stored_bytes + bytes_of(page)
+def _fold_page(start: Conversation, page: list[LogEntry], *, decode: _Decode) -> Conversation:
+    conversation = set_version(evolve_all(start, decode(page)), page)
+    stored = 0 if conversation.erased else start.stored_bytes + sum_bytes(page)
     return msgspec.structs.replace(conversation, stored_bytes=stored)
 
 
-def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
+def set_version(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
     """Return the conversation at the version of its last row: erased events still count."""
     return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation

@@ -19,14 +19,14 @@ JSON = dict[str, Any]
 Upcast = Callable[[JSON], JSON]
 
 
-def _elicitation(state: JSON) -> JSON:
+def _upcast_elicitation(state: JSON) -> JSON:
     """What a tool asks had the tag of an approval, with `asked`, which is null in an approval itself."""
     if state.get("asked") is None:
         return state
     return state | {"type": events.tag_of(events.ElicitationRequested)}
 
 
-UPCASTS: Mapping[str, Upcast] = {events.tag_of(events.ApprovalRequested): _elicitation}
+UPCASTS: Mapping[str, Upcast] = {events.tag_of(events.ApprovalRequested): _upcast_elicitation}
 """By the tag that they read: each gives the JSON of the next version, its new `type` included.
 
 One that leaves `type` as it is leaves the event as it is.
@@ -70,28 +70,28 @@ class _End(msgspec.Struct):
     at: str
 
 
-def topic_of(event: events.Event) -> str:
+def get_topic(event: events.Event) -> str:
     """The stored tag, for example `message_saved.v1`."""
     return events.tag_of(event)
 
 
-def state_of(event: events.Event) -> bytes:
+def encode_state(event: events.Event) -> bytes:
     """The stored JSON."""
     return wire.encode(event)
 
 
-def topic_in(state: bytes) -> str:
+def read_topic(state: bytes) -> str:
     """The tag that stored JSON names. Raises msgspec.DecodeError."""
     return _type_decoder.decode(state).type
 
 
-def event_in(state: bytes) -> events.Event:
+def decode_event(state: bytes) -> events.Event:
     """The event of stored JSON alone. Raises UnreadableEvent."""
     try:
-        topic = topic_in(state)
+        topic = read_topic(state)
     except msgspec.DecodeError as error:
         raise UnreadableEvent("?", str(error)) from error
-    return event_of(topic, state)
+    return decode_stored(topic, state)
 
 
 class ConversationEvent(NamedTuple):
@@ -118,13 +118,13 @@ class ConversationMapper(Mapper[str]):
 
     def to_stored_event(self, domain_event: Any) -> StoredEvent:
         owner, version, event = domain_event
-        return StoredEvent(owner, version, topic_of(event), state_of(event))
+        return StoredEvent(owner, version, get_topic(event), encode_state(event))
 
     def to_domain_event(self, stored_event: StoredEvent) -> ConversationEvent:
         """Raises UnreadableEvent, which is the library's MapperDeserialisationError too."""
         conversation_id, version = str(stored_event.originator_id), stored_event.originator_version
         try:
-            event = event_of(stored_event.topic, stored_event.state)
+            event = decode_stored(stored_event.topic, stored_event.state)
         except UnreadableEvent as error:
             reason = f"{error.reason} (version {version} of {conversation_id})"
             raise type(error)(error.topic, reason) from error
@@ -140,12 +140,12 @@ class EventRow(NamedTuple):
     at: str | None
 
 
-def rows_of(new: Iterable[events.Event]) -> list[EventRow]:
+def encode_rows(new: Iterable[events.Event]) -> list[EventRow]:
     """Encode events as rows."""
-    return [EventRow(topic_of(event), state_of(event), event.trace_id, event.at) for event in new]
+    return [EventRow(get_topic(event), encode_state(event), event.trace_id, event.at) for event in new]
 
 
-def row_of(topic: str, state: bytes) -> EventRow:
+def build_row(topic: str, state: bytes) -> EventRow:
     """Return the row of stored JSON, whether or not this release can decode it."""
     try:
         named = _named_decoder.decode(state)
@@ -154,7 +154,7 @@ def row_of(topic: str, state: bytes) -> EventRow:
     return EventRow(topic, state, named.trace_id, None if named.at is None else named.at.isoformat())
 
 
-def account_in(rows: Sequence[EventRow]) -> str | None:
+def find_account(rows: Sequence[EventRow]) -> str | None:
     """Return the account that the first of a conversation's rows names, if it is its beginning or erasure."""
     first = rows[0]
     if first.topic not in _NAMING_ACCOUNT:
@@ -164,12 +164,12 @@ def account_in(rows: Sequence[EventRow]) -> str | None:
     return None
 
 
-def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
+def encode_pairs(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
     """The (topic, state) pairs of events."""
-    return [(topic_of(event), state_of(event)) for event in new]
+    return [(get_topic(event), encode_state(event)) for event in new]
 
 
-def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
+def decode_stored(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
     """The event that was stored, brought to its newest version. Raises UnknownEvent, UnreadableEvent."""
     if topic not in _TAGS and topic not in upcasts:
         raise UnknownEvent(topic, "this release does not know it")
@@ -181,12 +181,12 @@ def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) 
         raise UnreadableEvent(topic, str(error)) from error
 
 
-def events_of(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
+def decode_all(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
     """The events of (topic, state) rows. Raises UnreadableEvent."""
-    return [event_of(topic, state) for topic, state in rows]
+    return [decode_stored(topic, state) for topic, state in rows]
 
 
-def readable_of(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
+def decode_readable(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
     """The events of (topic, state) rows that can be decoded, and whether those are all.
 
     The end of a run that cannot be decoded is given as a failure: the run is over, however it ended.
@@ -195,15 +195,15 @@ def readable_of(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], 
     whole = True
     for topic, state in rows:
         try:
-            found.append(event_of(topic, state))
+            found.append(decode_stored(topic, state))
         except UnreadableEvent:
             whole = False
-            found += _unreadable_end(topic, state)
+            found += _replace_unreadable_end(topic, state)
     return found, whole
 
 
-def _unreadable_end(topic: str, state: bytes) -> list[events.Event]:
-    if event_name(topic) not in _ENDS:
+def _replace_unreadable_end(topic: str, state: bytes) -> list[events.Event]:
+    if get_event_name(topic) not in _ENDS:
         return []
     try:
         end = msgspec.json.decode(state, type=_End)
@@ -212,7 +212,7 @@ def _unreadable_end(topic: str, state: bytes) -> list[events.Event]:
     return [events.RunFailed(trace_id=end.trace_id, at=end.at, code="internal_error", message=UNREADABLE)]
 
 
-def event_name(topic: str) -> str:
+def get_event_name(topic: str) -> str:
     """The class name that subjects carry: `MessageSaved` for `message_saved.v1`, for unknown tags too."""
     return "".join(part.capitalize() for part in topic.partition(".")[0].split("_"))
 

@@ -26,7 +26,12 @@ from psycopg.rows import DictRow, dict_row
 
 from agentchat.conversations.database import APPEND_LOCK, EVENTS_TABLE
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.appending import Condition, Item, parameters, statement
+from agentchat.conversations.event_store.append_statement import (
+    AppendItem,
+    Condition,
+    build_parameters,
+    build_statement,
+)
 from agentchat.runtime.logs import first_line
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connect_options, cut, is_readable
 
@@ -90,7 +95,7 @@ class ConversationRecorder(PostgresApplicationRecorder):
     def __init__(self, datastore: PostgresDatastore, condition: Condition | None = None) -> None:
         super().__init__(datastore, events_table_name=EVENTS_TABLE)
         self._condition = condition
-        self._statements = {with_: statement(condition if with_ else None) for with_ in (True, False)}
+        self._statements = {with_: build_statement(condition if with_ else None) for with_ in (True, False)}
         self.lock_table_statements = [sql.SQL("SELECT pg_advisory_xact_lock({})").format(APPEND_LOCK)]
         self.select_events_statement = sql.SQL(
             "SELECT originator_id, originator_version, topic, state FROM {} WHERE originator_id = %s"
@@ -98,13 +103,13 @@ class ConversationRecorder(PostgresApplicationRecorder):
         # The queries of notifications name the table when they are made.
         self.events_table_name = "readable_conversation_events"
 
-    def call(self, items: Sequence[Item]) -> tuple[sql.Composed, list[Any]]:
+    def build_call(self, items: Sequence[AppendItem]) -> tuple[sql.Composed, list[Any]]:
         """Return the statement that appends, and its parameters.
 
         Its rows are the items that were stored: the conversation, and when the lease was taken.
         """
         begins = self._condition if any(item.beginning for item in items) else None
-        return self._statements[begins is not None], parameters(items, begins)
+        return self._statements[begins is not None], build_parameters(items, begins)
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int]:
         """Store all or none of the events and return their positions. Callers take turns.
@@ -112,11 +117,11 @@ class ConversationRecorder(PostgresApplicationRecorder):
         Raises:
             IntegrityError: The library's: something is stored there already.
         """
-        items = _items(stored_events)
+        items = _group_items(stored_events)
         with self.datastore.get_connection() as conn, conn.transaction(), conn.cursor() as cursor:
             for lock in self.lock_table_statements:
                 cursor.execute(lock)
-            if cursor.execute(*self.call(items)).rowcount < len(items):
+            if cursor.execute(*self.build_call(items)).rowcount < len(items):
                 raise IntegrityError("there are events at these versions already")
             cursor.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self.channel_name)))
             ids = [each.originator_id for each in stored_events]
@@ -144,15 +149,15 @@ class ConversationRecorder(PostgresApplicationRecorder):
         return found
 
 
-def _items(stored_events: Sequence[StoredEvent]) -> list[Item]:
+def _group_items(stored_events: Sequence[StoredEvent]) -> list[AppendItem]:
     by_conversation: dict[str, list[StoredEvent]] = {}
     for each in stored_events:
         by_conversation.setdefault(str(each.originator_id), []).append(each)
     items = []
     for conversation_id, events in by_conversation.items():
-        rows = [mapper.row_of(each.topic, each.state) for each in events]
+        rows = [mapper.build_row(each.topic, each.state) for each in events]
         expected = events[0].originator_version - 1
-        items.append(Item(conversation_id, expected, rows, mapper.account_in(rows)))
+        items.append(AppendItem(conversation_id, expected, rows, mapper.find_account(rows)))
     return items
 
 

@@ -30,7 +30,7 @@ class SharedLog(Log):
         self._appends = 0
         self._page: _Page | None = None
 
-    def appended(self) -> None:
+    def note_append(self) -> None:
         """There may be more than what was read."""
         self._appends += 1
 
@@ -42,12 +42,12 @@ class SharedLog(Log):
             return await super().read(after, limit, without=without, until=until)
         async with self._reading:
             page = self._page
-            if page is None or not self._serves(page, after, limit):
+            if page is None or not self._is_fresh(page, after, limit):
                 appends, now = self._appends, time.monotonic()
                 page = _Page(after, limit, appends, now, await super().read(after, limit))
                 self._page = page
         return page.entries
 
-    def _serves(self, page: _Page, after: int, limit: int) -> bool:
+    def _is_fresh(self, page: _Page, after: int, limit: int) -> bool:
         fresh = page.appends == self._appends and time.monotonic() - page.read_at < SHARED_SECONDS
         return fresh and (page.after, page.limit) == (after, limit)

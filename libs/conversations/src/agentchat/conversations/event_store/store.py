@@ -9,8 +9,8 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
-from agentchat.conversations.event_store.cache import Cache
+from agentchat.conversations.event_store.append_statement import AppendItem, Condition, LeaseChange, RunStart
+from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.event_store.mapper import EventRow
 from agentchat.conversations.event_store.recorder import ConversationDatastore, ConversationRecorder
@@ -37,7 +37,7 @@ class ConversationStore:
         while True:
             edition = self._cache.edition
             start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
-            conversation = await self._log.conversation(conversation_id, start)
+            conversation = await self._log.load_conversation(conversation_id, start)
             if edition == self._cache.edition:  # else it began with what may be lost
                 break
         if conversation.version:
@@ -49,9 +49,9 @@ class ConversationStore:
 
         What is appended to it goes through `append_stored`: the state after it is not to be kept here.
         """
-        return await self._log.readable_conversation(conversation_id)
+        return await self._log.load_readable_conversation(conversation_id)
 
-    def known(self, conversation_id: str) -> Conversation | None:
+    def get_cached(self, conversation_id: str) -> Conversation | None:
         """The newest state known here, which may be behind the log: an append to it then says so."""
         return self._cache.get(conversation_id)
 
@@ -66,19 +66,19 @@ class ConversationStore:
         """
         if not new:
             return conversation
-        rows = mapper.rows_of(new)
-        account_id = _account_of(conversation, new)
+        rows = mapper.encode_rows(new)
+        account_id = _find_account(conversation, new)
         await self._writer.append(
-            Item(conversation.conversation_id, conversation.version, rows, account_id, release)
+            AppendItem(conversation.conversation_id, conversation.version, rows, account_id, release)
         )
-        return self._following(conversation, new, rows)
+        return self._cache_next_state(conversation, new, rows)
 
-    async def begin(
+    async def start_run(
         self,
         conversation: Conversation,
         new: Sequence[events.Event],
         lease: LeaseChange,
-        beginning: Beginning,
+        beginning: RunStart,
     ) -> tuple[Conversation, str] | None:
         """Take the lease and store the first events of a run, if nothing speaks against it.
 
@@ -89,28 +89,30 @@ class ConversationStore:
 
         Raises UnstorableEvent, DatabaseUnavailable.
         """
-        rows = mapper.rows_of(new)
-        account_id = _account_of(conversation, new)
+        rows = mapper.encode_rows(new)
+        account_id = _find_account(conversation, new)
         try:
             at = await self._writer.append(
-                Item(conversation.conversation_id, conversation.version, rows, account_id, lease, beginning)
+                AppendItem(
+                    conversation.conversation_id, conversation.version, rows, account_id, lease, beginning
+                )
             )
         except VersionConflict:
             return None
-        return self._following(conversation, new, rows), at or beginning.at
+        return self._cache_next_state(conversation, new, rows), at or beginning.at
 
     async def append_stored(
         self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
     ) -> None:
         """Store events as they are, in (topic, state), after `version`, all or none: see `append`."""
-        rows = [mapper.row_of(topic, state) for topic, state in facts]
-        await self._writer.append(Item(conversation_id, version, rows, mapper.account_in(rows)))
+        rows = [mapper.build_row(topic, state) for topic, state in facts]
+        await self._writer.append(AppendItem(conversation_id, version, rows, mapper.find_account(rows)))
 
     async def ping(self) -> None:
         """A health check."""
         await self._log.ping()
 
-    def _following(
+    def _cache_next_state(
         self, conversation: Conversation, new: Sequence[events.Event], rows: Sequence[EventRow]
     ) -> Conversation:
         following = evolve_all(conversation, new)
@@ -120,7 +122,7 @@ class ConversationStore:
         return following
 
 
-def _account_of(conversation: Conversation, new: Sequence[events.Event]) -> str | None:
+def _find_account(conversation: Conversation, new: Sequence[events.Event]) -> str | None:
     first = new[0]
     if isinstance(first, events.ConversationStarted | events.ConversationErased):
         return first.account_id
@@ -136,7 +138,7 @@ async def open_store(
     What it has cached is dropped where Postgres has changed to a standby: that may lack the last events.
     """
     cache = Cache()
-    watch = _TimelineWatch(cache).connected
+    watch = _TimelineWatch(cache).check_timeline
     options = f"{TRANSACTION} {PLANNED_ONCE}"
     async with (
         open_pool(database_url, max_size=1, options=options, on_connect=watch) as pool,
@@ -160,7 +162,7 @@ class _TimelineWatch:
         self._cache = cache
         self._timeline: str | None = None
 
-    async def connected(self, conn: Connection) -> None:
+    async def check_timeline(self, conn: Connection) -> None:
         """Look at a new connection of a pool. Raises psycopg.Error."""
         row = await (await conn.execute(_TIMELINE)).fetchone()
         timeline = row[0] if row else None

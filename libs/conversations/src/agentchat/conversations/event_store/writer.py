@@ -17,7 +17,7 @@ from psycopg import sql
 
 from agentchat.conversations.database import EVENTS_TABLE
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
-from agentchat.conversations.event_store.appending import Item
+from agentchat.conversations.event_store.append_statement import AppendItem
 from agentchat.conversations.event_store.recorder import ConversationRecorder
 from agentchat.runtime.batching import Batcher
 from agentchat.runtime.logs import first_line, get_logger
@@ -56,13 +56,13 @@ class Writer:
     def __init__(self, recorder: ConversationRecorder, pool: Pool) -> None:
         self._recorder = recorder
         self._pool = pool
-        self._batcher: Batcher[Item, str | None] = Batcher(
+        self._batcher: Batcher[AppendItem, str | None] = Batcher(
             self._store, seconds=APPEND_SECONDS, select=self._select
         )
         self._notifier = _Notifier(pool)
         self._large_next = False
 
-    async def append(self, item: Item) -> str | None:
+    async def append(self, item: AppendItem) -> str | None:
         """The server's time (ISO 8601) where it took a lease, else None.
 
         Raises VersionConflict, where it was left out for whatever reason; UnstorableEvent,
@@ -78,7 +78,7 @@ class Writer:
         await self._batcher.aclose(_CLOSE_SECONDS)
         await self._notifier.aclose()
 
-    def _select(self, waiting: Sequence[Item]) -> Sequence[int]:
+    def _select(self, waiting: Sequence[AppendItem]) -> Sequence[int]:
         """What to store next: one large append, or small ones in their order, one of each conversation."""
         first: dict[str, int] = {}
         for place, item in enumerate(waiting):
@@ -93,14 +93,14 @@ class Writer:
         ends = accumulate(sizes[place] for place in small)
         return [place for place, end in zip(small, ends, strict=True) if end <= _MAX_BYTES]
 
-    async def _store(self, items: Sequence[Item], end: float) -> list[Outcome]:
+    async def _store(self, items: Sequence[AppendItem], end: float) -> list[Outcome]:
         try:
             accepted = await self._try(items, end, self._send)
         except DatabaseUnavailable as error:  # of the server, and so of all of them
             return [error] * len(items)
         except (psycopg.Error, UnicodeError) as error:  # of whichever append: the others go without it
             if len(items) == 1:
-                return [await self._failed(items[0], end, error)]
+                return [await self._explain_failure(items[0], end, error)]
             return [outcome for item in items for outcome in await self._store([item], end)]
         return [
             accepted[item.conversation_id]
@@ -109,14 +109,14 @@ class Writer:
             for item in items
         ]
 
-    async def _send(self, conn: Connection, items: Sequence[Item]) -> dict[str, str | None]:
+    async def _send(self, conn: Connection, items: Sequence[AppendItem]) -> dict[str, str | None]:
         """The server's time at which each that was stored took its lease."""
-        query, values = self._recorder.call(items)
+        query, values = self._recorder.build_call(items)
         cursor = await conn.execute(query, values, prepare=True)
-        self._notifier.appended()
+        self._notifier.note_append()
         return dict(await cursor.fetchall())
 
-    async def _failed(self, item: Item, end: float, error: Exception) -> Outcome:
+    async def _explain_failure(self, item: AppendItem, end: float, error: Exception) -> Outcome:
         """What becomes of an append that failed on its own."""
         match error:
             case psycopg.IntegrityError():
@@ -131,10 +131,10 @@ class Writer:
                 )
                 return DatabaseUnavailable(repr(error))
 
-    async def _settle(self, item: Item, end: float) -> Outcome:
+    async def _settle(self, item: AppendItem, end: float) -> Outcome:
         """It was left out. It may be stored by this very append, whose commit was not acknowledged."""
         try:
-            found = await self._try([item], end, _stored)
+            found = await self._try([item], end, _read_stored)
         except DatabaseUnavailable as error:
             return error
         if found != [(event.topic, event.state) for event in item.stored]:
@@ -142,7 +142,10 @@ class Writer:
         return item.beginning.at if item.beginning else None
 
     async def _try(
-        self, items: Sequence[Item], end: float, action: Callable[[Connection, Sequence[Item]], Awaitable[T]]
+        self,
+        items: Sequence[AppendItem],
+        end: float,
+        action: Callable[[Connection, Sequence[AppendItem]], Awaitable[T]],
     ) -> T:
         """Again and again until the deadline, where that may help.
 
@@ -171,7 +174,7 @@ class _Notifier:
         self._due = False
         self._task: asyncio.Task[None] | None = None
 
-    def appended(self) -> None:
+    def note_append(self) -> None:
         """There may be something new."""
         self._due = True
         if self._task is None:
@@ -200,7 +203,7 @@ class _Notifier:
                 await conn.execute(_NOTIFY)
 
 
-async def _stored(conn: Connection, items: Sequence[Item]) -> list[tuple[str, bytes]]:
+async def _read_stored(conn: Connection, items: Sequence[AppendItem]) -> list[tuple[str, bytes]]:
     """What is stored at the versions of an append."""
     item = items[0]
     first, last = item.expected, item.expected + len(item.stored)

@@ -7,7 +7,7 @@ import msgspec
 from psycopg import sql
 
 from agentchat.contracts.timings import GRACE_SECONDS, LEASE_SECONDS
-from agentchat.conversations.leases.availability import steady_for
+from agentchat.conversations.leases.availability import build_steady_condition
 from agentchat.runtime.postgres import Pool, connection
 
 _MAX_PAUSE_SECONDS = 60
@@ -22,7 +22,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON run_requests TO agentchat_service;
 """
 
 
-class Abandoned(msgspec.Struct, frozen=True):
+class AbandonedRun(msgspec.Struct, frozen=True):
     """A run to request again, and which publication of its request that will be (the first was 1)."""
 
     trace_id: str
@@ -30,7 +30,7 @@ class Abandoned(msgspec.Struct, frozen=True):
     attempt: int
 
 
-async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
+async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]:
     """The runs that are due, the oldest first; each is then not due again for a while, longer every time.
     Of several who claim at the same time one gets it.
 
@@ -41,7 +41,7 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
     async with connection(pool) as conn:
         parameters = [GRACE_SECONDS, limit, GRACE_SECONDS, GRACE_SECONDS, _MAX_PAUSE_SECONDS]
         cursor = await conn.execute(_CLAIM, parameters)
-        return [Abandoned(*row) for row in await cursor.fetchall()]
+        return [AbandonedRun(*row) for row in await cursor.fetchall()]
 
 
 async def forget_old_requests(pool: Pool) -> None:
@@ -77,7 +77,7 @@ WITH due AS (
 )
 SELECT due.trace_id, due.conversation_id, claimed.attempt
   FROM due JOIN claimed USING (trace_id) ORDER BY due.requested_at
-""").format(steady=steady_for(LEASE_SECONDS))
+""").format(steady=build_steady_condition(LEASE_SECONDS))
 
 _FORGET = """
 DELETE FROM run_requests request

@@ -18,19 +18,19 @@ from agentchat.runtime.readiness import ReadinessFlag
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
 
 
-async def note_available(pool: Pool) -> None:
+async def record_availability(pool: Pool) -> None:
     """Postgres answers, or this raises DatabaseUnavailable. To be called every NOTE_SECONDS."""
     async with connection(pool) as conn:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
-async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
-    """Call `note_available` for ever; `readiness` is whether the last call succeeded."""
+async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
+    """Call `record_availability` for ever; `readiness` is whether the last call succeeded."""
     readiness = readiness or ReadinessFlag()
     logger = get_logger("agentchat.conversations.leases.availability")
     while True:
         try:
-            await note_available(pool)
+            await record_availability(pool)
             readiness.set(True)
         except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
             logger.warning("store_unavailable", reason=first_line(error))
@@ -38,7 +38,7 @@ async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> Non
         await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
 
 
-def steady_for(seconds: float) -> sql.Composed:
+def build_steady_condition(seconds: float) -> sql.Composed:
     """SQL for whether Postgres has been there without a break for so long; `append_events` has the same."""
     return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
 

@@ -15,8 +15,8 @@ from psycopg import sql
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
 from agentchat.conversations.database import NOW
-from agentchat.conversations.event_store.appending import LeaseChange
-from agentchat.conversations.leases.availability import keep_noting, steady_for
+from agentchat.conversations.event_store.append_statement import LeaseChange
+from agentchat.conversations.leases.availability import build_steady_condition, keep_recording_availability
 from agentchat.runtime.following import wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
 from agentchat.runtime.readiness import ReadinessFlag
@@ -38,7 +38,7 @@ class LeaseTimings:
     renewal_seconds: float = RENEWAL_SECONDS
 
 
-def elapsed() -> float:
+def read_clock() -> float:
     """Seconds on a clock that nobody sets and that goes on while the process, or the machine, is stopped."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -57,7 +57,7 @@ class Lease:
         self._until = sent_at + timings.hold_seconds
         self._lost = False
         self._news = asyncio.Event()
-        self.ending = False
+        self.is_releasing = False
         """Whether an append that releases it is under way, or may have happened unheard."""
 
     @property
@@ -77,12 +77,12 @@ class Lease:
             await wait_for_event(self._news, self._until + self._timings.give_up_seconds - self._clock())
         return self.is_live
 
-    def renewed(self, sent_at: float) -> None:
+    def extend(self, sent_at: float) -> None:
         """A renewal that was sent then has succeeded."""
         self._until = sent_at + self._timings.hold_seconds
         self._news.set()
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Another worker has the run."""
         self._lost = True
         self._news.set()
@@ -102,7 +102,7 @@ class Leases:
         worker: str,
         *,
         renewals: Pool | None = None,
-        clock: Callable[[], float] = elapsed,
+        clock: Callable[[], float] = read_clock,
         timings: LeaseTimings = LeaseTimings(),
     ) -> None:
         self._pool = pool
@@ -136,32 +136,32 @@ class Leases:
             raise DatabaseUnavailable("the answer about a lease came late")
         return lease
 
-    def taking(self, trace_id: str) -> LeaseChange:
+    def plan_acquisition(self, trace_id: str) -> LeaseChange:
         """The lease for an append that is to take it, as `acquire` would; say `took` when it has."""
         return LeaseChange(trace_id, self._worker, self._timings.lease_seconds, self._clock())
 
-    def took(self, change: LeaseChange, now: str) -> Lease:
+    def confirm_acquisition(self, change: LeaseChange, now: str) -> Lease:
         """The append that takes it is stored, at `now` on the server's clock."""
         lease = Lease(now, change.sent_at, self._clock, self._timings)
         self._held[change.trace_id] = lease
         return lease
 
-    def ending(self, trace_id: str, lease: Lease) -> LeaseChange | None:
+    def plan_release(self, trace_id: str, lease: Lease) -> LeaseChange | None:
         """The lease for an append that is to release it; None where `release` has to, or nobody.
 
         Say `ended` when it has. Until then it is renewed, and not lost where there is nothing to renew.
         """
-        if not self.holds(trace_id, lease) or not lease.is_live:
+        if not self.is_holding(trace_id, lease) or not lease.is_live:
             return None
-        lease.ending = True
+        lease.is_releasing = True
         return LeaseChange(trace_id, self._worker)
 
-    def ended(self, trace_id: str, lease: Lease) -> None:
+    def confirm_release(self, trace_id: str, lease: Lease) -> None:
         """The append that released it is stored."""
-        if self.holds(trace_id, lease):
+        if self.is_holding(trace_id, lease):
             del self._held[trace_id]
 
-    def holds(self, trace_id: str, lease: Lease) -> bool:
+    def is_holding(self, trace_id: str, lease: Lease) -> bool:
         """Whether it is renewed here: it was not released, lost, or taken again."""
         return self._held.get(trace_id) is lease
 
@@ -180,9 +180,11 @@ class Leases:
         lost = set()
         for trace_id, lease in asked.items():
             if trace_id in kept:
-                lease.renewed(sent_at)
-            elif self.holds(trace_id, lease) and not lease.ending:  # else it was released meanwhile
-                lease.lose()
+                lease.extend(sent_at)
+            elif (
+                self.is_holding(trace_id, lease) and not lease.is_releasing
+            ):  # else it was released meanwhile
+                lease.mark_lost()
                 del self._held[trace_id]
                 lost.add(trace_id)
         return lost
@@ -193,7 +195,7 @@ class Leases:
         One that may have expired by now is left to do so. A later one of the same run, which this worker has
         taken since, stays: another delivery of the request is being worked on under it.
         """
-        if not self.holds(trace_id, lease):
+        if not self.is_holding(trace_id, lease):
             return
         del self._held[trace_id]
         if not lease.is_live:
@@ -201,11 +203,11 @@ class Leases:
         async with connection(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
-    async def keep_noting(self) -> None:
+    async def keep_recording_availability(self) -> None:
         """See `availability.keep_noting`. Also keeps `readiness`: whether Postgres answers this process."""
-        await keep_noting(self._renewals, self.readiness)
+        await keep_recording_availability(self._renewals, self.readiness)
 
-    async def alive(self, trace_id: str) -> bool:
+    async def has_live_lease(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""
         async with connection(self._pool) as conn:
             cursor = await conn.execute(_ALIVE, [trace_id])
@@ -225,7 +227,7 @@ ON CONFLICT (trace_id) DO UPDATE
    SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
  WHERE held.expires_at <= clock_timestamp() AND {steady}
 RETURNING {now}
-""").format(now=NOW, steady=steady_for(LEASE_SECONDS))
+""").format(now=NOW, steady=build_steady_condition(LEASE_SECONDS))
 
 _RENEW = """
 UPDATE run_leases SET expires_at = clock_timestamp() + make_interval(secs => %s)

@@ -15,7 +15,7 @@ import psycopg
 
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.timings import LEASE_SECONDS
-from agentchat.conversations.database import listen, notifications, open_session, statements
+from agentchat.conversations.database import listen, load_statements, open_session, wait_for_notifications
 from agentchat.conversations.errors import WaiterLost, WaitingLineFull
 from agentchat.runtime.following import follow, wait_for_event
 from agentchat.runtime.logs import get_logger
@@ -85,10 +85,10 @@ class WaitingLine:
         async with connection(self._pool) as conn:
             joined = (await conn.execute(_JOIN, given)).rowcount
         if not joined:
-            self.keep(trace_id)
+            self.leave_to_successor(trace_id)
             raise WaitingLineFull(conversation_id)
 
-    async def go_before_all(self, conversation_id: str, trace_id: str) -> None:
+    async def join_before_all(self, conversation_id: str, trace_id: str) -> None:
         """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
         self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
         async with connection(self._pool) as conn:
@@ -96,9 +96,9 @@ class WaitingLine:
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
         """Whether nobody waits before this trace; for one without a place, whether nobody waits at all."""
-        return await self._first_of([trace_id], [conversation_id]) == [trace_id]
+        return await self._find_first([trace_id], [conversation_id]) == [trace_id]
 
-    async def until_first(self, trace_id: str, seconds: float) -> bool:
+    async def wait_until_first(self, trace_id: str, seconds: float) -> bool:
         """Wait until nobody waits before this trace, which has a place here; False when time is up.
 
         Raises WaiterLost as soon as another delivery of the same request has left the line.
@@ -117,14 +117,14 @@ class WaitingLine:
 
     async def leave(self, trace_id: str) -> None:
         """Give up the place, because it is this trace's turn or it waits no more."""
-        self.keep(trace_id)
+        self.leave_to_successor(trace_id)
         async with connection(self._pool) as conn:
             left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
             if left is not None:
                 # After the commit: see `event_store.writer`. Others look by themselves if it is lost.
                 await conn.execute(_NOTIFY, [_CHANNEL, left[0]])
 
-    def keep(self, trace_id: str) -> None:
+    def leave_to_successor(self, trace_id: str) -> None:
         """Leave the place to the worker that takes the request up next; until it has expired it counts."""
         waiter = self._waiting.pop(trace_id, None)
         if waiter is not None:
@@ -145,29 +145,29 @@ class WaitingLine:
                 await listen(connection, _CHANNEL)
                 while True:
                     await self._wake()
-                    await self._moved(connection)
+                    await self._wait_for_move(connection)
 
         away = (psycopg.Error, DatabaseUnavailable)
         log = get_logger("agentchat.conversations.leases.waiting_line")
         await follow(wake_in_turn, away, retry_seconds=_RETRY_SECONDS, log=log, problem="line_not_followed")
 
-    async def _moved(self, connection: Connection) -> None:
+    async def _wait_for_move(self, connection: Connection) -> None:
         """Return when a line has moved in which somebody waits here, and after `look_seconds`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._look_seconds
         moved = False
         while not moved and loop.time() < end:
-            for name in await notifications(connection, seconds=end - loop.time()):
+            for name in await wait_for_notifications(connection, seconds=end - loop.time()):
                 moved = moved or any(name == each.conversation_id for each in self._waiting.values())
 
     async def _wake(self) -> None:
         if self._waiting:
             conversation_ids = [waiter.conversation_id for waiter in self._waiting.values()]
-            for trace_id in await self._first_of(list(self._waiting), conversation_ids):
+            for trace_id in await self._find_first(list(self._waiting), conversation_ids):
                 if waiter := self._waiting.get(trace_id):
                     waiter.first.set()
 
-    async def _first_of(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
+    async def _find_first(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
         """Those of these traces, each of its conversation, before whom nobody waits."""
         async with connection(self._pool) as conn:
             cursor = await conn.execute(_FIRST, [list(trace_ids), list(conversation_ids)])
@@ -189,7 +189,7 @@ async def delete_expired_waiters(pool: Pool) -> None:
 
 _CHANNEL = "waiting_line"
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 _JOIN, _GO_BEFORE, _FIRST, _RENEW = (_SQL[name] for name in ("join", "go_before", "first", "renew"))
 
 _NOTIFY = "SELECT pg_notify(%s, %s)"

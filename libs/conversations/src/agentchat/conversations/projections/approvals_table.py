@@ -35,18 +35,20 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON approvals TO agentchat_service
 """
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[tuple[str, str], dict[str, object]] = {}
     decided: list[dict[str, object]] = []
     for fact in facts:
         match fact.event:
             case events.ToolCalled(needs_approval=True) as call:
-                _row(rows, fact, call.call_id).update(name=call.name, input=wire.encode(call.input).decode())
+                _get_row(rows, fact, call.call_id).update(
+                    name=call.name, input=wire.encode(call.input).decode()
+                )
             case events.ApprovalRequested() as question:
-                _row(rows, fact, question.call_id).update(_of(question))
+                _get_row(rows, fact, question.call_id).update(_build_question(question))
             case events.ElicitationRequested(asked=call) as question:
-                row = _row(rows, fact, f"{question.call_id}#{question.approval_id}")
-                row.update(_of(question), name=call.name, input=wire.encode(call.input).decode())
+                row = _get_row(rows, fact, f"{question.call_id}#{question.approval_id}")
+                row.update(_build_question(question), name=call.name, input=wire.encode(call.input).decode())
             case events.ApprovalDecided() as decision:
                 known = wire.encode(decision).decode()
                 decided.append(
@@ -57,7 +59,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     return [*put(_UPSERT, list(rows.values())), *put(_DECIDE, decided)]
 
 
-def _of(question: events.DecisionRequested) -> dict[str, object]:
+def _build_question(question: events.DecisionRequested) -> dict[str, object]:
     return {
         "approval_id": question.approval_id,
         "agent_id": question.agent_id,
@@ -69,7 +71,9 @@ def _of(question: events.DecisionRequested) -> dict[str, object]:
     }
 
 
-def _row(rows: dict[tuple[str, str], dict[str, object]], fact: LoggedFact, call_id: str) -> dict[str, object]:
+def _get_row(
+    rows: dict[tuple[str, str], dict[str, object]], fact: LoggedFact, call_id: str
+) -> dict[str, object]:
     own: dict[str, object] = {
         "trace_id": fact.event.trace_id,
         "call_id": call_id,
@@ -91,7 +95,7 @@ PROJECTION = Projection(
             events.ConversationErased,
         }
     ),
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _UPSERT = insert(

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from agentchat.contracts import events, ids
 from agentchat.conversations.aggregate.conversation import ForkedFrom
-from agentchat.conversations.database import unbounded
+from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from agentchat.runtime.postgres import Connection, Pool, connection
@@ -85,7 +85,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     rating: Rating | None = None
 
-    def conditions(self) -> list[tuple[sql.SQL, object]]:
+    def build_conditions(self) -> list[tuple[sql.SQL, object]]:
         """Each with its value; `created_before` is a bound of the list's order instead."""
         found: list[tuple[sql.SQL, object | None]] = [
             (_WITH_METADATA, Jsonb(dict(self.metadata)) if self.metadata else None),
@@ -101,7 +101,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
 ALL = ConversationFilter()
 
 
-async def conversations_of(
+async def list_account_conversations(
     pool: Pool,
     account_id: str,
     *,
@@ -117,21 +117,21 @@ async def conversations_of(
     place = before or _LAST
     if matching.created_before is not None:
         place = min(place, (matching.created_before, ""))
-    found = matching.conditions()
+    found = matching.build_conditions()
     query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
     async with connection(pool) as conn, conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, (account_id, *place, *(value for _, value in found), limit))
-        return [_row(row) for row in await cursor.fetchall()]
+        return [_build_row(row) for row in await cursor.fetchall()]
 
 
-def _row(columns: dict[str, Any]) -> ConversationRow:
+def _build_row(columns: dict[str, Any]) -> ConversationRow:
     source_id, version = columns.pop("source_id"), columns.pop("source_version")
     forked_from = None if source_id is None else ForkedFrom(source_id, version or 0)
     return ConversationRow(**columns, forked_from=forked_from)
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
-    """How many threads `conversations_of` would give, on all its pages."""
+    """How many threads `list_account_conversations` would give, on all its pages."""
     row = await (await conn.execute(_COUNT, [account_id])).fetchone()
     return int(row[0]) if row else 0
 
@@ -147,13 +147,13 @@ class AccountStorage(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = AccountStorage(conversations=0, events=0, bytes=0)
 
 
-async def stored_by_account(pool: Pool, account_id: str | None = None) -> dict[str, AccountStorage]:
+async def sum_stored_by_account(pool: Pool, account_id: str | None = None) -> dict[str, AccountStorage]:
     """Add up what one account or each has stored, as far as the projector has read the log.
 
     That takes a second for some 2,000,000 conversations. Raises DatabaseUnavailable.
     """
     async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
-        await unbounded(conn)
+        await lift_time_limits(conn)
         rows = await (await conn.execute(_STORED, {"account": account_id})).fetchall()
     return {
         account: AccountStorage(conversations=conversations, events=stored_events, bytes=stored_bytes)
@@ -161,7 +161,7 @@ async def stored_by_account(pool: Pool, account_id: str | None = None) -> dict[s
     }
 
 
-async def conversations_with(
+async def find_conversations_with_agent(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
     """Count an account's threads whose last message is this agent's, and return the ids of the newest."""
@@ -211,7 +211,7 @@ class _Description(msgspec.Struct):
     metadata: dict[str, str]
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     described: dict[str, _Description] = {}
     forks: dict[str, _Fork] = {}
@@ -230,7 +230,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
             title, metadata = fact.event.title, fact.event.metadata
             described[fact.conversation_id] = _Description(fact.conversation_id, title, metadata)
         elif isinstance(fact.event, events.MessageSaved):
-            _add(change, fact.event)
+            _add_message(change, fact.event)
     return [
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
@@ -238,7 +238,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     ]
 
 
-def _add(change: _Change, message: events.MessageSaved) -> None:
+def _add_message(change: _Change, message: events.MessageSaved) -> None:
     change.updated_at = message.at
     change.message_count += 1
     change.agent_id = message.agent_id
@@ -251,7 +251,7 @@ PROJECTION = Projection(
     tables=_TABLES,
     takes=frozenset(events.EVENTS),
     takes_inherited=True,
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _UPSERT = insert(

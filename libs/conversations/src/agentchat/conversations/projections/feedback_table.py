@@ -36,12 +36,14 @@ WITH_RATING: LiteralString = """EXISTS (
 """SQL for whether a conversation has a reply with a Rating."""
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     newest: dict[tuple[str, str], tuple[LoggedFact, events.FeedbackGiven | events.FeedbackWithdrawn]] = {}
     for fact in facts:
         if isinstance(fact.event, events.FeedbackGiven | events.FeedbackWithdrawn):
             newest[fact.event.message_id, fact.event.on_behalf_of or ""] = (fact, fact.event)
-    given = [_row(fact, event) for fact, event in newest.values() if isinstance(event, events.FeedbackGiven)]
+    given = [
+        _build_row(fact, event) for fact, event in newest.values() if isinstance(event, events.FeedbackGiven)
+    ]
     withdrawn = [
         {"message_id": message_id, "on_behalf_of": name}
         for (message_id, name), (_, event) in newest.items()
@@ -50,7 +52,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     return [*put(_UPSERT, given), *put(_WITHDRAW, withdrawn)]
 
 
-def _row(fact: LoggedFact, given: events.FeedbackGiven) -> dict[str, object]:
+def _build_row(fact: LoggedFact, given: events.FeedbackGiven) -> dict[str, object]:
     return {
         "message_id": given.message_id,
         "on_behalf_of": given.on_behalf_of or "",
@@ -68,7 +70,7 @@ PROJECTION = Projection(
     name="feedback",
     tables=_TABLES,
     takes=frozenset({events.FeedbackGiven, events.FeedbackWithdrawn, events.ConversationErased}),
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _UPSERT = insert(

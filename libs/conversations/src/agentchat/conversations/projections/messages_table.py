@@ -35,13 +35,14 @@ async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
         return await cursor.fetchone()
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     return put(
-        _INSERT, [_row(fact, fact.event) for fact in facts if isinstance(fact.event, events.MessageSaved)]
+        _INSERT,
+        [_build_row(fact, fact.event) for fact in facts if isinstance(fact.event, events.MessageSaved)],
     )
 
 
-def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
+def _build_row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
     return {
         "message_id": message.message_id,
         "conversation_id": fact.conversation_id,
@@ -60,7 +61,7 @@ PROJECTION = Projection(
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationErased}),
     takes_inherited=True,
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _INSERT = insert(

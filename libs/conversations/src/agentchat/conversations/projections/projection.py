@@ -54,7 +54,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sums: Sums | None = None
 
-    def statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
+    def build_statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
         """What brings these facts into the table. Raises UnicodeError."""
         if self.keeps_erased:
             return self.changes(facts)

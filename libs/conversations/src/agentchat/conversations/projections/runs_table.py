@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 
 from agentchat.contracts import events
 from agentchat.contracts.values import Usage
-from agentchat.conversations.database import statements
+from agentchat.conversations.database import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
     Projection,
@@ -72,7 +72,7 @@ CREATE TABLE usage_by_day (
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
 """
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 
 
 class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
 
 
-async def usage_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:
+async def sum_usage_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:
     """Return the sums of the runs that ended in a month such as "2026-11", of one account or of all.
 
     Raises DatabaseUnavailable.
@@ -107,7 +107,7 @@ async def usage_of_month(pool: Pool, month: str, account_id: str | None = None) 
         return await cursor.fetchall()
 
 
-async def open_runs_of(
+async def list_open_runs_of_agent(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
     """Count an agent's runs without an end, and return the trace ids of those that began first."""
@@ -146,7 +146,7 @@ _OF_A_RUN = (
 )
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     erased: set[str] = set()
     for fact in facts:
@@ -154,12 +154,12 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
             erased.add(fact.conversation_id)
         else:
             run = changes.setdefault(fact.event.trace_id, _Change(fact.conversation_id, fact.account_id))
-            _add(run, fact.event)
-    rows = [_row(trace_id, each) for trace_id, each in changes.items()]
+            _add_event(run, fact.event)
+    rows = [_build_row(trace_id, each) for trace_id, each in changes.items()]
     return [*put(_UPSERT_AND_ADD, rows), *remove(_DELETE_OPEN, erased), *remove(_LEAVE, erased)]
 
 
-def _add(run: _Change, event: events.Event) -> None:
+def _add_event(run: _Change, event: events.Event) -> None:
     match event:
         case events.MessageSaved(role="user"):
             run.agent_id, run.requested_at = event.agent_id, event.at
@@ -173,16 +173,16 @@ def _add(run: _Change, event: events.Event) -> None:
             run.tool_calls += 1
         case events.RunCompleted():
             run.rounds = max(run.rounds, event.rounds)
-            _end(run, event, "completed", None)
+            _end_run(run, event, "completed", None)
         case events.RunFailed():
-            _end(run, event, "failed", event.code)
+            _end_run(run, event, "failed", event.code)
         case events.RunCancelled():
-            _end(run, event, "cancelled", "cancelled")
+            _end_run(run, event, "cancelled", "cancelled")
         case _:
             pass
 
 
-def _end(
+def _end_run(
     run: _Change,
     event: events.RunEnd,
     state: str,
@@ -191,7 +191,7 @@ def _end(
     run.state, run.code, run.usage, run.ended_at = state, code, event.usage, event.at
 
 
-def _row(trace_id: str, run: _Change) -> dict[str, object]:
+def _build_row(trace_id: str, run: _Change) -> dict[str, object]:
     return {"trace_id": trace_id, **msgspec.structs.asdict(run), **msgspec.structs.asdict(run.usage)}
 
 
@@ -213,7 +213,7 @@ PROJECTION = Projection(
     ),
     takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
     keeps_erased=True,
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _UPSERT = insert(

@@ -37,43 +37,43 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON search TO agentchat_service;
 """
 
 
-def words_of(text: str) -> Iterator[str]:
+def split_words(text: str) -> Iterator[str]:
     """The words of a text, in order."""
     folded = unicodedata.normalize("NFC", text).lower()
     return (found.group()[:MAX_WORD] for found in _WORD.finditer(folded))
 
 
-def tsvector_of(text: str) -> str:
+def build_tsvector(text: str) -> str:
     """A text as Postgres reads a tsvector: `'ada':1,7 'order':2`."""
     places: dict[str, list[str]] = {}
-    for place, word in enumerate(words_of(text[:MAX_CHARACTERS]), start=1):
+    for place, word in enumerate(split_words(text[:MAX_CHARACTERS]), start=1):
         places.setdefault(word, []).append(str(min(place, _MAX_PLACE)))
     return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[str, dict[str, object]] = {}
     for fact in facts:
         if ids.is_unlisted(fact.conversation_id):
             continue
         match fact.event:
             case events.MessageSaved() as message:
-                rows.setdefault(message.message_id, _row(fact, message.message_id, message.content))
+                rows.setdefault(message.message_id, _build_row(fact, message.message_id, message.content))
             case events.ConversationDescribed() as described:
                 text = " ".join((described.title or "", *described.metadata.values()))
-                rows[fact.conversation_id] = _row(fact, fact.conversation_id, text)
+                rows[fact.conversation_id] = _build_row(fact, fact.conversation_id, text)
             case _:
                 pass
     return put(_UPSERT, list(rows.values()))
 
 
-def _row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
+def _build_row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
     return {
         "text_id": text_id,
         "conversation_id": fact.conversation_id,
         "account_id": fact.account_id,
         "at": fact.event.at,
-        "words": tsvector_of(text),
+        "words": build_tsvector(text),
     }
 
 
@@ -82,7 +82,7 @@ PROJECTION = Projection(
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationDescribed, events.ConversationErased}),
     takes_inherited=True,
-    changes=_changes,
+    changes=_build_statements,
 )
 
 # A message's text never changes; what a conversation is called does. Its row has the conversation's id.

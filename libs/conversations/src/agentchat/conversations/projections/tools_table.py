@@ -48,7 +48,7 @@ class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
     max_ms: int | None
 
 
-async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> list[ToolLine]:
+async def sum_tools_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[ToolLine]:
     """The lines of a month such as "2026-11", of one account or of all, in order.
 
     Raises DatabaseUnavailable.
@@ -58,15 +58,15 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
         return await cursor.fetchall()
 
 
-def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     calls: dict[tuple[str, str], dict[str, object]] = {}
     results: dict[tuple[str, str], dict[str, object]] = {}
     for fact in facts:
         match fact.event:
             case events.ToolCalled() as call:
-                calls.setdefault((call.trace_id, call.call_id), _row(fact, call))
+                calls.setdefault((call.trace_id, call.call_id), _build_row(fact, call))
             case events.ToolReturned() as result:
-                results[result.trace_id, result.call_id] = _result(result)
+                results[result.trace_id, result.call_id] = _build_result(result)
             case _:
                 pass
     return [
@@ -75,7 +75,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     ]
 
 
-def _row(fact: LoggedFact, call: events.ToolCalled) -> dict[str, object]:
+def _build_row(fact: LoggedFact, call: events.ToolCalled) -> dict[str, object]:
     return {
         "trace_id": call.trace_id,
         "call_id": call.call_id,
@@ -86,7 +86,7 @@ def _row(fact: LoggedFact, call: events.ToolCalled) -> dict[str, object]:
     }
 
 
-def _result(result: events.ToolReturned) -> dict[str, object]:
+def _build_result(result: events.ToolReturned) -> dict[str, object]:
     return {
         "trace_id": result.trace_id,
         "call_id": result.call_id,
@@ -99,7 +99,7 @@ PROJECTION = Projection(
     name="tools",
     tables=_TABLES,
     takes=frozenset({events.ToolCalled, events.ToolReturned, events.ConversationErased}),
-    changes=_changes,
+    changes=_build_statements,
 )
 
 _INSERT = insert(

@@ -7,7 +7,7 @@ from psycopg import sql
 
 from agentchat.contracts.values import Form
 from agentchat.conversations.aggregate.conversation import Run, fold
-from agentchat.conversations.event_store.log import Log, in_turns
+from agentchat.conversations.event_store.log import Log, iterate_in_turns
 from agentchat.runtime.postgres import Pool, connection
 
 _PAGE = 500
@@ -67,8 +67,8 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     if found is None or found.begun_at is None:
         return None
     log = Log(pool)
-    rows = await log.rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
-    own = [event async for row in in_turns(rows) if (event := row.event).trace_id == trace_id]
+    rows = await log.read_run_rows(found.conversation_id, trace_id, found.begun_at - 1)
+    own = [event async for row in iterate_in_turns(rows) if (event := row.event).trace_id == trace_id]
     run = fold(found.conversation_id, own).run(trace_id)
     return None if run is None else (found.conversation_id, run)
 
@@ -104,13 +104,13 @@ SELECT conversation_id,
 """
 
 
-async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
+async def iterate_conversation_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
     """Every conversation of the log, or of one account, by id; those erased too.
 
     Raises DatabaseUnavailable.
     """
     after = ""
-    while page := await log.conversation_ids(after, _PAGE, account_id):
+    while page := await log.list_conversation_ids(after, _PAGE, account_id):
         for each in page:
             yield each
         after = page[-1]

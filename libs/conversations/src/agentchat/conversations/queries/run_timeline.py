@@ -94,7 +94,7 @@ class _Moment(msgspec.Struct, frozen=True):
     after: float
 
 
-def timeline_of(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
+def build_timeline(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
     """The timeline of a run by its entries; `now` (ISO 8601 UTC) is where open bars end.
 
     Raises UnreadableEvent.
@@ -109,12 +109,15 @@ def timeline_of(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
         for entry in entries
         if entry.event.trace_id == run.trace_id
     ]
-    bars = sorted([*_finished(moments), *_open(run, moments)], key=lambda bar: (bar.began, bar.version))
+    bars = sorted(
+        [*_list_finished_bars(moments), *_list_open_bars(run, moments)],
+        key=lambda bar: (bar.began, bar.version),
+    )
     seconds = after(run.ended_at or now)
-    return Timeline(bars=tuple(bars), seconds=seconds, ticks=tuple(_axis(bars, seconds)))
+    return Timeline(bars=tuple(bars), seconds=seconds, ticks=tuple(_build_axis(bars, seconds)))
 
 
-def _finished(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
+def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
     """Each bar that an event ends, or that is but a moment."""
     calls: dict[str, _Moment] = {}
     asked: dict[str, _Moment] = {}
@@ -124,44 +127,44 @@ def _finished(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
         before = before or moment
         match moment.event:
             case events.RunStarted() as event if event.attempt > 1:
-                yield from _taken_up(before, moment, event, decided=decided)
+                yield from _list_takeover_bars(before, moment, event, decided=decided)
                 decided = False
             case events.ToolCalled() as event:
                 calls[event.call_id] = moment
             case events.ToolReturned() as event if event.call_id in calls:
-                yield _tool(calls.pop(event.call_id), moment, event)
+                yield _build_tool_bar(calls.pop(event.call_id), moment, event)
             case events.ApprovalRequested() | events.ElicitationRequested() as event:
                 asked[event.approval_id] = moment
             case events.ApprovalDecided() as event if event.approval_id in asked:
                 decided = True
-                yield _decided(asked.pop(event.approval_id), moment, event)
+                yield _build_decision_bar(asked.pop(event.approval_id), moment, event)
             case _:
-                yield from _since(before, moment)
+                yield from _list_bars_since(before, moment)
         if not isinstance(moment.event, events.Delta):
             before = moment
 
 
-def _since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
+def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
     """What went on since the event before, where this one ends it."""
     match moment.event:
         case events.SourcesRetrieved() as event:
-            bar = _bar(before, moment, "retrieval", "retrieve")
+            bar = _build_bar(before, moment, "retrieval", "retrieve")
             yield replace(bar, note=f"{len(event.sources)} found")
         case events.ContextCompacted() as event:
-            bar = _bar(before, moment, "compaction", "summary")
+            bar = _build_bar(before, moment, "compaction", "summary")
             yield replace(bar, usage=event.usage, note=f"of all up to event {event.through_version}")
         case events.ModelReplied() as event:
-            bar = _bar(before, moment, "model", f"model {event.round}")
+            bar = _build_bar(before, moment, "model", f"model {event.round}")
             yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
         case events.ReplyLost() as event:
-            bar = _bar(before, moment, "lost", "given up")
+            bar = _build_bar(before, moment, "lost", "given up")
             note = "its worker stopped; another does it again"
             yield replace(bar, usage=event.usage, round=event.round, note=note, state="failed")
         case _:
             pass
 
 
-def _bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> TimelineBar:
+def _build_bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> TimelineBar:
     return TimelineBar(
         version=moment.version,
         sent=before.version,
@@ -172,18 +175,18 @@ def _bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> Timelin
     )
 
 
-def _taken_up(
+def _list_takeover_bars(
     before: _Moment, moment: _Moment, event: events.RunStarted, *, decided: bool
 ) -> Iterator[TimelineBar]:
     """A run that waited for a person resumes. Else its worker was lost, with what it was doing."""
     if not decided and not isinstance(before.event, events.ReplyLost):
         note = "its worker was not heard of any more; another does it again"
-        yield replace(_bar(before, moment, "lost", "lost"), state="failed", note=note)
+        yield replace(_build_bar(before, moment, "lost", "lost"), state="failed", note=note)
     label = "resumed" if decided else f"attempt {event.attempt}"
-    yield replace(_bar(moment, moment, "takeover", label), note=event.worker or "")
+    yield replace(_build_bar(moment, moment, "takeover", label), note=event.worker or "")
 
 
-def _tool(called: _Moment, returned: _Moment, event: events.ToolReturned) -> TimelineBar:
+def _build_tool_bar(called: _Moment, returned: _Moment, event: events.ToolReturned) -> TimelineBar:
     assert isinstance(called.event, events.ToolCalled)
     return TimelineBar(
         version=returned.version,
@@ -201,7 +204,7 @@ def _tool(called: _Moment, returned: _Moment, event: events.ToolReturned) -> Tim
 _DECIDED: dict[str, BarState] = {"approved": "done", "denied": "failed"}
 
 
-def _decided(asked: _Moment, moment: _Moment, event: events.ApprovalDecided) -> TimelineBar:
+def _build_decision_bar(asked: _Moment, moment: _Moment, event: events.ApprovalDecided) -> TimelineBar:
     request = asked.event
     assert isinstance(request, events.ApprovalRequested | events.ElicitationRequested)
     return TimelineBar(
@@ -220,7 +223,7 @@ def _decided(asked: _Moment, moment: _Moment, event: events.ApprovalDecided) -> 
 _STOPPED: dict[str, BarState] = {"running": "running", "failed": "failed", "cancelled": "cancelled"}
 
 
-def _open(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
+def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
     """What it does now; of a run that ended without a reply, what it was doing then."""
     worked = [each for each in moments if not isinstance(each.event, _NO_WORK)]
     if not worked or run.state == "completed":
@@ -232,18 +235,18 @@ def _open(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
     for moment in moments:
         match moment.event:
             case events.ToolCalled() as call if call.call_id in calls and not call.needs_approval:
-                yield _begun(moment, "tool", call.name, ended, state, call.round)
+                yield _build_open_bar(moment, "tool", call.name, ended, state, call.round)
             case events.ApprovalRequested() as asked if asked.approval_id in pending:
-                yield _begun(moment, "approval", asked.tool, ended, "waiting", asked.round)
+                yield _build_open_bar(moment, "approval", asked.tool, ended, "waiting", asked.round)
             case events.ElicitationRequested() as asked if asked.approval_id in pending:
-                yield _begun(moment, "elicitation", asked.tool, ended, "waiting", asked.round)
+                yield _build_open_bar(moment, "elicitation", asked.tool, ended, "waiting", asked.round)
             case _:
                 pass
-    match turn.next_step(replace(run, state="running")):
+    match turn.decide_next_step(replace(run, state="running")):
         case turn.CallModel(round=number):
-            yield _begun(last, "model", f"model {number}", ended, state, number)
+            yield _build_open_bar(last, "model", f"model {number}", ended, state, number)
         case turn.Retrieve():
-            yield _begun(last, "retrieval", "retrieve", ended, state, None)
+            yield _build_open_bar(last, "retrieval", "retrieve", ended, state, None)
         case _:
             pass
 
@@ -251,7 +254,7 @@ def _open(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
 _NO_WORK = (events.Delta, events.RunCompleted, events.RunFailed, events.RunCancelled)
 
 
-def _begun(
+def _build_open_bar(
     moment: _Moment, kind: BarKind, label: str, ended: float | None, state: BarState, number: int | None
 ) -> TimelineBar:
     return TimelineBar(
@@ -266,9 +269,9 @@ def _begun(
     )
 
 
-def _axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
+def _build_axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
     """The time of the run in stretches; a long one in which only persons were waited for is drawn short."""
-    waits = list(_only_waits(list(bars), seconds))
+    waits = list(_find_waits(list(bars), seconds))
     worked = seconds - sum(end - begin for begin, end in waits)
     passed = 0.0
     for begin, end in waits:
@@ -279,7 +282,7 @@ def _axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
     yield _Stretch(passed, seconds - passed, seconds - passed)
 
 
-def _only_waits(bars: list[TimelineBar], seconds: float) -> Iterator[tuple[float, float]]:
+def _find_waits(bars: list[TimelineBar], seconds: float) -> Iterator[tuple[float, float]]:
     busy = sorted(
         (bar.began, seconds if bar.ended is None else bar.ended)
         for bar in bars

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from agentchat.conversations.projections.search_table import MAX_CHARACTERS, words_of
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS, split_words
 
 MAX_SNIPPET = 240
 """Characters of a text that are shown around what was found."""
@@ -57,30 +57,30 @@ class WordQuery(msgspec.Struct, frozen=True):
         shown = text[:MAX_CHARACTERS]
         return bool(self.terms) and all(re.search(term.pattern, shown, re.IGNORECASE) for term in self.terms)
 
-    def snippet(self, text: str) -> Snippet:
+    def build_snippet(self, text: str) -> Snippet:
         """The part of a text that shows what was found, or its beginning."""
         if not self.terms:
-            return _cut(text, 0, ())
+            return _cut_snippet(text, 0, ())
         pattern = re.compile("|".join(term.pattern for term in self.terms), re.IGNORECASE)
         found = [match.span() for match in pattern.finditer(text[:MAX_CHARACTERS])]
         first = found[0][0] if found else 0
-        return _cut(text, _word_start(text, max(0, first - _BEFORE), first), found)
+        return _cut_snippet(text, _find_word_start(text, max(0, first - _BEFORE), first), found)
 
 
 def parse_search(text: str) -> WordQuery:
     """What is looked for by what a person typed; signs alone look for nothing."""
-    return WordQuery(tuple(_terms(text))[:_MAX_TERMS])
+    return WordQuery(tuple(_parse_terms(text))[:_MAX_TERMS])
 
 
-def _terms(text: str) -> Iterator[_Term]:
+def _parse_terms(text: str) -> Iterator[_Term]:
     for match in _TERM.finditer(text):
         quoted, word = match.groups()
-        words = tuple(words_of(quoted or word or ""))
+        words = tuple(split_words(quoted or word or ""))
         if words:
             yield _Term(words, exact=quoted is not None)
 
 
-def _word_start(text: str, start: int, end: int) -> int:
+def _find_word_start(text: str, start: int, end: int) -> int:
     """After the first space in text[start:end], so that no half word is shown."""
     if start == 0:
         return 0
@@ -88,7 +88,7 @@ def _word_start(text: str, start: int, end: int) -> int:
     return start if space < 0 else space + 1
 
 
-def _cut(text: str, start: int, found: list[tuple[int, int]] | tuple[()]) -> Snippet:
+def _cut_snippet(text: str, start: int, found: list[tuple[int, int]] | tuple[()]) -> Snippet:
     shown = text[start : start + MAX_SNIPPET]
     before, after = ("…" if start else ""), ("…" if start + MAX_SNIPPET < len(text) else "")
     moved = len(before) - start

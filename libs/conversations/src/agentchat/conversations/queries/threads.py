@@ -8,11 +8,11 @@ from datetime import datetime
 import msgspec
 
 from agentchat.contracts import events
-from agentchat.conversations.database import statements
+from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
 from agentchat.runtime.postgres import Pool, connection
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class SavedMessage(msgspec.Struct, frozen=True):
     message: events.MessageSaved
 
 
-class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+class SavedMessagePage(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that follow each other, the oldest first; `more` of them come after."""
 
     messages: tuple[SavedMessage, ...]
@@ -62,7 +62,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
 
 
-async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
+async def find_version_at(pool: Pool, thread: Thread, time: datetime) -> int:
     """The version of the last event that had been stored at a time, 0 for none.
 
     Raises DatabaseUnavailable.
@@ -73,9 +73,9 @@ async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
     return thread.version if behind is None else int(behind) - 1
 
 
-async def messages_of(
+async def list_messages(
     pool: Pool, conversation_id: str, *, after: int, until: int, limit: int, max_bytes: int
-) -> MessagePage:
+) -> SavedMessagePage:
     """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
     `max_bytes` of stored JSON.
 
@@ -85,13 +85,15 @@ async def messages_of(
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_SQL["messages"], parameters)).fetchall()
     kept = rows[:limit]
-    return MessagePage(
-        messages=tuple(SavedMessage(version, _message(topic, state)) for version, topic, state, _ in kept),
+    return SavedMessagePage(
+        messages=tuple(
+            SavedMessage(version, _decode_message(topic, state)) for version, topic, state, _ in kept
+        ),
         more=bool(rows) and rows[0][3] > len(kept),
     )
 
 
-async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:
+async def load_summary(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:
     """The conversation up to a version; None before its first message.
 
     Raises DatabaseUnavailable, UnreadableEvent.
@@ -99,7 +101,7 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSumm
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         named = {"id": conversation_id, "until": until}
         rows = await (await cursor.execute(_SQL["summary"], named)).fetchall()
-    found = [mapper.event_of(topic, state) for topic, state, _ in rows]
+    found = [mapper.decode_stored(topic, state) for topic, state, _ in rows]
     messages = [event for event in found if isinstance(event, events.MessageSaved)]
     if not messages:
         return None
@@ -114,7 +116,7 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSumm
     )
 
 
-def _message(topic: str, state: bytes) -> events.MessageSaved:
-    event = mapper.event_of(topic, state)
+def _decode_message(topic: str, state: bytes) -> events.MessageSaved:
+    event = mapper.decode_stored(topic, state)
     assert isinstance(event, events.MessageSaved)
     return event

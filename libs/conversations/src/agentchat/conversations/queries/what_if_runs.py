@@ -100,10 +100,10 @@ async def find(pool: Pool, what_if_id: str) -> list[WhatIfRow]:
     """Return the rows of a what-if in the order of its runs; none if it is unknown or all were erased."""
     async with connection(pool) as conn:
         rows = await (await conn.execute(_FIND, [what_if_id])).fetchall()
-    return [_row(row) for row in rows]
+    return [_build_row(row) for row in rows]
 
 
-async def newest(pool: Pool, limit: int) -> list[WhatIfSummary]:
+async def list_newest(pool: Pool, limit: int) -> list[WhatIfSummary]:
     """Return the newest what-ifs. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         rows = await (await conn.execute(_NEWEST, [limit])).fetchall()
@@ -115,7 +115,7 @@ async def claim(pool: Pool, what_if_id: str) -> WhatIfRow | None:
     """Claim the next run that nobody is asking about. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_CLAIM, {"id": what_if_id, "seconds": CLAIM_SECONDS})).fetchone()
-    return None if row is None else _row(row)
+    return None if row is None else _build_row(row)
 
 
 async def store(pool: Pool, row: WhatIfRow, result: bytes) -> None:
@@ -143,7 +143,7 @@ async def drop_unanswered(pool: Pool, what_if_id: str) -> None:
         await conn.execute(_DROP_UNANSWERED, [what_if_id])
 
 
-def _row(row: tuple[Any, ...]) -> WhatIfRow:
+def _build_row(row: tuple[Any, ...]) -> WhatIfRow:
     return WhatIfRow(**dict(zip(WhatIfRow.__struct_fields__, row, strict=True)))
 
 

@@ -159,7 +159,7 @@ async def _repair_feed(folder: RunFolder, key: str, backup: str, replaced: str |
             Bus.connect(servers.nats_url, name="agentchat restore", on_lost=lambda: None) as bus,
             Bus.connect(servers.operator.nats, name="agentchat restore", on_lost=lambda: None) as operator,
         ):
-            head = await Log(pool).head()
+            head = await Log(pool).read_head()
             lost = await find_lost(operator, pool)
             fit = await make_fit(bus, pool, lost, seen=head)
     return Restored(**msgspec.structs.asdict(fit), backup=backup, head=head, replaced=replaced)

@@ -32,4 +32,4 @@ def sync(folder: SuiteFolder) -> None:
 async def erased_conversations(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:
     """Find the conversations that were deleted. Raises DatabaseUnavailable."""
     log = Log(pool)
-    return frozenset([each for each in conversation_ids if (await log.newest_run(each)).erased])
+    return frozenset([each for each in conversation_ids if (await log.load_newest_run(each)).erased])

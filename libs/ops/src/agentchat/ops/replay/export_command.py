@@ -85,19 +85,19 @@ async def _conversation_ids(
     Raises NoneSuchError before the first one.
     """
     if conversations:
-        known = await log.accounts_of(conversations)
+        known = await log.find_accounts(conversations)
         for each in conversations:
             if not is_uuid(each) or each not in known:
                 raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
         return _each(conversations)
     if account is None:
-        return find_run.all_ids(log)
+        return find_run.iterate_conversation_ids(log)
     async with connection(pool) as conn:
         try:
             account = (await admin_accounts.present(conn, account)).id
         except NotFound:
             raise NoneSuchError(f"no such account: {one_line(account, 100)}") from None
-    return find_run.all_ids(log, account)
+    return find_run.iterate_conversation_ids(log, account)
 
 
 async def _each(conversation_ids: Sequence[str]) -> AsyncIterator[str]:

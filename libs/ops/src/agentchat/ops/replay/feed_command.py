@@ -99,7 +99,7 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
 
 async def _oldest(admin: Admin, start: int) -> int:
     """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
-    head = await Log(admin.pool).head()
+    head = await Log(admin.pool).read_head()
     if not 1 <= start <= head:
         reach = f"goes from 1 to {head:,}" if head else "is empty"
         raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
@@ -108,7 +108,7 @@ async def _oldest(admin: Admin, start: int) -> int:
 
 async def _feed_again(admin: Admin, start: int) -> Refed:
     log = Log(admin.pool)
-    head = last = await log.head()
+    head = last = await log.read_head()
     began = time.monotonic()
     with Bar("feed") as bar:
 

@@ -11,9 +11,9 @@ from agentchat.contracts import events
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.contracts.values import Form, Role, Source, Usage
-from agentchat.conversations.aggregate.compaction import opening_of, place_of
+from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.history import Message, messages_of_round
+from agentchat.conversations.aggregate.history import Message, build_round_messages
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.projections.conversations_table import is_behind
@@ -111,7 +111,7 @@ async def provenance_of(pool: Pool, name: str) -> Provenance:
     """
     log = Log(pool)
     conversation_id, trace_id = await _place_of(pool, log, name)
-    entries = await log.rows(conversation_id)
+    entries = await log.read_rows(conversation_id)
     conversation = fold(conversation_id, (entry.event for entry in entries))
     run = conversation.run(trace_id)
     if run is None or conversation.account_id is None:
@@ -131,7 +131,7 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
         return found.conversation_id, name
     if not is_uuid(name):
         raise NoneSuchError(f"neither the id of a message nor a trace id: {name[:100]!r}")
-    head = await log.head()
+    head = await log.read_head()
     place = await find_message(pool, name)
     if place is None:
         async with connection(pool) as conn:
@@ -181,7 +181,7 @@ def _provenance(
     facts = [entry.event for entry in own]
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
     message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
-    opening, _ = opening_of(conversation, place_of(run.trace_id, conversation.runs))
+    opening, _ = find_opening(conversation, find_run_index(run.trace_id, conversation.runs))
     lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
     return Provenance(
         message_id=message.message_id if message else None,
@@ -200,7 +200,7 @@ def _provenance(
         prompt_override=run.prompt_override,
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
-        messages=messages_of_round(conversation, run, run.replies[-1].number) if run.replies else [],
+        messages=build_round_messages(conversation, run, run.replies[-1].number) if run.replies else [],
         rounds=tuple(_rounds(conversation, run, facts)),
         attempts=tuple(
             WorkerAttempt(fact.attempt, fact.at, fact.worker)
@@ -223,7 +223,7 @@ def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event])
                 number=fact.round,
                 at=fact.at,
                 seconds=round(max(0.0, elapsed.total_seconds()), 3),
-                messages=len(messages_of_round(conversation, run, each.number)),
+                messages=len(build_round_messages(conversation, run, each.number)),
                 text=each.text,
                 stop_reason=fact.stop_reason,
                 usage=fact.usage,

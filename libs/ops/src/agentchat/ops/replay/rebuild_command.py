@@ -8,11 +8,15 @@ from typing import Annotated, TypeVar
 import typer
 
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.projections import rebuilding
-from agentchat.conversations.projections.applying import RefusedEvent
+from agentchat.conversations.projections import rebuild_read_models
+from agentchat.conversations.projections.apply_facts import RefusedEvent
 from agentchat.conversations.projections.projection import Projection
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.rebuilding import CONNECTIONS, VerifiedReadModel, Watch
+from agentchat.conversations.projections.rebuild_read_models import (
+    CONNECTIONS,
+    RebuildProgress,
+    VerifiedReadModel,
+)
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
@@ -20,7 +24,7 @@ from agentchat.ops.printing import progress, warn
 from agentchat.runtime.postgres import Pool, open_pool
 
 T = TypeVar("T")
-Work = Callable[[Pool, Log, Sequence[Projection], Watch], Awaitable[T]]
+Work = Callable[[Pool, Log, Sequence[Projection], RebuildProgress], Awaitable[T]]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -61,7 +65,7 @@ def run(
     return connections.run(with_bar, stopped=stopped)
 
 
-class Bar(Watch):
+class Bar(RebuildProgress):
     """Progress on a terminal; messages as lines on stderr."""
 
     def __init__(self, verb: str, reports_parked: bool = True) -> None:
@@ -94,7 +98,7 @@ def rebuild(names: Names = None) -> None:
     """
     began = time.monotonic()
     stopped = "stopped; what was not finished is unchanged"
-    end = run("rebuild", names or [], rebuilding.rebuild, stopped=stopped)
+    end = run("rebuild", names or [], rebuild_read_models.rebuild, stopped=stopped)
     names_built = ", ".join(each.name for each in chosen(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
@@ -104,7 +108,7 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
     Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-    found = run("verify", names or [], rebuilding.verify, reports_parked=False)
+    found = run("verify", names or [], rebuild_read_models.verify, reports_parked=False)
     if as_json:
         printing.as_json(found)
     else:

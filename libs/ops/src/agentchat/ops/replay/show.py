@@ -9,10 +9,10 @@ import typer
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.contracts.text import escaped
-from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.application import Past
+from agentchat.conversations.application import PastConversation
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.ops import printing
@@ -53,7 +53,7 @@ def show(
         print_lines(_lines(past))
 
 
-def _past(conversation: str, at: str | None) -> Past:
+def _past(conversation: str, at: str | None) -> PastConversation:
     """Raises SetupError, NoneSuchError."""
     conversation_id = conversation.lower()
     if not is_uuid(conversation_id):
@@ -74,7 +74,7 @@ def _past(conversation: str, at: str | None) -> Past:
     return past
 
 
-def _lines(past: Past) -> Iterator[Line]:
+def _lines(past: PastConversation) -> Iterator[Line]:
     found = past.conversation
     version = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
     yield Line(0, f"conversation {found.conversation_id}", f"  {version}")
@@ -126,7 +126,7 @@ def _end_lines(run: Run) -> Iterator[Line]:
         yield Line(2, "cancelled", f"  {tokens(run.usage)}", "dim")
 
 
-def _versions(past: Past) -> _Versions:
+def _versions(past: PastConversation) -> _Versions:
     found: _Versions = {}
     for entry in past.entries:
         event = entry.event
@@ -156,7 +156,7 @@ def trace(
     Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
     """
     conversation_id, run = _run(trace_id)
-    data = rendered(run, form.value if form else run.form, conversation_id)
+    data = render_answer(run, form.value if form else run.form, conversation_id)
     sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
     sys.stdout.buffer.flush()
     if run.state == "running":

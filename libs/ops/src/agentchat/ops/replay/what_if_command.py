@@ -14,7 +14,7 @@ from agentchat.administration.admin import outcomes
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.queries.sampling import RunFilter
+from agentchat.conversations.queries.sample_conversations import RunFilter
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.evals.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
 from agentchat.evals.compared_run import ComparedRun, Summary, summarised

@@ -14,7 +14,12 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.queues import Queue
 from agentchat.conversations.errors import ConversationsError
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.queries.under_way import UnderWay, leading_projector, read_models, under_way
+from agentchat.conversations.queries.current_activity import (
+    Activity,
+    find_leading_projector,
+    list_read_models,
+    load_activity,
+)
 from agentchat.ops.connections import connected, failures_in_one_line, reached
 from agentchat.ops.environment import Environment
 from agentchat.ops.errors import StackError
@@ -54,7 +59,7 @@ class SystemFigures(msgspec.Struct, kw_only=True):
     `projector` is the one that leads, `log_end` the last position of the log.
     """
 
-    runs: UnderWay | None = None
+    runs: Activity | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
     projector: str | None = None
@@ -112,14 +117,14 @@ def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
 
 async def _ask_database(pool: Pool, figures: SystemFigures) -> None:
     """Read the last position of the log before those of the followers."""
-    head = await Log(pool).head()
-    figures.runs = await under_way(pool)
+    head = await Log(pool).read_head()
+    figures.runs = await load_activity(pool)
     figures.lags = [
         Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
-        for each in await read_models(pool)
+        for each in await list_read_models(pool)
     ]
-    figures.projector = await leading_projector(pool)
-    figures.webhooks = await delivery_queue.figures(pool)
+    figures.projector = await find_leading_projector(pool)
+    figures.webhooks = await delivery_queue.load_figures(pool)
     figures.log_end = head
 
 

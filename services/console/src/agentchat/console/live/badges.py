@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from agentchat.conversations.queries.finding_approvals import runs_that_wait
+from agentchat.conversations.queries.find_approvals import count_waiting_runs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 _SECONDS = 2.0
@@ -22,7 +22,7 @@ class Badges:
         async with self._look:
             if time.monotonic() - self._looked_at >= _SECONDS:
                 try:
-                    self._approvals = await runs_that_wait(self._pool)
+                    self._approvals = await count_waiting_runs(self._pool)
                 except DatabaseUnavailable:
                     self._approvals = None
                 self._looked_at = time.monotonic()

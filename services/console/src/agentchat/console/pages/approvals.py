@@ -22,7 +22,7 @@ from agentchat.console.frame.rendering import page
 from agentchat.console.frame.roles import Role
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
-from agentchat.conversations.queries.threads import SavedMessage, find_thread, messages_of
+from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages
 from agentchat.directory.display_names import load_display_names
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
@@ -195,7 +195,7 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     if thread is None:
         return ()
     await note_read(request, conversation_id, thread.account_id)
-    found = await messages_of(
+    found = await list_messages(
         pool,
         conversation_id,
         after=max(0, thread.version - _CONTEXT_VERSIONS),

@@ -172,7 +172,7 @@ async def get_event(
     thread = await find_thread(pool, conversation_id) if is_uuid(conversation_id) else None
     if thread is not None and 0 < version <= thread.version:
         await note_read(request, conversation_id, thread.account_id)
-        rows = await Log(pool).rows(conversation_id, version - 1, version)
+        rows = await Log(pool).read_rows(conversation_id, version - 1, version)
     if not rows:
         return problem(request, 404, f"The conversation has no event {version}.")
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})

@@ -9,14 +9,14 @@ import msgspec
 from agentchat.console.frame.filters import json_text
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.history import messages_of_round
-from agentchat.conversations.database import server_now
+from agentchat.conversations.aggregate.history import build_round_messages
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log, LogEntry, in_thread_if_large
+from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
+from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, build_timeline
 from agentchat.conversations.queries.threads import find_thread
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.postgres import Pool
@@ -120,7 +120,7 @@ def kind_of(topic: str) -> EventKind:
 
 
 def event_name(topic: str) -> str:
-    return mapper.event_name(topic)
+    return mapper.get_event_name(topic)
 
 
 def _trace_of(entry: LogEntry) -> str | None:
@@ -144,19 +144,19 @@ async def look_at(
     version = min(max(1, thread.version if at is None else at), thread.version)
     first = await _first_version(pool, version, thread.version, None if at is not None else trace_id)
     last = min(thread.version, first + WINDOW)
-    entries = await log.rows(conversation_id, first, last)
+    entries = await log.read_rows(conversation_id, first, last)
     if at is None and last < thread.version:
         version = last
 
     def folded(page: list[LogEntry]) -> Conversation:
         return fold(conversation_id, _readable(each for each in page if each.version <= version))
 
-    conversation = await in_thread_if_large(folded, entries)
+    conversation = await run_in_thread_if_large(folded, entries)
     run = _run_of(conversation, entries, version, trace_id)
     now = (
         entries[-1].event.at
         if version < thread.version or not conversation.active
-        else await server_now(pool)
+        else await read_server_time(pool)
     )
     until = [each for each in entries if each.version <= version]
     if version < thread.version and until:
@@ -172,7 +172,7 @@ async def look_at(
         conversation=conversation,
         entries=tuple(entries),
         run=run,
-        timeline=None if run is None else timeline_of(run, until, now),
+        timeline=None if run is None else build_timeline(run, until, now),
         names=await load_display_names(
             pool, [thread.account_id], {each.agent_id for each in conversation.runs}
         ),
@@ -180,7 +180,7 @@ async def look_at(
 
 
 async def _erased(log: Log, conversation_id: str) -> ErasedConversation | None:
-    rows = await log.rows(conversation_id)
+    rows = await log.read_rows(conversation_id)
     event = rows[-1].event if rows else None
     return (
         ErasedConversation(event.at, event.trace_id) if isinstance(event, events.ConversationErased) else None
@@ -280,14 +280,14 @@ async def _sent_to_model(
 ) -> list[SentOrReceived]:
     assert view.run is not None
     assert bar.round is not None
-    past = fold(view.id, await Log(pool).events(view.id, until_version=bar.version))
+    past = fold(view.id, await Log(pool).read_events(view.id, until_version=bar.version))
     run = past.run(view.run.trace_id)
     pieces = []
     if system.text is not None:
         text = "\n\n".join(filter(None, (system.text, view.run.instructions)))
         pieces.append(SentOrReceived("System prompt", text, system.source))
     if run is not None:
-        shown = messages_of_round(past, run, bar.round)
+        shown = build_round_messages(past, run, bar.round)
         pieces.append(
             SentOrReceived("Messages", json_text(shown), "made again from the log, by what made them then")
         )

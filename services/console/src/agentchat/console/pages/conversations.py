@@ -17,9 +17,9 @@ from agentchat.console.frame.directory import filter_choices
 from agentchat.console.frame.rendering import page
 from agentchat.console.frame.roles import Role
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS
-from agentchat.conversations.queries.finding_conversations import FoundConversation, find_conversations
+from agentchat.conversations.queries.conversation_search import ConversationSearchResult, find_conversations
 from agentchat.directory.display_names import DisplayNames, load_display_names
 
 MOST = 25
@@ -67,7 +67,7 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what was found. `next_before` is the place of the page after, `newest` that of the first."""
 
-    rows: list[FoundConversation]
+    rows: list[ConversationSearchResult]
     names: DisplayNames
     next_before: str
     newest: str
@@ -82,7 +82,7 @@ async def _wanted(request: AnyRequest, form: SearchForm) -> Any:
     """The filter. Raises Invalid, DatabaseUnavailable."""
     since, until = form.since or None, form.until or None
     if form.day in _DAYS:
-        since, until = _bounds(form.day, await server_now(services_of(request).pool))
+        since, until = _bounds(form.day, await read_server_time(services_of(request).pool))
     wanted = conversation_filter(
         form.account or None,
         form.agent or None,

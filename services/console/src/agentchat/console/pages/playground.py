@@ -144,7 +144,7 @@ async def _thread(request: AnyRequest, conversation: str, fork: str) -> Playgrou
     if not is_uuid(source.lower()):
         raise NotFound("conversation", source[:40])
     try:
-        found = await Log(services_of(request).pool).conversation(source.lower())
+        found = await Log(services_of(request).pool).load_conversation(source.lower())
     except UnreadableEvent as error:
         raise Conflict(f"the conversation cannot be read: {error}") from None
     if found.version == 0:

@@ -25,11 +25,11 @@ from agentchat.console.pages.agent_choice import agent_options, find_agent, newe
 from agentchat.console.pages.what_if_answers import WhatIfView, answer_runs, view_of
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid, new_id
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.sampling import RunFilter
+from agentchat.conversations.queries.sample_conversations import RunFilter
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.conversations.queries.what_if_runs import WhatIfQuestion
 from agentchat.evals.chosen_runs import ENDS, ChosenRun, Estimate, RunChoice, choose, estimate, read
@@ -57,10 +57,10 @@ async def get_what_if(request: AnyRequest, agent: str = "", version: int | None 
             title="What if",
             agents=await agent_options(request),
             agent=None,
-            newest=await what_if_runs.newest(services_of(request).pool, _LISTED),
+            newest=await what_if_runs.list_newest(services_of(request).pool, _LISTED),
         )
     found = await find_agent(request, agent, version)
-    today = datetime.fromisoformat(await server_now(services_of(request).pool)).date()
+    today = datetime.fromisoformat(await read_server_time(services_of(request).pool)).date()
     defaults = {"sample": str(_SAMPLE), "since": str(today - timedelta(days=_DAYS)), "end": "completed"}
     given = {name: request.query_params.get(name, defaults.get(name, "")) for name in _FIELDS}
     return await _form(request, found, given | {"model": found.model, "system_prompt": found.system_prompt})

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from agentchat.conversations.queries.account_figures import AccountFigures, account_figures
+from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage
 from agentchat.directory.caller import Caller
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime import logs, metrics
@@ -32,7 +32,7 @@ _AT_ONCE = 2
 
 
 class _Cached(msgspec.Struct, frozen=True):
-    figures: AccountFigures
+    figures: AccountUsage
     until: float
 
 
@@ -46,7 +46,7 @@ class FigureCache:
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._free = asyncio.Semaphore(_AT_ONCE)
 
-    async def of(self, caller: Caller) -> AccountFigures | None:
+    async def of(self, caller: Caller) -> AccountUsage | None:
         """Return the account's figures; None if its plan bounds neither, or if they are unknown."""
         if caller.plan.tokens_per_month is None and caller.plan.storage_bytes is None:
             return None
@@ -76,7 +76,7 @@ class FigureCache:
         async with self._free:
             began = self._clock()
             try:
-                figures = await account_figures(self._pool, account_id)
+                figures = await load_account_usage(self._pool, account_id)
             except DatabaseUnavailable as error:
                 log = logs.get_logger("gateway.figures")
                 log.warning("figures_not_read", account_id=account_id, reason=str(error))
@@ -86,7 +86,7 @@ class FigureCache:
         self._accounts.put(account_id, _Cached(figures, until))
 
 
-def check_month(caller: Caller, figures: AccountFigures | None) -> None:
+def check_month(caller: Caller, figures: AccountUsage | None) -> None:
     """Raise Refusal, 429, where the month's tokens are spent."""
     tokens = caller.plan.tokens_per_month
     if tokens is not None and figures is not None and figures.month_tokens >= tokens:
@@ -94,7 +94,7 @@ def check_month(caller: Caller, figures: AccountFigures | None) -> None:
         raise Refusal("quota_exceeded", retry_after=seconds_to_next_month(caller))
 
 
-def check_storage(caller: Caller, figures: AccountFigures | None) -> None:
+def check_storage(caller: Caller, figures: AccountUsage | None) -> None:
     """Raise Refusal, 403, where the account may store no more."""
     stored = caller.plan.storage_bytes
     if stored is not None and figures is not None and figures.stored_bytes >= stored:

@@ -7,7 +7,7 @@ policy for each number that the plan has: "minute", "runs" (at once), "month" (t
 from msgspec.structs import replace
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
-from agentchat.conversations.queries.account_figures import AccountFigures
+from agentchat.conversations.queries.account_usage import AccountUsage
 from agentchat.directory.caller import Caller
 from agentchat.gateway.access.account_figures import (
     FigureCache,
@@ -95,9 +95,7 @@ def _check_wait(seconds: int | None) -> None:
         raise Refusal("rate_limited", retry_after=seconds)
 
 
-def _headers(
-    caller: Caller, admission: Admission, figures: AccountFigures | None
-) -> list[tuple[bytes, bytes]]:
+def _headers(caller: Caller, admission: Admission, figures: AccountUsage | None) -> list[tuple[bytes, bytes]]:
     """Report the plan's numbers; "month" and "storage" have no state while nobody knows it."""
     plan = caller.plan
     policies: list[str] = []

@@ -13,7 +13,7 @@ from litestar.params import BodyKwarg, PathParameter, QueryParameter
 from agentchat.administration.admin_approvals import fit
 from agentchat.contracts import http, ids
 from agentchat.contracts.values import ApprovalDecision
-from agentchat.conversations.queries.finding_approvals import list_approvals
+from agentchat.conversations.queries.find_approvals import list_approvals
 from agentchat.gateway.access.checks import may_act, may_read
 from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from agentchat.gateway.http.json_request import JsonRequest

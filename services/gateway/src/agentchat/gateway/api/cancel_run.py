@@ -4,7 +4,7 @@ from litestar import post
 
 from agentchat.contracts import http
 from agentchat.contracts.messages import CancelRequested
-from agentchat.conversations.aggregate.turn import CANCELLED, ask_again
+from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.json_request import JsonRequest
@@ -46,9 +46,9 @@ async def _end_pause(services: GatewayServices, conversation_id: str, trace_id: 
     """
     is_readable = True
     try:
-        conversation = await services.log.conversation(conversation_id)
+        conversation = await services.log.load_conversation(conversation_id)
     except UnreadableEvent:
-        is_readable, conversation = False, await services.log.readable_conversation(conversation_id)
+        is_readable, conversation = False, await services.log.load_readable_conversation(conversation_id)
     run = conversation.run(trace_id)
     if run is not None and run.state == "running" and (run.pending or not is_readable):
-        await services.bus.queues.request_chat(ask_again(conversation, run, CANCELLED + run.attempt))
+        await services.bus.queues.request_chat(rebuild_request(conversation, run, CANCELLED + run.attempt))

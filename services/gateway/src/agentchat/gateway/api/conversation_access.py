@@ -60,12 +60,12 @@ async def find_owned_thread(request: JsonRequest, conversation_id: str, at: str 
         raise Refusal("conversation_not_found")
     if place is None or isinstance(place, int):
         return ShownThread(conversation_id, _check_version(thread, place))
-    return ShownThread(conversation_id, await threads.version_at(pool, thread, place))
+    return ShownThread(conversation_id, await threads.find_version_at(pool, thread, place))
 
 
 async def show_conversation(pool: Pool, thread: ShownThread) -> Response[ConversationRow]:
     """Build the answer that shows a conversation. Raises Refusal, DatabaseUnavailable."""
-    found = await threads.summary_of(pool, thread.conversation_id, thread.until)
+    found = await threads.load_summary(pool, thread.conversation_id, thread.until)
     if found is None:
         raise Refusal("conversation_not_found")
     row = conversation_row(thread.conversation_id, found)

@@ -7,7 +7,7 @@ from agentchat.contracts.http import Feedback, FeedbackSummary
 from agentchat.contracts.values import Role
 from agentchat.conversations.aggregate.conversation import ForkedFrom
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
-from agentchat.conversations.queries.finding_feedback import ReplyFeedback
+from agentchat.conversations.queries.find_feedback import ReplyFeedback
 from agentchat.conversations.queries.threads import ThreadSummary
 from agentchat.gateway.http.cursors import NextCursor
 

@@ -12,7 +12,7 @@ from litestar import Response, delete, get
 from agentchat.bus.commands import erase_conversation
 from agentchat.conversations.projections.conversations_table import ConversationRow
 from agentchat.conversations.queries import threads
-from agentchat.conversations.queries.finding_feedback import feedback_on
+from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.gateway.access.checks import may_act, may_read
 from agentchat.gateway.api.conversation_access import (
     At,
@@ -63,13 +63,13 @@ async def list_messages(
     pool = services_of(request).pool
     thread = await find_owned_thread(request, conversation_id, at)
     after: int | None = position_of(cursor, _Version)
-    page = await threads.messages_of(
+    page = await threads.list_messages(
         pool, thread.conversation_id, after=after or 0, until=thread.until, limit=limit, max_bytes=PAGE_BYTES
     )
     if not page.messages and after is None:
         raise Refusal("conversation_not_found")
     replies = [each.message.message_id for each in page.messages if each.message.role == "assistant"]
-    feedback = await feedback_on(pool, thread.conversation_id, replies, thread.until, most=1)
+    feedback = await find_feedback(pool, thread.conversation_id, replies, thread.until, most=1)
     rows = tuple(
         message_row(thread.conversation_id, message, feedback.get(message.message_id))
         for message in (each.message for each in page.messages)

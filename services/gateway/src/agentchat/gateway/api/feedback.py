@@ -17,8 +17,8 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
 from agentchat.conversations.queries import threads
+from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.finding_feedback import feedback_on
 from agentchat.gateway.access.checks import may_read, may_write
 from agentchat.gateway.api.conversation_rows import feedback_row
 from agentchat.gateway.http.json_request import JsonRequest
@@ -151,7 +151,7 @@ async def _send(request: JsonRequest, command: GiveFeedback) -> int:
 
 
 async def _stored(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]:
-    found = await feedback_on(pool, reply.conversation_id, [reply.message_id], reply.until)
+    found = await find_feedback(pool, reply.conversation_id, [reply.message_id], reply.until)
     newest = found[reply.message_id].newest if reply.message_id in found else ()
     return tuple(feedback_row(reply.conversation_id, each) for each in newest)
 
@@ -188,7 +188,7 @@ async def _place(pool: Pool, message_id: str) -> tuple[str, str] | None:
 
 
 async def _wait_until_caught_up(pool: Pool) -> None:
-    head = await Log(pool).head()
+    head = await Log(pool).read_head()
     try:
         async with asyncio.timeout(_CATCH_UP_SECONDS):
             while await _is_behind(pool, head):  # noqa: ASYNC110 - another process advances it

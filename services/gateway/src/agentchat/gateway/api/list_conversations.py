@@ -11,7 +11,10 @@ from litestar.openapi.spec import OpenAPIType, Operation, Parameter, Schema
 from litestar.params import QueryParameter
 
 from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
-from agentchat.conversations.projections.conversations_table import ConversationFilter, conversations_of
+from agentchat.conversations.projections.conversations_table import (
+    ConversationFilter,
+    list_account_conversations,
+)
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
@@ -86,7 +89,7 @@ async def list_conversations(
     ] = None,
 ) -> ConversationPage:
     """The list may lag by a moment; one conversation never does."""
-    rows = await conversations_of(
+    rows = await list_account_conversations(
         services_of(request).pool,
         request.auth.account_id,
         limit=limit + 1,

@@ -51,7 +51,7 @@ async def list_of_endpoint(
 ) -> DeliveryPage:
     """Each with its attempts, of which the last 20 are kept. Deliveries are kept for 30 days."""
     pool, before = services_of(request).pool, position_of(cursor, str)
-    rows, more = await deliveries.page(
+    rows, more = await deliveries.list_deliveries(
         pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
     )
     return DeliveryPage(data=tuple(rows), next_cursor=next_cursor(more))
@@ -64,7 +64,9 @@ async def list_of_endpoint(
     guards=[may_act],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
-    return await deliveries.get(services_of(request).pool, request.auth.account_id, endpoint_id, delivery_id)
+    return await deliveries.get_delivery(
+        services_of(request).pool, request.auth.account_id, endpoint_id, delivery_id
+    )
 
 
 @post(
@@ -76,8 +78,8 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     pool, account_id = services_of(request).pool, request.auth.account_id
-    found = await deliveries.get(pool, account_id, endpoint_id, delivery_id)
-    return await deliveries.resend(pool, account_id, found.id)
+    found = await deliveries.get_delivery(pool, account_id, endpoint_id, delivery_id)
+    return await deliveries.resend_delivery(pool, account_id, found.id)
 
 
 @post(
@@ -93,11 +95,11 @@ async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[End
     Its ids are of nothing that there is. A test that fails is tried again like any other delivery.
     """
     pool, account_id, loop = services_of(request).pool, request.auth.account_id, asyncio.get_running_loop()
-    delivery = await deliveries.test(pool, account_id, endpoint_id, data.type)
+    delivery = await deliveries.send_test(pool, account_id, endpoint_id, data.type)
     end = loop.time() + TEST_SECONDS
     while not delivery.attempts and loop.time() < end:
         await asyncio.sleep(_LOOK_SECONDS)
-        delivery = await deliveries.get(pool, account_id, endpoint_id, delivery.id)
+        delivery = await deliveries.get_delivery(pool, account_id, endpoint_id, delivery.id)
     return delivery
 
 

@@ -47,7 +47,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Its secret is shown this once."""
     await check_address(request, data.url)
     pool, account_id = services_of(request).pool, request.auth.account_id
-    return await endpoints.create(pool, build_sealer(request), account_id, data)
+    return await endpoints.create_endpoint(pool, build_sealer(request), account_id, data)
 
 
 @get(
@@ -58,7 +58,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
     pool, account_id = services_of(request).pool, request.auth.account_id
-    rows = await endpoints.page(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
+    rows = await endpoints.list_endpoints(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
     data, cursor = first_page(rows, limit, lambda row: row.id)
     return EndpointPage(data=data, next_cursor=cursor)
 
@@ -70,7 +70,7 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
     guards=[may_act],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
-    return await endpoints.get(services_of(request).pool, request.auth.account_id, endpoint_id)
+    return await endpoints.get_endpoint(services_of(request).pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -83,7 +83,9 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     """Enabled again, it gets what happened while it was disabled."""
     if data.url is not msgspec.UNSET:
         await check_address(request, data.url)
-    return await endpoints.change(services_of(request).pool, request.auth.account_id, endpoint_id, data)
+    return await endpoints.change_endpoint(
+        services_of(request).pool, request.auth.account_id, endpoint_id, data
+    )
 
 
 @delete(
@@ -93,7 +95,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     guards=[may_act],
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
-    await endpoints.delete(services_of(request).pool, request.auth.account_id, endpoint_id)
+    await endpoints.delete_endpoint(services_of(request).pool, request.auth.account_id, endpoint_id)
 
 
 @post(

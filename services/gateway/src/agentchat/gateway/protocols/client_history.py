@@ -11,8 +11,13 @@ from msgspec.structs import replace
 
 from agentchat.contracts import ids
 from agentchat.contracts.values import Role, ShownMessage
-from agentchat.conversations.queries import shown_history
-from agentchat.conversations.queries.shown_history import Continued, Digests, digests_of, place_of
+from agentchat.conversations.queries import find_by_history
+from agentchat.conversations.queries.find_by_history import (
+    ContinuedConversation,
+    Digests,
+    compute_digests,
+    find_place,
+)
 from agentchat.conversations.queries.threads import Thread, find_thread
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import check_size, invalid, storable
@@ -77,7 +82,7 @@ class MessageBuilder:
             check_size(field, each.content, max_bytes if each.role == "user" else MAX_MESSAGE_BYTES)
         instructions = storable("\n\n".join(filter(None, self._instructions)))
         check_size(field, instructions, MAX_PROMPT_BYTES)
-        return ClientHistory(instructions or None, messages, digests_of(messages))
+        return ClientHistory(instructions or None, messages, compute_digests(messages))
 
 
 def check_name(field: str, name: str) -> str:
@@ -119,16 +124,16 @@ async def place_in_conversation(
     if thread is not None:
         if not shown.history:
             return replace(requested, conversation_id=thread.conversation_id)
-        if continued := await place_of(pool, thread, shown.history):
+        if continued := await find_place(pool, thread, shown.history):
             return _going_on(requested, continued)
     before, reply = shown.digests.before, shown.digests.reply
     if before is None:
         return requested
-    continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
+    continued = await find_by_history.find_continued(pool, hash_of(before), reply, shown.message)
     return requested if continued is None else _going_on(requested, continued)
 
 
-def _going_on(requested: RunRequest, continued: Continued) -> RunRequest:
+def _going_on(requested: RunRequest, continued: ContinuedConversation) -> RunRequest:
     if continued.has_gone_on and continued.reply_id is not None:
         place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
         return replace(requested, fork=place)

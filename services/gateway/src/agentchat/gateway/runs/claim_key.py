@@ -10,8 +10,8 @@ from agentchat.contracts import wire
 from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation
 from agentchat.contracts.timings import ACCEPT_SECONDS, COMMAND_SECONDS
 from agentchat.conversations.claims import idempotency
+from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import Claim, KeyConflict
-from agentchat.conversations.claims.table import Claims
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -81,14 +81,14 @@ async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
     """Leave a queued request so many seconds more. If this fails, the claim expires."""
     if claim.key_hash:
         with contextlib.suppress(DatabaseUnavailable):
-            await idempotency.extend(pool, claim, seconds)
+            await idempotency.extend_claim(pool, claim, seconds)
 
 
 async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """Free the key of a request that was not accepted; `refused`: by a worker. If this fails, it expires."""
     if claim.key_hash:
         with contextlib.suppress(DatabaseUnavailable):
-            await idempotency.give_up(pool, claim, refused=refused)
+            await idempotency.give_up_claim(pool, claim, refused=refused)
 
 
 async def _claim(

@@ -6,7 +6,7 @@ from agentchat.bus.commands import decide_approval
 from agentchat.contracts import http, ids
 from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.values import Decider
-from agentchat.conversations.queries.finding_approvals import FoundApproval, find_approval
+from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
 from agentchat.directory.caller import Caller
 from agentchat.gateway.http.refusals import Refusal, invalid
 from agentchat.gateway.services import GatewayServices

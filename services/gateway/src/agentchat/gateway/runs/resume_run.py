@@ -3,7 +3,7 @@
 A repeated decision is safe: the run is then sent again from after its wait, whatever its state.
 """
 
-from agentchat.conversations.aggregate.approvals import needed
+from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.access_services import access_of
@@ -67,7 +67,9 @@ async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[st
         raise Refusal("not_found", "There is no such approval of this agent.")
     if run_request.decides_all:
         _, run = await _load(services.pool, found[0].trace_id)
-        if missing := {approval.id for approval in needed(run)} - {approval.id for approval in found}:
+        if missing := {approval.id for approval in list_needed_approvals(run)} - {
+            approval.id for approval in found
+        }:
             raise Refusal("invalid_request", f"The run also waits for {', '.join(missing)}.")
     for verdict, approval in zip(verdicts, found, strict=True):
         try:

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.event_store.log import Log, in_turns
-from agentchat.conversations.event_store.mapper import readable_of
+from agentchat.conversations.event_store.log import Log, iterate_in_turns
+from agentchat.conversations.event_store.mapper import decode_readable
 
 
 class RunReader:
@@ -32,11 +32,13 @@ class RunReader:
         known = self._run()
         if known is not None and known.state != "running":
             return known
-        rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
+        rows = await self._log.read_run_rows(
+            self._conversation.conversation_id, self._trace_id, self._version
+        )
         new: list[events.Event] = []
         is_readable = True
-        async for row in in_turns(rows):
-            found, all_of_it = readable_of([(row.topic, row.state)])
+        async for row in iterate_in_turns(rows):
+            found, all_of_it = decode_readable([(row.topic, row.state)])
             new += found
             is_readable = is_readable and all_of_it
         if rows:

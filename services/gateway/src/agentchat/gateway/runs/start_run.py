@@ -243,7 +243,7 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
     )
     answer = await fork_conversation(services.bus.rpc, command)
     if answer.outcome == "forked":
-        after = forking.reply_in(request.conversation_id, fork.trace_id)
+        after = forking.derive_reply_id(request.conversation_id, fork.trace_id)
         return replace(request, new_conversation=False, after=after, history=())
     if not request.history:
         is_too_large = answer.outcome == "too_large"

@@ -25,8 +25,8 @@ from agentchat.contracts.updates import (
     Update,
 )
 from agentchat.contracts.values import Cut, Message, ToolCall, Usage
-from agentchat.conversations.aggregate import approvals
-from agentchat.conversations.aggregate.canonical_stream import replayed, returned_calls
+from agentchat.conversations.aggregate import approval_rules
+from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.gateway.runs.progress import SentUpdates
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
@@ -162,10 +162,10 @@ class View:
             return self._take_new()
         follows = self._sent.text.begins(run.text)
         is_over = run.state != "running" or bool(run.pending)
-        self._calls = returned_calls(run)
-        self._merge(replayed(run), texts=follows and (is_over or self.misses_text))
+        self._calls = list_returned_calls(run)
+        self._merge(replay_updates(run), texts=follows and (is_over or self.misses_text))
         if run.pending:
-            self._end(approvals.wait_of(run) if follows else INTERRUPTED)
+            self._end(approval_rules.build_pause(run) if follows else INTERRUPTED)
         elif self.misses_text and follows:
             self._place_later()
         self.wants_log = (self.awaits_calls or bool(self._sent.owed)) and not self.ended

@@ -6,7 +6,7 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.turn import AlreadyEnded, fail, got_on
+from agentchat.conversations.aggregate.turn import AlreadyEnded, fail, has_made_progress
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.orchestrator.opening.unreadable import end_unread
 from agentchat.orchestrator.orchestrator_services import Parts
@@ -73,7 +73,7 @@ async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run |
     if run.pending:
         return None  # nobody is to work on it
     in_time = clock.seconds_since(run.requested_at) < RUN_SECONDS + run.paused_seconds
-    if run.is_unpaused or (got_on(run) and in_time):
+    if run.is_unpaused or (has_made_progress(run) and in_time):
         logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
         return None  # hand-overs have used up its deliveries; its next request has new ones
     now = clock.now()

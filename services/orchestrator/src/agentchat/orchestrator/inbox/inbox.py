@@ -150,7 +150,7 @@ async def _leased_delay(parts: Parts, received: Received) -> float:
     if deliveries <= len(_LEASED_SECONDS):
         return _LEASED_SECONDS[deliveries - 1]
     try:
-        held = await parts.leases.alive(received.request.trace_id)
+        held = await parts.leases.has_live_lease(received.request.trace_id)
     except DatabaseUnavailable:
         held = True
     return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS

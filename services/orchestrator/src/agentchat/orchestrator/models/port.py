@@ -12,7 +12,7 @@ import msgspec
 
 from agentchat.contracts.text import short_line
 from agentchat.contracts.values import ToolSpec, Usage
-from agentchat.conversations.aggregate.history import Settled
+from agentchat.conversations.aggregate.history import SettledMessages
 
 OnText = Callable[[str], Awaitable[None]]
 """Takes the next piece of a reply's text; there is no more of it before it returns."""
@@ -64,7 +64,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     use_tools: bool = True
     output_schema: dict[str, Any] | None = None
     earlier: int = 0
-    settled: Settled | None = None
+    settled: SettledMessages | None = None
     compaction: str | None = None
     already_sent: str = ""
     account_id: str = ""

@@ -68,11 +68,11 @@ async def _outcome_without_events(
             return taken.ended(opening.run)
         case turn.AlreadyPaused():
             return taken.paused()
-        case turn.Begin() | turn.Supersede() if not first_in_line:
+        case turn.StartRun() | turn.SupersedeRun() if not first_in_line:
             return turn.MustWait(trace_id="")  # for those who came earlier, and for no run
-        case turn.Begin() | turn.Supersede():
+        case turn.StartRun() | turn.SupersedeRun():
             return await take_slot(parts, taken, waited=waited)
-        case turn.Resume() if run is not None and (run.pending or run.is_unpaused):
+        case turn.ResumeRun() if run is not None and (run.pending or run.is_unpaused):
             await take_slot_again(parts, taken)
     return None
 
@@ -81,10 +81,10 @@ async def _events_of(
     parts: Parts, taken: Taken, opening: turn.Opening, run: Run | None
 ) -> tuple[events.Event, ...]:
     match opening:
-        case turn.GiveUp():
+        case turn.GiveUpRun():
             assert run is not None, "it has had its attempts"
             return (*await heard(parts, run, taken.clock.now()), *opening.events)
-        case turn.Begin() | turn.Supersede() | turn.Resume():
+        case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun():
             return tuple(opening.events)
         case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
             raise AssertionError("nothing is appended for these")
@@ -94,9 +94,9 @@ async def _after_append(
     parts: Parts, taken: Taken, opening: turn.Opening, appended: Conversation, agent: AgentConfig | None
 ) -> Opened | EndedStage:
     """Enter the run that the append has begun, or return the one that it has ended."""
-    if isinstance(opening, turn.GiveUp):
+    if isinstance(opening, turn.GiveUpRun):
         return taken.ended(run_of(appended, taken.trace_id))
-    if isinstance(opening, turn.Supersede):
+    if isinstance(opening, turn.SupersedeRun):
         superseded = run_of(appended, opening.trace_id)
         await publish_end(parts, taken.request.account_id, superseded)
     assert agent is not None, "a run begins with its agent"
@@ -127,9 +127,9 @@ async def _opening(
     expired = run is None and await _is_void(parts, taken, waited=waited)
     if run is not None:
         if run.state == "running" and agent is None:
-            return turn.GiveUp(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
+            return turn.GiveUpRun(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and taken.interruption.reason == "cancelled":
-            return turn.GiveUp(events=turn.cancel(run, now))
+            return turn.GiveUpRun(events=turn.cancel(run, now))
         facts: AgentFacts = run
     elif taken.interruption.reason == "cancelled":
         return turn.Rejected(code="cancelled", message=CANCELLED)

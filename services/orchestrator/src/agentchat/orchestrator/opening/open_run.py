@@ -55,7 +55,7 @@ async def wait_for_turn(
     except WaitingLineFull:
         return _busy(why, _FULL)
     except BaseException:
-        parts.line.keep(request.trace_id)
+        parts.line.leave_to_successor(request.trace_id)
         raise
 
 
@@ -102,7 +102,7 @@ async def _turn(parts: Parts, taken: Taken, why: MustWait | NoSlot) -> Conversat
         if loop.time() + why.retry_after_s > end:
             return None
         await asyncio.sleep(_SLOT_SECONDS)
-    while await parts.line.until_first(taken.trace_id, end - loop.time()):
+    while await parts.line.wait_until_first(taken.trace_id, end - loop.time()):
         conversation = await parts.store.load(taken.request.conversation_id)
         active = _other(conversation, taken)
         if active is None:

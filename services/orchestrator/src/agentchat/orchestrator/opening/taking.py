@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from agentchat.contracts.messages import ChatRequested
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import Begin, open_turn
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.appending import Beginning
+from agentchat.conversations.event_store.append_statement import RunStart
 from agentchat.conversations.leases.leases import Lease
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.opening.decide_request import begins
@@ -50,15 +50,15 @@ async def start_run_in_one_statement(
         return None
     now, facts = clock.now(), facts_of(agent)
     opening = open_turn(conversation, request, facts, now=now, expired=False, worker=parts.leases.worker)
-    if not isinstance(opening, Begin):
+    if not isinstance(opening, StartRun):
         return None
-    change = parts.leases.taking(request.trace_id)
+    change = parts.leases.plan_acquisition(request.trace_id)
     with begins():
-        begun = await parts.store.begin(conversation, opening.events, change, Beginning(now, agent.facts))
+        begun = await parts.store.start_run(conversation, opening.events, change, RunStart(now, agent.facts))
     if begun is None:
         return None
     # Not the time of the statement alone: this process may have been stopped since.
-    lease = parts.leases.took(change, max(clock.now(), begun[1]))
+    lease = parts.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
     found = FoundConversation(conversation=conversation, first_in_line=True, agent=agent)
     taken = _keep_from_others(parts, received.taken(lease, RunClock(lease.now), found))
     return parts.register.enter(taken.opened(begun[0], agent))
@@ -67,7 +67,7 @@ async def start_run_in_one_statement(
 def _cached_conversation(parts: Parts, request: ChatRequested) -> Conversation | None:
     if request.new_conversation:
         return Conversation(conversation_id=request.conversation_id)
-    return parts.store.known(request.conversation_id)
+    return parts.store.get_cached(request.conversation_id)
 
 
 def _is_first_and_in_time(received: Received, clock: RunClock) -> bool:

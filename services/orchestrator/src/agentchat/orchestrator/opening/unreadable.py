@@ -51,7 +51,7 @@ async def end_unread(parts: Parts, request: ChatRequested, now: str) -> AlreadyE
             return ended
         try:
             await parts.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.stored(end)
+                conversation.conversation_id, conversation.version, mapper.encode_pairs(end)
             )
         except VersionConflict:
             continue

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.contracts.values import ToolSpec
-from agentchat.conversations.aggregate.compaction import Compact, through_version
+from agentchat.conversations.aggregate.compaction import Compact, find_last_covered_version
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
-from agentchat.conversations.aggregate.turn import Begin, ask_again, open_turn
+from agentchat.conversations.aggregate.turn import StartRun, open_turn, rebuild_request
 from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.compaction_settings import Compaction
@@ -62,7 +62,7 @@ async def _recorded_of(parts: Parts, question: WhatIf) -> Recorded | None:
     Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable.
     """
     if question.record is None:
-        conversation = await parts.log.conversation(question.conversation_id)
+        conversation = await parts.log.load_conversation(question.conversation_id)
         if conversation.account_id != question.account_id:
             return None
     else:
@@ -77,7 +77,7 @@ async def _recorded_of(parts: Parts, question: WhatIf) -> Recorded | None:
 
 
 def _folded(conversation_id: str, record: Sequence[msgspec.Raw]) -> Conversation:
-    return fold(conversation_id, (mapper.event_in(bytes(each)) for each in record))
+    return fold(conversation_id, (mapper.decode_event(bytes(each)) for each in record))
 
 
 async def _agent_of(parts: Parts, question: WhatIf) -> AgentConfig:
@@ -124,9 +124,9 @@ class Rerun:
         self._tools = RecordedTools(run, clock)
         passages = None if question.record is None else question.passages
         self._sources = RecordedSources(parts.pool, searching, run, passages)
-        asked = ask_again(before, run, 1)
+        asked = rebuild_request(before, run, 1)
         opening = open_turn(before, asked, facts_of(agent), now=clock.now(), expired=False)
-        if not isinstance(opening, Begin):
+        if not isinstance(opening, StartRun):
             raise ModelFailure("conversation_busy", "The run could not begin where it stands in its record.")
         self._log = MemoryLog(evolve_all(before, opening.events), run.trace_id)
         channel = TraceChannel(NoReaders(), run.trace_id, 1)
@@ -199,7 +199,8 @@ class RerunPerformer(Performer):
             known is None
             or known.model != run.model
             or known.prompt_sha256 != text_sha256(instruction)
-            or known.through_version != through_version(self.log.conversation, run.trace_id, step.runs)
+            or known.through_version
+            != find_last_covered_version(self.log.conversation, run.trace_id, step.runs)
         ):
             return await super().compact(step)
         return (replace(known, trace_id=run.trace_id, at=self.clock.now()),)

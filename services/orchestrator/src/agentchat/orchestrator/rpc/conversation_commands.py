@@ -9,9 +9,9 @@ from typing import TypeVar, assert_never
 from agentchat.bus.errors import BusUnavailable, Declined
 from agentchat.contracts import events, messages, subjects, wire
 from agentchat.contracts.timings import COMMAND_SECONDS
-from agentchat.conversations.aggregate import giving_feedback, title_and_metadata
+from agentchat.conversations.aggregate import description_rules, feedback_rules
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
 from agentchat.orchestrator.orchestrator_services import Parts
@@ -51,13 +51,13 @@ async def _append_by_rule(
     """
     while True:
         conversation = await _load(parts, command.conversation_id)
-        decided = rule(conversation, command, await server_now(parts.pool))
+        decided = rule(conversation, command, await read_server_time(parts.pool))
         if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
             return decided
         try:
             # Not through the cache: a conversation that holds something unreadable takes it too.
             await parts.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.stored([decided])
+                conversation.conversation_id, conversation.version, mapper.encode_pairs([decided])
             )
         except VersionConflict:
             continue
@@ -112,7 +112,7 @@ async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
         case messages.EraseConversation():
             return messages.EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
         case messages.DescribeConversation():
-            described = await _append_by_rule(parts, command, title_and_metadata.describe)
+            described = await _append_by_rule(parts, command, description_rules.describe_conversation)
             if isinstance(described, int):
                 return messages.DescribeAnswered(outcome="described", version=described)
             return described
@@ -121,7 +121,7 @@ async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
         case messages.ForkConversation():
             return await fork(parts, command)
         case messages.GiveFeedback():
-            given = await _append_by_rule(parts, command, giving_feedback.give)
+            given = await _append_by_rule(parts, command, feedback_rules.give_feedback)
             if isinstance(given, int):
                 return messages.FeedbackAnswered(outcome="recorded", version=given)
             return given

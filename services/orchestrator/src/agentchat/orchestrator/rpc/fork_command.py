@@ -9,10 +9,10 @@ import contextlib
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.contracts.timings import COMMAND_SECONDS
 from agentchat.conversations.aggregate import forking
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry, bytes_of
+from agentchat.conversations.event_store.log import LogEntry, sum_bytes
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.shared_task import shared
@@ -45,16 +45,16 @@ async def _decide(parts: Parts, command: ForkConversation) -> list[tuple[str, by
     """Return the events of the fork as they are stored, or why there is none."""
     try:
         async with parts.fork_decisions.turn(command.account_id):
-            stored = await parts.log.events(command.conversation_id)
-            if answered := forking.answer_of(stored, command):
+            stored = await parts.log.read_events(command.conversation_id)
+            if answered := forking.find_answer(stored, command):
                 return answered
             source, is_whole = await _source(parts, command)
-            now = await server_now(parts.pool)
+            now = await read_server_time(parts.pool)
 
             def decided() -> list[tuple[str, bytes]] | ForkAnswered:
                 past, sizes = [entry.event for entry in source], [len(entry.state) for entry in source]
                 found = forking.fork(past, sizes, command, now, is_whole=is_whole)
-                return found if isinstance(found, ForkAnswered) else mapper.stored(found)
+                return found if isinstance(found, ForkAnswered) else mapper.encode_pairs(found)
 
             # In a thread, one at a time: it may be thousands of events.
             return await asyncio.to_thread(decided)
@@ -72,10 +72,10 @@ async def _source(parts: Parts, command: ForkConversation) -> tuple[list[LogEntr
     """
     source: list[LogEntry] = []
     until_version = max(1, command.at) if isinstance(command.at, int) else None
-    pages = parts.log.pages(command.source_id, until_version=until_version)
+    pages = parts.log.read_pages(command.source_id, until_version=until_version)
     async with contextlib.aclosing(pages):
         async for page in pages:
             source += page
-            if len(source) > forking.MAX_EVENTS or bytes_of(source) > forking.MAX_BYTES:
+            if len(source) > forking.MAX_EVENTS or sum_bytes(source) > forking.MAX_BYTES:
                 return source, False
     return source, True

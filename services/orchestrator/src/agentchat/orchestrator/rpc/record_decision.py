@@ -10,12 +10,12 @@ from typing import Any
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
 from agentchat.contracts.messages import ApprovalAnswered, DecideApproval
-from agentchat.conversations.aggregate import approvals
-from agentchat.conversations.aggregate.approvals import ApprovalAnswer, Decided, NotDecided
+from agentchat.conversations.aggregate import approval_rules
+from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, DecisionRefused
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.conversations.aggregate.turn import DECIDED, ask_again
-from agentchat.conversations.database import server_now
+from agentchat.conversations.aggregate.turn import DECIDED, rebuild_request
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.orchestrator_services import Parts
@@ -53,10 +53,10 @@ async def _decide(parts: Parts, command: DecideApproval, conversation: Conversat
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
     answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
-    outcome = approvals.decide(run, answer, now=await server_now(parts.pool))
-    if isinstance(outcome, NotDecided):
+    outcome = approval_rules.decide_approval(run, answer, now=await read_server_time(parts.pool))
+    if isinstance(outcome, DecisionRefused):
         return ApprovalAnswered(code=outcome.code)
-    if isinstance(outcome, Decided):
+    if isinstance(outcome, DecisionEvents):
         if problem := await _problem(parts, command, run, answer):
             return ApprovalAnswered(code="invalid_request", detail=problem)
         failpoints.reach("orchestrator-before-decision")
@@ -70,7 +70,7 @@ async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
     """Request a run that waits for nobody any more."""
     if run.is_unpaused:
         with contextlib.suppress(BusUnavailable):
-            await parts.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
+            await parts.bus.queues.request_chat(rebuild_request(conversation, run, DECIDED + run.attempt))
 
 
 async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: ApprovalAnswer) -> str:
@@ -78,12 +78,12 @@ async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: Appr
 
     "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.
     """
-    found = approvals.find(run, answer.approval_id)
+    found = approval_rules.find_approval(run, answer.approval_id)
     assert found is not None, "it can be decided about"
     call, asked = found[0], found[1].asked
-    if asked is not None and (problem := approvals.unfit(asked, answer)):
+    if asked is not None and (problem := approval_rules.find_fault(asked, answer)):
         return problem
-    given = answer.input if asked is None else approvals.content_of(asked, answer)
+    given = answer.input if asked is None else approval_rules.build_content(asked, answer)
     if given is None or answer.decision != "approved":
         return ""
     if len(wire.encode(given)) > MAX_INPUT_BYTES:

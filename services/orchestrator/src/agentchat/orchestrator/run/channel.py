@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.bus.traces import Traces
 from agentchat.contracts import events, frames
 from agentchat.contracts.timings import ALIVE_SECONDS
-from agentchat.conversations.aggregate.canonical_stream import thinned
+from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.leases.leases import Lease
 from agentchat.orchestrator.run.interrupted_text import AlreadySent
@@ -209,7 +209,7 @@ class TraceChannel:
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        return thinned(self._cuts)
+        return thin_cuts(self._cuts)
 
     def text_events(self, now: str) -> tuple[events.Delta, ...]:
         """The text of the round so far, as its one event; () where there is none."""

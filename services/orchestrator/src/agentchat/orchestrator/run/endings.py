@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames
-from agentchat.conversations.aggregate.canonical_stream import thinned
+from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.leases.leases import Lease
@@ -73,7 +73,7 @@ async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
     number = len(run.rounds) + 1
     return (
         events.Delta(
-            trace_id=run.trace_id, at=now, round=number, text=already.text, cuts=thinned(already.cuts)
+            trace_id=run.trace_id, at=now, round=number, text=already.text, cuts=thin_cuts(already.cuts)
         ),
     )
 
@@ -93,7 +93,7 @@ async def settle(parts: Parts, account_id: str, run: Run) -> None:
 async def _let_go(parts: Parts, stage: Taken, freed: Coroutine[None, None, None]) -> None:
     """Free the account's slot and release the lease. The slot is not to be renewed again."""
     parts.register.enter(stage.released())
-    if parts.leases.holds(stage.trace_id, stage.lease):
+    if parts.leases.is_holding(stage.trace_id, stage.lease):
         await asyncio.gather(freed, release_lease(parts, stage.trace_id, stage.lease))
     else:  # nearly always: the run's last append has released it
         await freed

@@ -10,10 +10,10 @@ from agentchat.contracts import events
 from agentchat.contracts.ids import new_id, reply_id
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
-from agentchat.conversations.aggregate.approvals import Terms, requested
-from agentchat.conversations.aggregate.compaction import Compact, through_version
+from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
+from agentchat.conversations.aggregate.compaction import Compact, find_last_covered_version
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
-from agentchat.conversations.aggregate.history import KeptHistories, Prompt, prompt_for, summary_prompt
+from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt, build_summary_prompt
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
@@ -59,7 +59,7 @@ class Performer:
     agent: AgentConfig
     replies: Replies
     listings: ToolListings
-    histories: KeptHistories
+    histories: HistoryCache
     tools: Tools
     channel: TraceChannel
     clock: RunClock
@@ -79,7 +79,7 @@ class Performer:
                 return await self._call_model(run, step)
             case turn.RunTools():
                 return await self._run_tools(run, step)
-            case turn.AskApproval():
+            case turn.RequestApproval():
                 return await self._ask(run, step.round, [(call, None) for call in step.calls])
             case turn.Retrieve():
                 found = await self.retriever.find(run.user_text)
@@ -94,7 +94,7 @@ class Performer:
             return returned
         asked: list[tuple[Call, events.InputAsked | None]] = [
             *((each.call, asks) for each in asking for asks in each.asked),
-            *((call, None) for call in turn.held_calls(run.rounds[-1])),
+            *((call, None) for call in turn.list_held_calls(run.rounds[-1])),
         ]
         return (*returned, *await self._ask(run, step.round, asked))
 
@@ -106,7 +106,7 @@ class Performer:
         questions = []
         for call, asks in about:
             spec = offered.get(call.name)
-            terms = Terms(
+            terms = ApprovalTerms(
                 agent_id=agent.agent_id,
                 server="" if spec is None else spec.server,
                 tool=call.name if spec is None else spec.tool,
@@ -116,7 +116,7 @@ class Performer:
                 on_new_message=agent.on_new_message,
             )
             now = self.clock.now()
-            question = requested(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
+            question = request_approval(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
             questions.append(question)
         return questions
 
@@ -142,7 +142,7 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
-        prompt = prompt_for(
+        prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
             tools_offered=bool(offered),
@@ -178,7 +178,7 @@ class Performer:
         run, conversation, agent = self.log.run, self.log.conversation, self.agent
         wanted = agent.compaction or Compaction()
         by_provider, instruction = wanted.by == "provider", wanted.instruction
-        prompt = summary_prompt(
+        prompt = build_summary_prompt(
             *(conversation, run.trace_id, step, "" if by_provider else instruction),
             tools_offered=bool(await self.offered()),
             provider=agent.provider,
@@ -199,7 +199,7 @@ class Performer:
             events.ContextCompacted(
                 trace_id=run.trace_id,
                 at=self.clock.now(),
-                through_version=through_version(conversation, run.trace_id, step.runs),
+                through_version=find_last_covered_version(conversation, run.trace_id, step.runs),
                 summary=summary,
                 model=run.model,
                 prompt_sha256=text_sha256(instruction),

@@ -8,7 +8,7 @@ from typing import Protocol
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.appending import LeaseChange
+from agentchat.conversations.event_store.append_statement import LeaseChange
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.runtime import failpoints
@@ -70,10 +70,10 @@ class RunLog:
         while True:
             try:
                 failpoints.reach("orchestrator-before-append")
-                release = self._leases.ending(self._trace_id, self._lease) if leaves else None
+                release = self._leases.plan_release(self._trace_id, self._lease) if leaves else None
                 await self._append(new, release)
                 if release is not None:
-                    self._leases.ended(self._trace_id, self._lease)
+                    self._leases.confirm_release(self._trace_id, self._lease)
                 failpoints.reach("orchestrator-appended")
             except DatabaseUnavailable:
                 if loop.time() > end:

@@ -8,8 +8,8 @@ import asyncio
 from functools import partial
 
 from agentchat.contracts.ids import reply_id
-from agentchat.conversations.aggregate.compaction import Compact, due, once_more
-from agentchat.conversations.aggregate.turn import CallModel, conclude, next_step
+from agentchat.conversations.aggregate.compaction import Compact, plan_compaction, plan_smaller_prompt
+from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.interruption import Interruption
 from agentchat.orchestrator.run.perform import Performer
@@ -41,7 +41,9 @@ class Compactor:
         if wanted is None or self._failed:
             return
         trace_id = self._log.run.trace_id
-        step = due(self._log.conversation, trace_id, tokens=wanted.at_tokens, keep_runs=wanted.keep_runs)
+        step = plan_compaction(
+            self._log.conversation, trace_id, tokens=wanted.at_tokens, keep_runs=wanted.keep_runs
+        )
         if step is not None:
             await self._summarise(step.runs)
 
@@ -53,7 +55,7 @@ class Compactor:
         if self._performer.channel.text:
             return False
         self._once_more = True
-        step = once_more(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
+        step = plan_smaller_prompt(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
         return step is not None and await self._summarise(step.runs)
 
     async def _summarise(self, runs: int) -> bool:
@@ -83,7 +85,7 @@ async def run_turn(performer: Performer, interruption: Interruption, stop: async
     Raises Interrupted, ModelFailure, ToolsUnavailable, and what an append does.
     """
     log, compactor = performer.log, Compactor(performer, interruption)
-    while step := next_step(log.run):
+    while step := decide_next_step(log.run):
         if isinstance(step, CallModel):
             if stop.is_set():
                 interruption.interrupt("shutdown")

@@ -11,7 +11,7 @@ import msgspec
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.values import ToolSpec
-from agentchat.conversations.aggregate.turn import tool_calls_of
+from agentchat.conversations.aggregate.turn import list_tool_calls
 
 MAX_CALLS = 64
 MAX_INPUT_BYTES = 64 * 1024
@@ -61,7 +61,7 @@ def asked_for(
     """
     called = tuple(
         msgspec.structs.replace(call, needs_approval=True) if call.name in held else call
-        for call in tool_calls_of(reply)
+        for call in list_tool_calls(reply)
     )
     answered: list[events.ToolReturned] = []
     for number, call in enumerate(called):

@@ -14,7 +14,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import frames
-from agentchat.conversations.queries.under_way import OpenRun, open_runs
+from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.directory.display_names import load_display_names
 from agentchat.runtime.bounded import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool

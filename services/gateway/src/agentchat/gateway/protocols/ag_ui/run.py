@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from agentchat.contracts.http import DecisionBody
-from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import invalid
@@ -193,7 +193,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     if body.resume:
         return replace(run_request, verdicts=verdicts, decides_all=True)
     shown = history_of(body, max_message_bytes(request))
-    hash_of = partial(shown_history.hash_of, account_id, agent_id, thread_id)
+    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     return await place_in_conversation(request, replace(run_request, key=key), shown, thread_id, hash_of)
 

@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
-from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import invalid
@@ -168,7 +168,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     shown = history_of(body, max_message_bytes(request))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
-    hash_of = partial(shown_history.named_hash_of, account_id, agent_id, name)
+    hash_of = partial(find_by_history.hash_named, account_id, agent_id, name)
     return await place_in_conversation(request, run_request, shown, name, hash_of)
 
 

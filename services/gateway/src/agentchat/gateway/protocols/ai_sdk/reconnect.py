@@ -6,7 +6,7 @@ from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
-from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.access_services import access_of
 from agentchat.gateway.access.checks import AgentName, may_follow_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -42,7 +42,7 @@ async def reconnect(
     """
     services, caller, name = services_of(request), request.auth, check_name("chat_id", chat_id)
     agent_id = request.state.agent_id
-    trace_id = await shown_history.newest_run(services.pool, caller.account_id, agent_id, name)
+    trace_id = await find_by_history.find_newest_run(services.pool, caller.account_id, agent_id, name)
     if trace_id is None:
         return Response(None, status_code=204)
     found = await find_owned_run(services.pool, caller, trace_id)

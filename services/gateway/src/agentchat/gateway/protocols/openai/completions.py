@@ -7,7 +7,7 @@ from typing import Annotated
 from litestar import Response, post
 from litestar.params import HeaderParameter
 
-from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import storable
@@ -98,5 +98,5 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         is_task=is_task,
         output_schema=await schema_of(pool, account_id, agent_id, wanted),
     )
-    hash_of = partial(shown_history.hash_of, account_id, agent_id, key or "")
+    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, key or "")
     return await place_in_conversation(request, run_request, shown, key, hash_of)

@@ -31,7 +31,7 @@ def json_of(call: ModelCall) -> bytes:
     )
     body = body_of(rest)
     following = msgspec.json.encode(body["messages"])
-    body["messages"] = msgspec.Raw(b"[" + first.json(_json_of) + following[1:])
+    body["messages"] = msgspec.Raw(b"[" + first.encode_json(_json_of) + following[1:])
     return msgspec.json.encode(body)
 
 

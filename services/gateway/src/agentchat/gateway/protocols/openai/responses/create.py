@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.claims.idempotency import Claim
-from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import invalid, storable
@@ -101,7 +101,7 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     agent_id = await agent_of_model(request, storable(body.model))
     named = _conversation_of(body) or body.previous_response_id or (reference and reference.response)
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(shown_history.hash_of, account_id, agent_id, name)
+    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, name)
     run_request = _responses_request(
         body,
         agent_id,

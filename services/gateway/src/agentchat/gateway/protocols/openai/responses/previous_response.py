@@ -137,7 +137,7 @@ async def _folded(
     """A conversation from after a version on, page by page, so that others are served between."""
     conversation = Conversation(conversation_id=found.conversation_id)
     while True:
-        page = await log.events(found.conversation_id, after_version, after_version + _PAGE)
+        page = await log.read_events(found.conversation_id, after_version, after_version + _PAGE)
         conversation = evolve_all(conversation, page)
         if len(page) < _PAGE or is_enough(conversation):
             return conversation

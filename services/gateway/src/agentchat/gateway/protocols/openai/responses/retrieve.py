@@ -8,8 +8,8 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec.structs import replace
 
 from agentchat.contracts.messages import CancelRequested
-from agentchat.conversations.aggregate.approvals import wait_of
-from agentchat.conversations.aggregate.canonical_stream import replayed
+from agentchat.conversations.aggregate.approval_rules import build_pause
+from agentchat.conversations.aggregate.canonical_stream import replay_updates
 from agentchat.conversations.queries.find_run import FoundRun, load_run
 from agentchat.gateway.access.access_services import access_of
 from agentchat.gateway.access.checks import may_act_as_openai
@@ -121,7 +121,7 @@ async def _load_response(
     created = int(datetime.fromisoformat(run.requested_at).timestamp())
     model = run.requested_model or run.agent_id
     begun = replace(begun, status="in_progress", created_at=created, model=model)
-    updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
+    updates = [*replay_updates(run), *([build_pause(run)] if run.pending else [])]
     if (after_pause := previous_response.after_pause_of(run, named)) is not None:
         updates = after_pause.rest(updates)
     stored = response_output.response_of(begun, updates, after_pause)

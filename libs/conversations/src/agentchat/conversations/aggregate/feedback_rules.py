@@ -8,7 +8,7 @@ from agentchat.contracts.values import MAX_FEEDBACK
 from agentchat.conversations.aggregate.conversation import Conversation
 
 
-def give(
+def give_feedback(
     conversation: Conversation, command: GiveFeedback, now: str
 ) -> events.FeedbackGiven | events.FeedbackWithdrawn | FeedbackAnswered:
     """The event to append; or the answer, where there is nothing to append.
@@ -36,7 +36,7 @@ def give(
     if command.score is None:
         return unchanged if known is None else events.FeedbackWithdrawn(**whose)
     given = events.FeedbackGiven(**whose, score=command.score, label=command.label, comment=command.comment)
-    if known is not None and _content(known) == _content(given):
+    if known is not None and _get_content(known) == _get_content(given):
         return unchanged
     if conversation.is_full:
         return FeedbackAnswered(outcome="full")
@@ -45,5 +45,5 @@ def give(
     return given
 
 
-def _content(given: events.FeedbackGiven) -> tuple[float, str | None, str | None]:
+def _get_content(given: events.FeedbackGiven) -> tuple[float, str | None, str | None]:
     return given.score, given.label, given.comment

@@ -18,7 +18,7 @@ class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):
     newest: tuple[events.FeedbackGiven, ...]
 
 
-async def feedback_on(
+async def find_feedback(
     pool: Pool, conversation_id: str, message_ids: Sequence[str], until: int, *, most: int = MAX_FEEDBACK
 ) -> dict[str, ReplyFeedback]:
     """By the reply's id, as it was at a version; with `most` of each at most. Raises DatabaseUnavailable."""
@@ -27,7 +27,7 @@ async def feedback_on(
         rows = await (await cursor.execute(_NEWEST, named)).fetchall()
     found: dict[str, ReplyFeedback] = {}
     for message_id, topic, state, count, mean in rows:
-        event = mapper.event_of(topic, state)
+        event = mapper.decode_stored(topic, state)
         assert isinstance(event, events.FeedbackGiven)
         before = found.get(message_id)
         newest = (event,) if before is None else (*before.newest, event)

@@ -15,14 +15,14 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from agentchat.conversations.database import EVENTS_TABLE, unbounded
+from agentchat.conversations.database import EVENTS_TABLE, lift_time_limits
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.projections.applying import (
+from agentchat.conversations.projections.apply_facts import (
     FactBatch,
     FactReader,
     RefusedEvent,
     apply_batch,
-    park,
+    park_event,
 )
 from agentchat.conversations.projections.projection import Projection, Sums
 from agentchat.runtime.postgres import Connection, Pool, connection
@@ -35,13 +35,13 @@ _SESSION_SECONDS = 30 * 86400.0
 _ERASED_SECONDS = 60.0
 
 
-class Watch:
+class RebuildProgress:
     """Receives the progress of a build; this one ignores it."""
 
-    def advanced(self, position: int, head: int) -> None:
+    def on_advance(self, position: int, head: int) -> None:
         """Report that all are built up to `position` of a log that ends at `head`."""
 
-    def parked(self, name: str, refused: RefusedEvent) -> None:
+    def on_park(self, name: str, refused: RefusedEvent) -> None:
         """Report an event that a read model could not take."""
 
 
@@ -58,7 +58,7 @@ class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: str | None
 
 
-class Parked(msgspec.Struct, frozen=True, kw_only=True):
+class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that the live read model, or (`live` False) the one built now, could not take."""
 
     live: bool
@@ -77,7 +77,7 @@ class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None
     rows: int = 0
     difference: TableDifference | None = None
-    parked: tuple[Parked, ...] = ()
+    parked: tuple[ParkedEvent, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -89,14 +89,19 @@ class Builder:
     """Read models in temporary tables of the session `conn`."""
 
     def __init__(
-        self, conn: Connection, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
+        self,
+        conn: Connection,
+        log: Log,
+        projections: Sequence[Projection],
+        watch: RebuildProgress | None,
+        batch: int,
     ) -> None:
         self.conn = conn
         self.projections = projections
         self.positions = {each.name: 0 for each in projections}
         self.refused: dict[str, list[RefusedEvent]] = {each.name: [] for each in projections}
         self._reader = FactReader(log, projections)
-        self._watch = watch or Watch()
+        self._watch = watch or RebuildProgress()
         self._batch = batch
 
     async def create_tables(self) -> None:
@@ -110,12 +115,12 @@ class Builder:
         position = min(self.positions.values())
         while page := await self._reader.read(position, self._batch, until):
             async with self.conn.transaction():
-                await unbounded(self.conn)
+                await lift_time_limits(self.conn)
                 for each in self.projections:
-                    await self._take(each, page.batches[each.name].after(self.positions[each.name]))
+                    await self._take(each, page.batches[each.name].keep_after(self.positions[each.name]))
             self.positions = dict.fromkeys(self.positions, page.end)
             position = page.end
-            self._watch.advanced(position, until)
+            self._watch.on_advance(position, until)
 
     async def catch_up(self, projection: Projection, until: int) -> None:
         """Build one of them up to `until` in the open transaction."""
@@ -127,38 +132,48 @@ class Builder:
     async def _take(self, projection: Projection, batch: FactBatch) -> None:
         for refused in await apply_batch(self.conn, projection, batch):
             self.refused[projection.name].append(refused)
-            self._watch.parked(projection.name, refused)
+            self._watch.on_park(projection.name, refused)
 
 
 async def verify(
-    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+    pool: Pool,
+    log: Log,
+    projections: Sequence[Projection],
+    watch: RebuildProgress | None = None,
+    *,
+    batch: int = BATCH,
 ) -> list[VerifiedReadModel]:
     """Compare read models with the log, row by row. Changes nothing.
 
     `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
     """
-    async with _building(pool, log, projections, watch, batch) as builder:
-        live = await _positions(builder.conn, projections)
+    async with _open_builder(pool, log, projections, watch, batch) as builder:
+        live = await _read_positions(builder.conn, projections)
         await builder.advance(min(live.values(), default=0))
         return [await _verify_one(pool, builder, each) for each in projections]
 
 
 async def rebuild(
-    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+    pool: Pool,
+    log: Log,
+    projections: Sequence[Projection],
+    watch: RebuildProgress | None = None,
+    *,
+    batch: int = BATCH,
 ) -> int:
     """Build read models again, and make the live ones equal; returns the lowest position of these.
 
     Nobody can follow the log into a live table while its rows are replaced; readers see the rows of before
     until then. `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
     """
-    async with _building(pool, log, projections, watch, batch) as builder:
-        await builder.advance(await log.settled())
+    async with _open_builder(pool, log, projections, watch, batch) as builder:
+        await builder.advance(await log.read_settled_position())
         return min([await _replace_one(builder, each) for each in projections], default=0)
 
 
 @contextlib.asynccontextmanager
-async def _building(
-    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
+async def _open_builder(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: RebuildProgress | None, batch: int
 ) -> AsyncIterator[Builder]:
     async with connection(pool, seconds=_SESSION_SECONDS) as conn:
         prepare_threshold = conn.prepare_threshold
@@ -178,21 +193,22 @@ async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> V
     conn, name = builder.conn, projection.name
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        await unbounded(conn)
-        position = (await _positions(conn, [projection])).get(name)
+        await lift_time_limits(conn)
+        position = (await _read_positions(conn, [projection])).get(name)
         if position is None:
             return VerifiedReadModel(name=name, position=None)
         await builder.catch_up(projection, position)
         # What was erased after the snapshot is in neither the log nor, soon, the live table.
-        erased = await _erased_after(pool, position)
+        erased = await _list_erased_after(pool, position)
         rows, difference = await _compare(conn, name, erased)
         if difference is None and projection.sums is not None:
             difference = await _compare_sums(conn, projection.name, projection.sums)
         live = await (await conn.execute(_PARKED, [name])).fetchall()
         parked = [
-            Parked(live=True, position=at, conversation_id=id_, reason=reason) for at, id_, reason in live
+            ParkedEvent(live=True, position=at, conversation_id=id_, reason=reason)
+            for at, id_, reason in live
         ]
-        parked += [Parked(live=False, **msgspec.structs.asdict(each)) for each in builder.refused[name]]
+        parked += [ParkedEvent(live=False, **msgspec.structs.asdict(each)) for each in builder.refused[name]]
         return VerifiedReadModel(
             name=name, position=position, rows=rows, difference=difference, parked=tuple(parked)
         )
@@ -201,13 +217,13 @@ async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> V
 async def _replace_one(builder: Builder, projection: Projection) -> int:
     conn, name = builder.conn, projection.name
     async with conn.transaction():
-        await unbounded(conn)
+        await lift_time_limits(conn)
         await conn.execute("INSERT INTO projection_positions VALUES (%s, 0) ON CONFLICT DO NOTHING", [name])
         row = await (await conn.execute(_LOCK_POSITION, [name])).fetchone()
         assert row is not None, "it has just been stored"
         position = max(int(row[0]), builder.positions[name])
         await builder.catch_up(projection, position)
-        query = await _query(conn, name)
+        query = await _build_query(conn, name)
         await conn.execute(sql.SQL(_DELETE_DIFFERENT).format(**query))
         await conn.execute(sql.SQL(_INSERT_DIFFERENT).format(**query))
         if projection.sums is not None:
@@ -216,31 +232,31 @@ async def _replace_one(builder: Builder, projection: Projection) -> int:
             await conn.execute(sql.SQL("INSERT INTO {} {}").format(table, rows))
         await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
         for refused in builder.refused[name]:
-            await park(conn, name, refused)
+            await park_event(conn, name, refused)
         await conn.execute("UPDATE projection_positions SET position = %s WHERE name = %s", [position, name])
     return position
 
 
-async def _positions(conn: Connection, projections: Sequence[Projection]) -> dict[str, int]:
+async def _read_positions(conn: Connection, projections: Sequence[Projection]) -> dict[str, int]:
     names = [each.name for each in projections]
     return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
 
 
-async def _erased_after(pool: Pool, position: int) -> list[str]:
+async def _list_erased_after(pool: Pool, position: int) -> list[str]:
     async with connection(pool, seconds=_ERASED_SECONDS) as conn, conn.transaction():
-        await unbounded(conn)
+        await lift_time_limits(conn)
         return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
 
 
 async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple[int, TableDifference | None]:
     """Count the live rows, and find the first difference in the order of the keys' bytes."""
-    live, rebuilt = await _columns(conn, "public", table), await _columns(conn, "pg_temp", table)
+    live, rebuilt = await _read_columns(conn, "public", table), await _read_columns(conn, "pg_temp", table)
     for name in rebuilt | live:
         if live.get(name) != rebuilt.get(name):
             return 0, TableDifference(
                 table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
             )
-    query, key = await _query(conn, table), await _key(conn, f"pg_temp.{table}")
+    query, key = await _build_query(conn, table), await _read_key(conn, f"pg_temp.{table}")
     given = {"erased": erased}
     counted = await (await conn.execute(sql.SQL(_COUNT).format(**query), given)).fetchone()
     rows = counted[0] if counted else 0
@@ -252,14 +268,14 @@ async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple
         statement = sql.SQL(_ROW).format(**query | {"table": query[side]})
         row = await (await conn.execute(statement, different)).fetchone()
         found.append(None if row is None else dict(zip(live, row[0], strict=True)))
-    return rows, _difference(table, dict(zip(key, different[0], strict=True)), *found)
+    return rows, _build_difference(table, dict(zip(key, different[0], strict=True)), *found)
 
 
 async def _compare_sums(conn: Connection, name: str, sums: Sums) -> TableDifference | None:
     """Find a row of the sums that the live read model does not add up to."""
     table, rows = _sums_query(name, sums)
-    keys = await _key(conn, f"public.{sums.table}")
-    query = {"table": table, "rows": rows, "key_texts": _list(keys, "{}::text")}
+    keys = await _read_key(conn, f"public.{sums.table}")
+    query = {"table": table, "rows": rows, "key_texts": _join_names(keys, "{}::text")}
     different = await (await conn.execute(sql.SQL(_FIRST_SUM).format(**query))).fetchone()
     if different is None:
         return None
@@ -275,7 +291,7 @@ def _sums_query(name: str, sums: Sums) -> tuple[sql.Composable, sql.Composable]:
     )
 
 
-def _difference(
+def _build_difference(
     table: str, key: dict[str, str], live: dict[str, str | None] | None, rebuilt: dict[str, str | None] | None
 ) -> TableDifference:
     if live is None or rebuilt is None:
@@ -285,29 +301,29 @@ def _difference(
     return TableDifference(table=table, key=key, column=column, live=live[column], rebuilt=rebuilt[column])
 
 
-async def _query(conn: Connection, table: str) -> dict[str, sql.Composable]:
+async def _build_query(conn: Connection, table: str) -> dict[str, sql.Composable]:
     """Return what the statements below name: both tables, their key, and their columns."""
-    key, columns = await _key(conn, f"pg_temp.{table}"), await _columns(conn, "pg_temp", table)
+    key, columns = await _read_key(conn, f"pg_temp.{table}"), await _read_columns(conn, "pg_temp", table)
     return {
         "live": sql.Identifier("public", table),
         "rebuilt": sql.Identifier("pg_temp", table),
-        "key": _list(key, "{}"),
-        "key_texts": _list(key, '{}::text COLLATE "C"'),
-        "columns": _list(list(columns), "{}"),
-        "texts": _list(list(columns), "{}::text"),
+        "key": _join_names(key, "{}"),
+        "key_texts": _join_names(key, '{}::text COLLATE "C"'),
+        "columns": _join_names(list(columns), "{}"),
+        "texts": _join_names(list(columns), "{}::text"),
     }
 
 
-async def _key(conn: Connection, table: str) -> list[str]:
+async def _read_key(conn: Connection, table: str) -> list[str]:
     return [row[0] for row in await (await conn.execute(_KEY, [table])).fetchall()]
 
 
-async def _columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
+async def _read_columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
     """Return the type of each column that is stored, and not generated from others."""
     return dict(await (await conn.execute(_COLUMNS, [f"{schema}.{table}"])).fetchall())
 
 
-def _list(names: Sequence[str], form: LiteralString) -> sql.Composed:
+def _join_names(names: Sequence[str], form: LiteralString) -> sql.Composed:
     return sql.SQL(", ").join(sql.SQL(form).format(sql.Identifier(name)) for name in names)
 
 

@@ -3,8 +3,13 @@
 import asyncio
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.erasures import delete_old_tombstones, due_erasures, finish_chunk, load_chunk
-from agentchat.projector.feed_publisher import end_of_feed
+from agentchat.conversations.erasures import (
+    delete_old_tombstones,
+    finish_chunk,
+    list_due_erasures,
+    load_chunk,
+)
+from agentchat.projector.feed_publisher import find_feed_end
 from agentchat.runtime.logs import bound, get_logger
 from agentchat.runtime.postgres import Pool
 
@@ -25,7 +30,7 @@ async def delete_tombstones(pool: Pool) -> int:
     """Delete some of the tombstones that are weeks old and return how many. Raises DatabaseUnavailable."""
     deleted = await delete_old_tombstones(pool)
     if deleted:
-        get_logger("agentchat.projector.erasure").info("tombstones_deleted", conversations=deleted)
+        get_logger("agentchat.projector.erasure_step").info("tombstones_deleted", conversations=deleted)
         await asyncio.sleep(PAUSE_SECONDS)
     return deleted
 
@@ -36,7 +41,7 @@ class ErasureStep:
     def __init__(self, bus: Bus, pool: Pool) -> None:
         self._bus = bus
         self._pool = pool
-        self._logger = get_logger("agentchat.projector.erasure")
+        self._logger = get_logger("agentchat.projector.erasure_step")
 
     async def step(self) -> int:
         """Remove up to ROWS_AT_ONCE rows of up to BATCH erasures that are due; returns of how many.
@@ -44,9 +49,9 @@ class ErasureStep:
         An erasure that EVENTS has not come to yet is left for a later step. Raises BusUnavailable,
         DatabaseUnavailable.
         """
-        fed = await end_of_feed(self._bus.feed, self._pool)
+        fed = await find_feed_end(self._bus.feed, self._pool)
         chunks, room = [], ROWS_AT_ONCE
-        for erasure in await due_erasures(self._pool, fed.position, limit=BATCH):
+        for erasure in await list_due_erasures(self._pool, fed.position, limit=BATCH):
             if room == 0:
                 break
             chunk = await load_chunk(self._pool, erasure, room)

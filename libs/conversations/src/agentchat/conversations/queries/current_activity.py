@@ -2,14 +2,14 @@
 
 import msgspec
 
-from agentchat.conversations.database import LEADER_LOCK, statements
+from agentchat.conversations.database import LEADER_LOCK, load_statements
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.runtime.postgres import Pool, connection
 
-_SQL = statements(__file__)
+_SQL = load_statements(__file__)
 
 
-class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """`open_runs` have begun and have no end, the oldest for so many seconds.
 
     `approvals` are tool calls that wait for a person's decision. `waiting_messages` wait until their
@@ -63,15 +63,15 @@ async def open_runs(
     return (rows[0][-1] if rows else 0), found
 
 
-async def under_way(pool: Pool) -> UnderWay:
+async def load_activity(pool: Pool) -> Activity:
     """Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_SQL["under_way"])).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
-    return UnderWay(**dict(zip(UnderWay.__struct_fields__, row, strict=True)))
+    return Activity(**dict(zip(Activity.__struct_fields__, row, strict=True)))
 
 
-async def read_models(pool: Pool) -> list[ReadModel]:
+async def list_read_models(pool: Pool) -> list[ReadModel]:
     """Those of this program, by name. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         rows = await (
@@ -80,7 +80,7 @@ async def read_models(pool: Pool) -> list[ReadModel]:
     return [ReadModel(name=name, position=position, parked=parked) for name, position, parked in rows]
 
 
-async def leading_projector(pool: Pool) -> str | None:
+async def find_leading_projector(pool: Pool) -> str | None:
     """Return the name of the projector that leads, None if none does. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (

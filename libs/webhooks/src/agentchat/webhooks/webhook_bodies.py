@@ -49,7 +49,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     event: events.Event
 
 
-def notice_of(position: int, conversation_id: str, version: int, event: events.Event) -> Notice | None:
+def build_notice(position: int, conversation_id: str, version: int, event: events.Event) -> Notice | None:
     """The notice of a stored event; None where it is none.
 
     A fork's copies happened elsewhere; of a conversation that no list shows only runs and approvals are sent.
@@ -71,33 +71,33 @@ def needs_reply(notice: Notice, payload: Payload) -> bool:
     return payload == "full" and notice.type == "run.completed"
 
 
-def reply_of(conversation_id: str, trace_id: str, event: events.Event) -> Message | None:
+def find_reply(conversation_id: str, trace_id: str, event: events.Event) -> Message | None:
     """The saved message, if that is what the event before a run's end is."""
     if not isinstance(event, events.MessageSaved) or event.role != "assistant" or event.trace_id != trace_id:
         return None
     return event.message(conversation_id)
 
 
-def body_of(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
+def build_body(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
     """Return the body of a notice as JSON. `reply`: the message, where `needs_reply`."""
-    return complete_body(
-        delivery_id, notice.type, notice.event.at, _data_of(notice, payload == "full", reply)
+    return encode_body(
+        delivery_id, notice.type, notice.event.at, _build_data(notice, payload == "full", reply)
     )
 
 
-def complete_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:
+def encode_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:
     """A body as JSON; `at` is ISO 8601 with a zone."""
     created_at = int(datetime.fromisoformat(at).timestamp())
     kind: Any = WEBHOOKS[type_.partition(".")[0]]
     return wire.encode(kind(id=delivery_id, type=type_, created_at=created_at, timestamp=at, data=data))
 
 
-def text_of(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time in UTC as events carry it."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _data_of(
+def _build_data(
     notice: Notice, is_full: bool, reply: Message | None
 ) -> RunData | ApprovalData | FeedbackData | ConversationData:
     event = notice.event

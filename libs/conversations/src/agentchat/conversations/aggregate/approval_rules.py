@@ -29,7 +29,7 @@ _DENIED = "The call was not run: a person refused it."
 _SERVICE = Decider(kind="service", id="service")
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalTerms(msgspec.Struct, frozen=True, kw_only=True):
     """On what terms a person is asked, by how the agent is configured."""
 
     agent_id: str
@@ -54,7 +54,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecisionEvents(msgspec.Struct, frozen=True):
     """Append these and it is decided; where it `resumes` the run, that is to be requested again."""
 
     events: tuple[events.Event, ...]
@@ -65,17 +65,17 @@ class AlreadyDecided(msgspec.Struct, frozen=True):
     """It was decided just so before."""
 
 
-class NotDecided(msgspec.Struct, frozen=True):
+class DecisionRefused(msgspec.Struct, frozen=True):
     """Nothing is to be appended; `code` is one of `contracts.errors`."""
 
     code: str
 
 
-def requested(
+def request_approval(
     run: Run,
     number: int,
     call: Call,
-    terms: Terms,
+    terms: ApprovalTerms,
     *,
     approval_id: str,
     now: str,
@@ -96,22 +96,26 @@ def requested(
     return events.ElicitationRequested(asked=asked, **fields)
 
 
-def decide(run: Run, answer: ApprovalAnswer, *, now: str) -> Decided | AlreadyDecided | NotDecided:
-    call, approval = find(run, answer.approval_id) or (None, None)
+def decide_approval(
+    run: Run, answer: ApprovalAnswer, *, now: str
+) -> DecisionEvents | AlreadyDecided | DecisionRefused:
+    call, approval = find_approval(run, answer.approval_id) or (None, None)
     if call is None or approval is None:
-        return NotDecided("not_found")
+        return DecisionRefused("not_found")
     if approval.requested.approvers == "operator" and answer.by.kind != "operator":
-        return NotDecided("approval_forbidden")
-    changed = _changed(call, answer) if approval.asked is None else content_of(approval.asked, answer)
+        return DecisionRefused("approval_forbidden")
+    changed = (
+        _find_changed_input(call, answer) if approval.asked is None else build_content(approval.asked, answer)
+    )
     if approval.decided is not None:
         known = approval.decided
-        if (known.decision, _canonical(known.input)) == (answer.decision, _canonical(changed)):
+        if (known.decision, _encode(known.input)) == (answer.decision, _encode(changed)):
             return AlreadyDecided()
-        return NotDecided("approval_expired" if known.decision == "expired" else "approval_decided")
+        return DecisionRefused("approval_expired" if known.decision == "expired" else "approval_decided")
     if run.state != "running":
-        return NotDecided("approval_decided")
+        return DecisionRefused("approval_decided")
     if approval.requested.expires_at <= now:
-        return NotDecided("approval_expired")
+        return DecisionRefused("approval_expired")
     decided = events.ApprovalDecided(
         trace_id=run.trace_id,
         at=now,
@@ -124,31 +128,31 @@ def decide(run: Run, answer: ApprovalAnswer, *, now: str) -> Decided | AlreadyDe
     )
     said = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
     runs = answer.decision == "approved" or approval.asked is not None
-    refused = () if runs else (_not_run(run, approval, said, now),)
-    return Decided(events=(decided, *refused), resumes=len(_waiting(run)) == 1)
+    refused = () if runs else (_refuse_call(run, approval, said, now),)
+    return DecisionEvents(events=(decided, *refused), resumes=len(_list_waiting(run)) == 1)
 
 
-def expired(run: Run, now: str) -> tuple[events.Event, ...]:
+def expire_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
     """What ends the wait of a run about whose calls nobody has decided in time; () where there is time."""
-    waiting = _waiting(run)
+    waiting = _list_waiting(run)
     if not waiting or any(approval.requested.expires_at > now for approval in waiting):
         return ()
     return tuple(
         event
         for approval in waiting
         for event in (
-            _closed(run, approval, "expired", now),
-            *(() if approval.asked is not None else (_not_run(run, approval, _EXPIRED, now),)),
+            _close(run, approval, "expired", now),
+            *(() if approval.asked is not None else (_refuse_call(run, approval, _EXPIRED, now),)),
         )
     )
 
 
-def withdrawn(run: Run, now: str) -> tuple[events.Event, ...]:
+def withdraw_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
     """What goes with the end of a run that waits: nobody is to decide any more."""
-    return tuple(_closed(run, approval, "cancelled", now) for approval in _waiting(run))
+    return tuple(_close(run, approval, "cancelled", now) for approval in _list_waiting(run))
 
 
-def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
+def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
     return tuple(
         ApprovalNeeded(
             id=approval.id,
@@ -162,23 +166,25 @@ def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
     )
 
 
-def wait_of(run: Run) -> Broken:
+def build_pause(run: Run) -> Broken:
     """What a reader of a run that waits is told last."""
-    return paused(needed(run), tuple(call.call_id for call in run.pending for _ in call.pending))
+    return paused(
+        list_needed_approvals(run), tuple(call.call_id for call in run.pending for _ in call.pending)
+    )
 
 
 def on_new_message(run: Run) -> OnNewMessage:
     """What the agent of a run that waits wants a new message to do."""
-    superseded = all(each.requested.on_new_message == "supersede" for each in _waiting(run))
+    superseded = all(each.requested.on_new_message == "supersede" for each in _list_waiting(run))
     return "supersede" if superseded else "refuse"
 
 
 def on_expiry(run: Run) -> OnExpiry:
     """What the agent of a run that waits wants to become of it when time is over."""
-    return "fail" if any(each.requested.on_expiry == "fail" for each in _waiting(run)) else "continue"
+    return "fail" if any(each.requested.on_expiry == "fail" for each in _list_waiting(run)) else "continue"
 
 
-def find(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
+def find_approval(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
     for each in reversed(run.rounds):
         for call in each.calls:
             for approval in call.approvals:
@@ -187,12 +193,12 @@ def find(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
     return None
 
 
-def content_of(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
+def build_content(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
     """What the tool is given for its elicitation. To a form nothing is the empty one; a link takes none."""
     return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
 
 
-def unfit(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
+def find_fault(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
     """What is wrong with an answer, whatever the schema; "" for nothing."""
     if asked.mode == "url":
         return "" if answer.input is None else "A link is opened, and takes no input."
@@ -207,22 +213,22 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _waiting(run: Run) -> tuple[CallApproval, ...]:
+def _list_waiting(run: Run) -> tuple[CallApproval, ...]:
     return tuple(approval for call in run.pending for approval in call.pending)
 
 
-def _changed(call: Call, answer: ApprovalAnswer) -> dict[str, Any] | None:
+def _find_changed_input(call: Call, answer: ApprovalAnswer) -> dict[str, Any] | None:
     """What an approval puts in the place of the model's input; None where that is the same."""
-    if answer.decision != "approved" or _canonical(answer.input) == _canonical(call.input):
+    if answer.decision != "approved" or _encode(answer.input) == _encode(call.input):
         return None
     return answer.input
 
 
-def _canonical(given: dict[str, Any] | None) -> bytes | None:
+def _encode(given: dict[str, Any] | None) -> bytes | None:
     return None if given is None else wire.encode_canonical(given)
 
 
-def _closed(run: Run, approval: CallApproval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
+def _close(run: Run, approval: CallApproval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
     return events.ApprovalDecided(
         trace_id=run.trace_id,
         at=now,
@@ -232,7 +238,7 @@ def _closed(run: Run, approval: CallApproval, decision: ApprovalDecision, now: s
     )
 
 
-def _not_run(run: Run, approval: CallApproval, said: str, now: str) -> events.ToolReturned:
+def _refuse_call(run: Run, approval: CallApproval, said: str, now: str) -> events.ToolReturned:
     return events.ToolReturned(
         trace_id=run.trace_id,
         at=now,

@@ -38,7 +38,7 @@ class Condition(NamedTuple):
     width: int
 
 
-class Beginning(NamedTuple):
+class RunStart(NamedTuple):
     """For the append that begins a run: the server's time as its worker takes it to be, and the facts that
     the condition is about.
     """
@@ -47,7 +47,7 @@ class Beginning(NamedTuple):
     facts: Sequence[object]
 
 
-class Item(NamedTuple):
+class AppendItem(NamedTuple):
     """One append: all of its events are stored after `expected`, and its lease changed, or nothing is.
 
     `account_id` is None if the caller does not know it; then it is that of the conversation's first event.
@@ -58,16 +58,16 @@ class Item(NamedTuple):
     stored: Sequence[EventRow]
     account_id: str | None = None
     lease: LeaseChange | None = None
-    beginning: Beginning | None = None
+    beginning: RunStart | None = None
 
 
-def statement(condition: Condition | None) -> sql.Composed:
-    """Return the statement to execute with `parameters`; with `condition` if a run is to begin by it."""
+def build_statement(condition: Condition | None) -> sql.Composed:
+    """Return the append statement, to execute with `build_parameters`."""
     fit = sql.SQL("NULL::boolean[]" if condition is None else condition.query)
     return sql.SQL(_STATEMENT).format(lease=LEASE_SECONDS, break_=BREAK_SECONDS, clock=CLOCK_SECONDS, fit=fit)
 
 
-def parameters(items: Sequence[Item], condition: Condition | None) -> list[Any]:
+def build_parameters(items: Sequence[AppendItem], condition: Condition | None) -> list[Any]:
     """Return the parameters as arrays: of the items, of the facts for the condition, and of all events."""
     leases = [item.lease for item in items]
     events = [

@@ -24,17 +24,17 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] = {}
     rating: tuple[float, float] | None = None
 
-    def takes(self, run: Run) -> bool:
+    def matches(self, run: Run) -> bool:
         """Whether the run is one of them, but for its conversation."""
         return (
             run.state in self.ends
             and self.agent_id in (None, run.agent_id)
             and (self.since is None or run.requested_at >= self.since)
             and (self.until is None or run.requested_at < self.until)
-            and self._rates(run.rating)
+            and self._matches_rating(run.rating)
         )
 
-    def _rates(self, rating: float | None) -> bool:
+    def _matches_rating(self, rating: float | None) -> bool:
         if self.rating is None:
             return True
         worst, best = self.rating

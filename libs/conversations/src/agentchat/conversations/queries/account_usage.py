@@ -2,34 +2,34 @@
 
 import msgspec
 
-from agentchat.conversations.database import server_now, unbounded
+from agentchat.conversations.database import lift_time_limits, read_server_time
 from agentchat.runtime.postgres import Pool, connection
 
 _SECONDS = 60.0
 
 
-class AccountFigures(msgspec.Struct, frozen=True, kw_only=True):
+class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
     """`month_tokens` of the runs that ended this month (UTC, by Postgres' clock); `stored_bytes` of JSON."""
 
     month_tokens: int
     stored_bytes: int
 
 
-async def account_figures(pool: Pool, account_id: str) -> AccountFigures:
+async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
     """Add up an account's rows; that takes a second for some 2,000,000 conversations.
 
     Raises DatabaseUnavailable.
     """
     async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
-        await unbounded(conn)
+        await lift_time_limits(conn)
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountFigures(month_tokens=row[0], stored_bytes=row[1])
+    return AccountUsage(month_tokens=row[0], stored_bytes=row[1])
 
 
-async def this_month(pool: Pool) -> str:
+async def read_current_month(pool: Pool) -> str:
     """Return the current month by Postgres' clock, in UTC: "2026-11". Raises DatabaseUnavailable."""
-    return (await server_now(pool))[:7]
+    return (await read_server_time(pool))[:7]
 
 
 _FIGURES = """

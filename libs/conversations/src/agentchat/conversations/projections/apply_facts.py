@@ -23,7 +23,7 @@ class FactBatch(msgspec.Struct):
     facts: list[LoggedFact] = msgspec.field(default_factory=list)
     unreadable: list[tuple[Placed, Exception]] = msgspec.field(default_factory=list)
 
-    def after(self, position: int) -> "FactBatch":
+    def keep_after(self, position: int) -> "FactBatch":
         """What is after `position`."""
         return FactBatch(
             [fact for fact in self.facts if fact.position > position],
@@ -70,7 +70,7 @@ class FactReader:
             if names is not None:
                 takers = tuple(each for each in takers if each.name in names)
             if takers:
-                _hand_out(batches, takers, entry, entry.account_id)
+                _distribute(batches, takers, entry, entry.account_id)
         return LogPage(after, len(entries), entries[-1].position, batches)
 
 
@@ -84,16 +84,16 @@ class RefusedEvent(msgspec.Struct, frozen=True):
 
 async def apply_batch(conn: Connection, projection: Projection, batch: FactBatch) -> list[RefusedEvent]:
     """Apply facts to the table that `conn` finds, in its open transaction. Returns what it could not take."""
-    refused = [*batch.unreadable, *await _apply(conn, projection, batch.facts)]
-    return [RefusedEvent(entry.position, entry.conversation_id, _reason(error)) for entry, error in refused]
+    refused = [*batch.unreadable, *await _apply_facts(conn, projection, batch.facts)]
+    return [RefusedEvent(entry.position, entry.conversation_id, _explain(error)) for entry, error in refused]
 
 
-async def park(conn: Connection, projection: str, refused: RefusedEvent) -> None:
+async def park_event(conn: Connection, projection: str, refused: RefusedEvent) -> None:
     """Note an event that a read model could not take."""
     await conn.execute(_PARK, [projection, *msgspec.structs.astuple(refused)])
 
 
-def _hand_out(
+def _distribute(
     batches: Mapping[str, FactBatch], takers: Sequence[Projection], entry: LogEntry, account_id: str | None
 ) -> None:
     try:
@@ -111,7 +111,7 @@ def _hand_out(
             batches[each.name].facts.append(fact)
 
 
-async def _apply(
+async def _apply_facts(
     conn: Connection, projection: Projection, facts: Sequence[LoggedFact]
 ) -> list[tuple[Placed, Exception]]:
     """All at once; if one of them cannot be taken, half by half, to find it."""
@@ -119,20 +119,20 @@ async def _apply(
         return []
     try:
         async with conn.transaction():
-            for statement, parameters in projection.statements(facts):
+            for statement, parameters in projection.build_statements(facts):
                 await conn.execute(statement, parameters)
     except REFUSALS as error:
         if len(facts) == 1:
             return [(facts[0], error)]
         middle = len(facts) // 2
         return [
-            *await _apply(conn, projection, facts[:middle]),
-            *await _apply(conn, projection, facts[middle:]),
+            *await _apply_facts(conn, projection, facts[:middle]),
+            *await _apply_facts(conn, projection, facts[middle:]),
         ]
     return []
 
 
-def _reason(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     """Of the server's words only the first line: its details repeat what the row holds."""
     message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return cleaned(message or str(error))[:500]

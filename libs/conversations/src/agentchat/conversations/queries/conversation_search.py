@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.conversations.database import unbounded
+from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS
@@ -37,7 +37,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: Snippet
 
 
-class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, as lists have it; times are ISO 8601 UTC. `agent_id` answered last.
 
     `hit` is what was found in it, where a text was looked for.
@@ -54,7 +54,7 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
     hit: Hit | None = None
 
 
-class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     """None: any. `since` and `until` bound what happened in it: [since, until), ISO 8601 UTC. A conversation
     that began before and went on after is in between; where a `text` is looked for, that came then.
 
@@ -76,36 +76,38 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_conversations(
     pool: Pool,
-    wanted: ConversationFilter,
+    wanted: ConversationSearch,
     *,
     before: str | None = None,
     after: str | None = None,
     limit: int,
-) -> list[FoundConversation]:
+) -> list[ConversationSearchResult]:
     """Up to `limit`, the one that began last first; none that was erased.
 
     `before` is the id of the last one of the page before; with `after` those that are newer than that id.
     Raises DatabaseUnavailable, also where a search takes too long.
     """
-    values = _values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
+    values = _build_values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
     async with connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
-        await unbounded(conn)
+        await lift_time_limits(conn)
         if wanted.text is None:
-            return _found(await _rows(conn, _LISTED, _conditions(values), values))
+            return _build_results(await _fetch_rows(conn, _LISTED, _list_conditions(values), values))
         if values["id"] is not None:
-            return _found(await _rows(conn, _LISTED, [*_conditions(values), _HAS_ID], values))
+            return _build_results(
+                await _fetch_rows(conn, _LISTED, [*_list_conditions(values), _HAS_ID], values)
+            )
         query = parse_search(wanted.text)
         if query.tsquery is None:
             return []
         values["words"] = query.tsquery
-        rows = await _rows(conn, _WALKED, _conditions(values), values)
-        if len(rows) < limit and await _rows(conn, _IS_MORE, _conditions(values), values):
-            rows = await _rows(conn, _LOOKED_UP, _conditions(values), values)
-        hits = await _hits(conn, query, [row[0] for row in rows], values)
-        return _found(rows, hits)
+        rows = await _fetch_rows(conn, _WALKED, _list_conditions(values), values)
+        if len(rows) < limit and await _fetch_rows(conn, _IS_MORE, _list_conditions(values), values):
+            rows = await _fetch_rows(conn, _LOOKED_UP, _list_conditions(values), values)
+        hits = await _fetch_hits(conn, query, [row[0] for row in rows], values)
+        return _build_results(rows, hits)
 
 
-def _values(wanted: ConversationFilter) -> dict[str, Any]:
+def _build_values(wanted: ConversationSearch) -> dict[str, Any]:
     text = (wanted.text or "").strip().lower()
     return msgspec.structs.asdict(wanted) | {
         "metadata": Jsonb(dict(wanted.metadata)) if wanted.metadata else None,
@@ -113,11 +115,11 @@ def _values(wanted: ConversationFilter) -> dict[str, Any]:
     }
 
 
-def _conditions(values: Mapping[str, Any]) -> list[sql.SQL]:
+def _list_conditions(values: Mapping[str, Any]) -> list[sql.SQL]:
     return [condition for name, condition in _CONDITIONS.items() if values[name] is not None]
 
 
-async def _rows(
+async def _fetch_rows(
     conn: Connection, form: sql.SQL, conditions: list[sql.SQL], values: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
     """What a statement gives whose {wanted} are the conditions on the conversation, and {time} on a text."""
@@ -131,23 +133,30 @@ async def _rows(
     return await (await conn.execute(query, values)).fetchall()
 
 
-async def _hits(
+async def _fetch_hits(
     conn: Connection, query: WordQuery, ids: list[str], values: Mapping[str, Any]
 ) -> dict[str, Hit]:
     """The newest text of each that was found."""
-    rows = await _rows(conn, _HITS, [], {**values, "ids": ids, "most": MAX_CHARACTERS})
+    rows = await _fetch_rows(conn, _HITS, [], {**values, "ids": ids, "most": MAX_CHARACTERS})
     return {
         conversation_id: Hit(
-            message_id=message_id, role=role, trace_id=trace_id, at=at, snippet=query.snippet(text or "")
+            message_id=message_id,
+            role=role,
+            trace_id=trace_id,
+            at=at,
+            snippet=query.build_snippet(text or ""),
         )
         for conversation_id, message_id, role, trace_id, at, text in rows
     }
 
 
-def _found(rows: list[tuple[Any, ...]], hits: Mapping[str, Hit] | None = None) -> list[FoundConversation]:
-    names = FoundConversation.__struct_fields__[:-1]
+def _build_results(
+    rows: list[tuple[Any, ...]], hits: Mapping[str, Hit] | None = None
+) -> list[ConversationSearchResult]:
+    names = ConversationSearchResult.__struct_fields__[:-1]
     return [
-        FoundConversation(**dict(zip(names, row, strict=True)), hit=(hits or {}).get(row[0])) for row in rows
+        ConversationSearchResult(**dict(zip(names, row, strict=True)), hit=(hits or {}).get(row[0]))
+        for row in rows
     ]
 
 

@@ -16,7 +16,7 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.conversations.queries.threads import Thread, messages_of
+from agentchat.conversations.queries.threads import Thread, list_messages
 from agentchat.runtime.postgres import Pool, connection
 
 _LOOKED_AT = 8
@@ -32,7 +32,7 @@ _PAGE = 200
 _PAGE_BYTES = 2 * 1024 * 1024
 
 
-class Continued(msgspec.Struct, frozen=True):
+class ContinuedConversation(msgspec.Struct, frozen=True):
     """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
 
     That is None where its last run waits for a person, and has said what was shown. With `has_gone_on` it was
@@ -57,7 +57,7 @@ class Digests(msgspec.Struct, frozen=True):
     reply: str
 
 
-def digests_of(messages: Sequence[ShownMessage]) -> Digests:
+def compute_digests(messages: Sequence[ShownMessage]) -> Digests:
     """In one pass: a caller may show a megabyte. Blanks around a text make no difference."""
     has_reply = len(messages) > 1 and messages[-2].role == "assistant"
     asked = len(messages) - (2 if has_reply else 1)  # so many were shown with the run before
@@ -69,32 +69,32 @@ def digests_of(messages: Sequence[ShownMessage]) -> Digests:
     return Digests(digest.hexdigest(), before, messages[-2].content if has_reply else "")
 
 
-def hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
+def hash_shown(account_id: str, agent_id: str, key: str, digest: str) -> str:
     """What is stored of what was shown: 64 hexadecimal digits."""
     return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
 
 
-def named_hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
-    """The same, of which the first half is that of the caller's key alone: so that `newest_run` finds it."""
-    return _thread_of(account_id, agent_id, key) + hash_of(account_id, agent_id, key, digest)[:_HALF]
+def hash_named(account_id: str, agent_id: str, key: str, digest: str) -> str:
+    """Return a hash whose first half is of the caller's key alone, for `find_newest_run`."""
+    return _hash_thread(account_id, agent_id, key) + hash_shown(account_id, agent_id, key, digest)[:_HALF]
 
 
-def _thread_of(account_id: str, agent_id: str, key: str) -> str:
+def _hash_thread(account_id: str, agent_id: str, key: str) -> str:
     return hashlib.sha256(wire.encode((account_id, agent_id, key))).hexdigest()[:_HALF]
 
 
-async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
-    """The trace of the run that was begun last under a key, of those whose hash is a `named_hash_of`.
+async def find_newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
+    """The trace of the run that was begun last under a key, of those whose hash is a `hash_named`.
 
     Raises DatabaseUnavailable.
     """
-    thread = _thread_of(account_id, agent_id, key)
+    thread = _hash_thread(account_id, agent_id, key)
     async with connection(pool) as conn:
         row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
     return None if row is None else str(row[0])
 
 
-async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
+async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> ContinuedConversation | None:
     """The conversation that ends with `reply`, to what was asked for with the hash `asked`; else one in which
     more came after that; None where there is none.
 
@@ -104,27 +104,29 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
     """
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
-    earlier: Continued | None = None
+    earlier: ContinuedConversation | None = None
     for conversation_id, trace_id, topics, states in rows:
-        saved = [mapper.event_of(*each) for each in zip(topics or (), states or (), strict=True)]
+        saved = [mapper.decode_stored(*each) for each in zip(topics or (), states or (), strict=True)]
         match saved:
             case [events.MessageSaved(trace_id=own, role="assistant") as last, *more] if (
                 own == trace_id and last.content.strip() == reply.strip()
             ):
-                if _in_vain(more, message):
-                    return Continued(conversation_id, last.message_id)
-                earlier = earlier or Continued(conversation_id, last.message_id, trace_id, has_gone_on=True)
-            case [] if await _waits_behind(pool, trace_id, reply):
-                return Continued(conversation_id, None)
+                if _are_failed_tries(more, message):
+                    return ContinuedConversation(conversation_id, last.message_id)
+                earlier = earlier or ContinuedConversation(
+                    conversation_id, last.message_id, trace_id, has_gone_on=True
+                )
+            case [] if await _is_waiting_after(pool, trace_id, reply):
+                return ContinuedConversation(conversation_id, None)
     return earlier
 
 
-async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:
+async def _is_waiting_after(pool: Pool, trace_id: str, text: str) -> bool:
     loaded = await load_run(pool, trace_id)
     return loaded is not None and bool(loaded[1].pending) and loaded[1].text.strip() == text.strip()
 
 
-def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
+def _are_failed_tries(tries: Sequence[events.Event], message: str) -> bool:
     """Whether these are questions for `message` alone, each with the end of its run after it."""
     return len(tries) % 2 == 0 and all(
         isinstance(question, events.MessageSaved)
@@ -162,19 +164,21 @@ SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
 """
 
 
-async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) -> Continued | None:
+async def find_place(
+    pool: Pool, thread: Thread, history: Sequence[ShownMessage]
+) -> ContinuedConversation | None:
     """The place after `history`: the end of the conversation, or an earlier reply (`has_gone_on`).
 
     None where the history is another one; it ends with a reply. A message that was not answered counts on
     neither side. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
     """
     shown = [(each.role, each.content.strip()) for each in history]
-    said = await _seed(Log(pool), thread.conversation_id)
+    said = await _read_seed(Log(pool), thread.conversation_id)
     question: events.MessageSaved | None = None
     reply: events.MessageSaved | None = None
     after, more = 0, True
     while more:
-        page = await messages_of(
+        page = await list_messages(
             pool,
             thread.conversation_id,
             after=after,
@@ -189,27 +193,27 @@ async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) 
                 question = each.message
             elif question is not None and question.trace_id == each.message.trace_id:
                 if len(said) >= len(shown):
-                    return _earlier(thread, reply) if said == shown else None
+                    return _build_earlier(thread, reply) if said == shown else None
                 reply = each.message
                 said += [("user", question.content.strip()), ("assistant", reply.content.strip())]
                 if said != shown[: len(said)]:
                     return None
     if said != shown:
         return None
-    return Continued(thread.conversation_id, None if reply is None else reply.message_id)
+    return ContinuedConversation(thread.conversation_id, None if reply is None else reply.message_id)
 
 
-def _earlier(thread: Thread, reply: events.MessageSaved | None) -> Continued | None:
+def _build_earlier(thread: Thread, reply: events.MessageSaved | None) -> ContinuedConversation | None:
     if reply is None:
         return None
-    return Continued(thread.conversation_id, reply.message_id, reply.trace_id, has_gone_on=True)
+    return ContinuedConversation(thread.conversation_id, reply.message_id, reply.trace_id, has_gone_on=True)
 
 
-async def _seed(log: Log, conversation_id: str) -> list[tuple[str, str]]:
+async def _read_seed(log: Log, conversation_id: str) -> list[tuple[str, str]]:
     """What was shown of the conversation before it began here: right after its start."""
     return [
         (message.role, message.content.strip())
-        for event in await log.events(conversation_id, 0, 2)
+        for event in await log.read_events(conversation_id, 0, 2)
         if isinstance(event, events.ConversationSeeded)
         for message in event.messages
     ]

@@ -20,24 +20,24 @@ LONGEST_RETRY_AFTER = 24 * _HOUR
 """Of a Retry-After that is heeded."""
 
 
-def retry_in(tries: int, retry_after: float | None) -> float | None:
+def compute_retry_delay(tries: int, retry_after: float | None) -> float | None:
     """Seconds to the next attempt of a message of which `tries` have failed; None after the last one.
 
     `retry_after`: the receiver's, in seconds.
     """
     if tries > len(RETRY_SECONDS):
         return None
-    return max(_with_jitter(RETRY_SECONDS[tries - 1]), retry_after or 0.0)
+    return max(_add_jitter(RETRY_SECONDS[tries - 1]), retry_after or 0.0)
 
 
-def pause_of(failures: int, retry_after: float | None) -> float | None:
+def compute_pause(failures: int, retry_after: float | None) -> float | None:
     """For how long nothing is sent to an endpoint that failed so many times in a row; None for no pause."""
     if failures < FAILURES_IN_A_ROW:
         return retry_after
     doubled = RETRY_SECONDS[0] * 2.0 ** min(failures - FAILURES_IN_A_ROW, 10)
-    return max(_with_jitter(min(doubled, LONGEST_PAUSE)), retry_after or 0.0)
+    return max(_add_jitter(min(doubled, LONGEST_PAUSE)), retry_after or 0.0)
 
 
-def _with_jitter(seconds: float) -> float:
+def _add_jitter(seconds: float) -> float:
     """Up to a fifth later, so that what failed together is not repeated together."""
     return seconds * (1 + 0.2 * random.random())  # noqa: S311 - no secret

@@ -8,7 +8,7 @@ from agentchat.contracts.values import MAX_PAIRS
 from agentchat.conversations.aggregate.conversation import Conversation
 
 
-def describe(
+def describe_conversation(
     conversation: Conversation, command: DescribeConversation, now: str
 ) -> events.ConversationDescribed | DescribeAnswered:
     """The event to append; or the answer, where there is nothing to append.
@@ -21,7 +21,7 @@ def describe(
     for trace_id, version in reversed(conversation.described):
         if trace_id == command.trace_id:
             return DescribeAnswered(outcome="described", version=version)
-    metadata = _merged(conversation.metadata, command.metadata)
+    metadata = _merge(conversation.metadata, command.metadata)
     if len(metadata) > MAX_PAIRS:
         return DescribeAnswered(outcome="too_many_pairs")
     title = conversation.title if command.title is msgspec.UNSET else command.title
@@ -33,7 +33,7 @@ def describe(
     return events.ConversationDescribed(trace_id=command.trace_id, at=now, title=title, metadata=metadata)
 
 
-def _merged(metadata: dict[str, str], changes: dict[str, str | None] | None) -> dict[str, str]:
+def _merge(metadata: dict[str, str], changes: dict[str, str | None] | None) -> dict[str, str]:
     if changes is None:
         return {}
     return {name: value for name, value in {**metadata, **changes}.items() if value is not None}

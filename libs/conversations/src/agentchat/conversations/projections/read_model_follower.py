@@ -10,13 +10,13 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.projections.applying import (
+from agentchat.conversations.projections.apply_facts import (
     REFUSALS,
     FactBatch,
     FactReader,
     LogPage,
     apply_batch,
-    park,
+    park_event,
 )
 from agentchat.conversations.projections.projection import Projection
 from agentchat.runtime import failpoints
@@ -121,7 +121,7 @@ class Follower:
                 raise _PositionMoved
             for each in group:
                 for refused in await apply_batch(conn, each, page.batches[each.name]):
-                    await park(conn, each.name, refused)
+                    await park_event(conn, each.name, refused)
                     self._logger.error(
                         "event_parked",
                         projection=each.name,
@@ -140,7 +140,7 @@ async def _apply_together(conn: Connection, group: Sequence[Projection], page: L
     for _, batch in pairs:
         for _, error in batch.unreadable:
             raise error
-    statements = [statement for each, batch in pairs for statement in each.statements(batch.facts)]
+    statements = [statement for each, batch in pairs for statement in each.build_statements(batch.facts)]
     async with conn.pipeline() as pipeline, _page_transaction(conn):
         moved = await conn.execute(_MOVE, [page.end, [each.name for each in group], page.start])
         for statement, parameters in statements:

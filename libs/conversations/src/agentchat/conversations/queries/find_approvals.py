@@ -5,7 +5,7 @@ from typing import Any, LiteralString
 import msgspec
 
 from agentchat.contracts import events, http, wire
-from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
@@ -35,23 +35,23 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     if found is None:
         return None
     conversation_id, run = found
-    account_id = (await Log(pool).accounts_of([conversation_id])).get(conversation_id)
-    asked = approvals.find(run, approval_id)
+    account_id = (await Log(pool).find_accounts([conversation_id])).get(conversation_id)
+    asked = approval_rules.find_approval(run, approval_id)
     return (
         None
         if account_id is None or asked is None
-        else FoundApproval(account_id, _shown(conversation_id, *asked))
+        else FoundApproval(account_id, _build_approval(conversation_id, *asked))
     )
 
 
-async def runs_that_wait(pool: Pool) -> int:
+async def count_waiting_runs(pool: Pool) -> int:
     """How many runs wait for a person, of all accounts. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_COUNT_WAITING)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
+def _build_approval(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
     requested, decided = approval.requested, approval.decided
     return http.Approval(
         id=requested.approval_id,
@@ -64,11 +64,11 @@ def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.App
         requested_at=requested.at,
         expires_at=requested.expires_at,
         elicitation=None if approval.asked is None else approval.asked.elicitation,
-        decision=None if decided is None else _made(decided),
+        decision=None if decided is None else _build_decision(decided),
     )
 
 
-def _made(decided: events.ApprovalDecided) -> http.DecisionMade:
+def _build_decision(decided: events.ApprovalDecided) -> http.DecisionMade:
     return http.DecisionMade(**{name: getattr(decided, name) for name in http.DecisionMade.__struct_fields__})
 
 
@@ -97,16 +97,16 @@ async def list_approvals(
     found = []
     for row in rows:
         try:
-            found.append(_listed(*row))
+            found.append(_build_listed(*row))
         except (UnreadableEvent, ValueError) as error:  # msgspec.DecodeError too
             get_logger("approvals").warning("approval_unreadable", approval_id=row[6], reason=str(error))
     return found
 
 
-def _listed(
+def _build_listed(
     given: str, topic: str | None, state: bytes, decided: str | None, name: str, server: str, *row: str
 ) -> http.Approval:
-    requested = None if topic is None else mapper.event_of(topic, state)
+    requested = None if topic is None else mapper.decode_stored(topic, state)
     event = None if decided is None else wire.decode_event(decided.encode())
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     return http.Approval(
@@ -116,7 +116,7 @@ def _listed(
         elicitation=requested.asked.elicitation
         if isinstance(requested, events.ElicitationRequested)
         else None,
-        decision=_made(event) if isinstance(event, events.ApprovalDecided) else None,
+        decision=_build_decision(event) if isinstance(event, events.ApprovalDecided) else None,
     )
 
 

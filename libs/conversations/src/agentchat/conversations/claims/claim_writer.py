@@ -33,7 +33,7 @@ class Claims:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         # Where the connection broke, the claim may have been made: repeated, it would find its own row.
-        insert = Form(_INSERT, _parameters, _times, repeatable=False)
+        insert = Form(_INSERT, _build_parameters, _read_times, repeatable=False)
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
 
     async def insert(self, claim: NewClaim) -> str | None:
@@ -47,11 +47,11 @@ class Claims:
         await self._insert.aclose()
 
 
-def _parameters(batch: Sequence[NewClaim]) -> Sequence[object]:
+def _build_parameters(batch: Sequence[NewClaim]) -> Sequence[object]:
     return [list(column) for column in zip(*map(msgspec.structs.astuple, batch), strict=True)]
 
 
-def _times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
+def _read_times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
     """Of several claims of one key at the same moment the first has it."""
     made: dict[str, str] = dict(rows)
     return [made.pop(claim.key_hash, None) for claim in batch]

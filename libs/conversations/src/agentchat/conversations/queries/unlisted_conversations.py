@@ -9,12 +9,14 @@ from agentchat.runtime.postgres import Pool, connection
 _PAGE = 50
 
 
-class Unlisted(msgspec.Struct, frozen=True):
+class UnlistedConversation(msgspec.Struct, frozen=True):
     conversation_id: str
     account_id: str
 
 
-async def unlisted(pool: Pool, *, idle_seconds: float | None = None) -> AsyncIterator[Unlisted]:
+async def list_unlisted(
+    pool: Pool, *, idle_seconds: float | None = None
+) -> AsyncIterator[UnlistedConversation]:
     """Yield those that are not erased, the oldest first; or only those without an event for so long.
 
     Raises DatabaseUnavailable.
@@ -27,7 +29,7 @@ async def unlisted(pool: Pool, *, idle_seconds: float | None = None) -> AsyncIte
         if not rows:
             return
         for conversation_id, account_id in rows:
-            yield Unlisted(conversation_id, account_id)
+            yield UnlistedConversation(conversation_id, account_id)
         after = rows[-1][0]
 
 
