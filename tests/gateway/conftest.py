@@ -94,7 +94,7 @@ async def start_gateway(
 
         async def start(hurry: Mapping[str, float] | None = None, **own: str) -> EmbeddedGateway:
             for name, value in (hurry or {}).items():
-                monkeypatch.setattr(f"gateway.{name}", value)
+                monkeypatch.setattr(f"agentchat.gateway.{name}", value)
             return await running.enter_async_context(embedded_gateway(environ | own))
 
         yield start
