@@ -1,4 +1,4 @@
-"""A tool call that a person has to allow, by AG-UI over plain HTTP: approvals_ag_ui.py [yes|no] [MESSAGE]
+"""A tool call that needs approval, by AG-UI over plain HTTP: approvals_ag_ui.py [yes|no] [MESSAGE]
 
 AG-UI's own clients do the same with `runAgent({ resume })`: docs/integrate/ag-ui.md. A run ends with
 interrupts, and the next run of the thread answers all of them, minutes or days later.

@@ -1,4 +1,4 @@
-"""A tool call that a person has to allow, by the AI SDK's protocol: approvals_ai_sdk.py [yes|no] [MESSAGE]
+"""A tool call that needs approval, by the AI SDK's protocol: approvals_ai_sdk.py [yes|no] [MESSAGE]
 
 The AI SDK's client does the same with `addToolApprovalResponse`: docs/integrate/ai-sdk.md. The chat is sent
 again with the decision in the agent's message, minutes or days later, and that message continues.

@@ -1,4 +1,4 @@
-"""A tool call that a person has to allow, by OpenAI's Responses API: approvals_openai.py [yes|no] [MESSAGE]
+"""A tool call that needs approval, by OpenAI's Responses API: approvals_openai.py [yes|no] [MESSAGE]
 
 The response is completed with a request, and the next one answers that, minutes or days later.
 """

@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow, at AG-UI: by its own clients, and on the wire."""
+"""Tool calls that need approval, at AG-UI: by its own clients, and on the wire."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow, by the AI SDK: by its own client, and on the wire."""
+"""Tool calls that need approval, by the AI SDK: by its own client, and on the wire."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow, as callers meet them: over every protocol, on two gateways."""
+"""Tool calls that need approval, as callers meet them: over every protocol, on two gateways."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-// A tool call that a person has to allow, with AG-UI's own client of the version whose package is given.
+// A tool call that needs approval, with AG-UI's own client of the version whose package is given.
 const { HttpAgent } = await import(process.argv[2]);
 const { BASE_URL, API_KEY, AGENT, OPERATORS_AGENT, QUESTION } = process.env;
 

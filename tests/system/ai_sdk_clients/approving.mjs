@@ -1,4 +1,4 @@
-// A tool call that a person has to allow: approved, and the chat goes on; denied; decided twice, at the operator's.
+// A tool call that needs approval: approved, and the chat goes on; denied; decided twice, at the operator's.
 import { AGENT, API_KEY, BASE_URL, Chat, said, toolsOf, version } from "./chat_of.mjs";
 
 const { lastAssistantMessageIsCompleteWithApprovalResponses: sendAutomaticallyWhen } = await import(version);

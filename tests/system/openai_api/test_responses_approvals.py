@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow, by OpenAI's Responses API, as its own Python SDK sees it."""
+"""Tool calls that need approval, by OpenAI's Responses API, as its own Python SDK sees it."""
 
 import asyncio
 import json

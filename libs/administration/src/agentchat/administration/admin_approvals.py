@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow: an operator lists them, of all accounts, and decides."""
+"""Tool calls that need approval: an operator lists them, of all accounts, and decides."""
 
 from typing import get_args
 
@@ -29,7 +29,7 @@ async def page(
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[http.Approval]:
-    """List the tool calls that a person has to allow, the newest first. Raises Invalid, Unavailable."""
+    """List the tool calls that need approval, the newest first. Raises Invalid, Unavailable."""
     if status is not None and status not in STATES:
         raise Invalid("status", f"must be one of {', '.join(STATES)}")
     with outcomes():

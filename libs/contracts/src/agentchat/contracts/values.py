@@ -130,7 +130,7 @@ ElicitationAction = Literal["accept", "decline", "cancel"]
 
 
 class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call that a person has to allow, as a caller receives it.
+    """A tool call that needs approval, as a caller receives it.
 
     `tool` is its name as the model saw it. With an `elicitation` it is the tool that asks, in the call. A
     request that is refused because of it receives the id alone.

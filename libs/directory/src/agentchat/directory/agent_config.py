@@ -65,7 +65,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `base_url` None: the deployment's own for the provider. `parameters` go to the provider as they are
     (max_tokens, temperature, stop_sequences, thinking, ...).
 
-    Of tool calls that a person has to allow: `approvers` may do so, for `approval_seconds`; then the run goes
+    Of tool calls that need approval: `approvers` may do so, for `approval_seconds`; then the run goes
     on without them, or fails. A message that comes meanwhile is refused, or ends the run.
 
     `allow_request_schema`: a request may ask for JSON by a schema of its own.

@@ -50,7 +50,7 @@ _TAGS = {
     "chat": "Ask an agent, and cancel what was asked.",
     "conversations": "Read conversations back, and delete them.",
     "messages": "Feedback on replies.",
-    "approvals": "Tool calls that a person has to allow, and what is decided.",
+    "approvals": "Tool calls that need approval, and what is decided.",
     "webhooks": "Where an account receives what happens (Standard Webhooks 1.0.0).",
     "service": "What needs no key.",
     "openai": "Agents as models, for clients of OpenAI's API.",

@@ -326,7 +326,7 @@ def decide_next_step(run: Run) -> Step | None:
 
 
 def list_held_calls(last: Round) -> tuple[Call, ...]:
-    """The calls of the round that a person has to allow, and was not asked about."""
+    """The round's calls that need approval and have no request yet."""
     return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
 
 

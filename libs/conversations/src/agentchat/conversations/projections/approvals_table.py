@@ -1,4 +1,4 @@
-"""The read model `approvals`: a row a tool call that a person has to allow; for lists and the sweeper.
+"""The read model `approvals`: a row a tool call that needs approval; for lists and the sweeper.
 
 What the tool of a call asks has a row of its own: its `call_id` is that of the call, a `#`, and the
 approval's id.

@@ -1,4 +1,4 @@
-"""Approvals: tool calls that a person has to allow, with what surrounds them, and the decisions."""
+"""Approvals: tool calls that need approval, with what surrounds them, and the decisions."""
 
 import asyncio
 from collections.abc import Collection

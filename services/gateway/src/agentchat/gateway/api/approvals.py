@@ -54,7 +54,7 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
 @get(
     "/v1/approvals",
     operation_id="listApprovals",
-    summary="List the tool calls that a person has to allow, the newest first.",
+    summary="List the tool calls that need approval, the newest first.",
     guards=[may_act],
 )
 async def list_of_account(

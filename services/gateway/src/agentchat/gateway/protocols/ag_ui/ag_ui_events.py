@@ -126,7 +126,7 @@ class AgUiEvents:
         return _event("RUN_FINISHED", threadId=self._thread_id, runId=self._run_id, **fields)
 
     def _interrupt(self, approval: ApprovalNeeded, call_id: str) -> dict[str, Any]:
-        """Describe a tool call that a person has to allow, or whose tool asks them.
+        """Describe a tool call that needs approval, or whose tool asks them.
 
         0.0.59 takes no answer, nor any other run of the thread, once `expiresAt` is over: it is not sent.
         """
