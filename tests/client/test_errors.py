@@ -25,8 +25,8 @@ from agentchat.client import (
     StreamInterrupted,
     Timeouts,
 )
-from agentchat.client.errors import class_of
-from agentchat.client.responses import refusal, retry_after
+from agentchat.client.errors import choose_error_class
+from agentchat.client.responses import build_error, retry_after
 from agentchat.contracts.errors import ERRORS
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import KEY, Clock
@@ -100,7 +100,7 @@ def test_every_code_of_the_table_has_its_class() -> None:
     assert {row.status for row in ERRORS.values()} <= CLASSES.keys()
     for row in ERRORS.values():
         kind = _OWN.get(row.code, CLASSES[row.status])
-        assert class_of(row.status, row.code) is kind, row.code
+        assert choose_error_class(row.status, row.code) is kind, row.code
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_retry_after_is_seconds_or_unknown(headers: dict[str, str], seconds: flo
 
 def test_the_trace_of_a_problem_body_stands_in_for_a_missing_header() -> None:
     body = b'{"title":"t","detail":"d","code":"not_found","trace_id":"from-the-body"}'
-    assert refusal(404, {}, body).trace_id == "from-the-body"
-    assert refusal(404, {"x-trace-id": "from-the-header"}, body).trace_id == "from-the-header"
+    assert build_error(404, {}, body).trace_id == "from-the-body"
+    assert build_error(404, {"x-trace-id": "from-the-header"}, body).trace_id == "from-the-header"
 
 
 @pytest.mark.parametrize(

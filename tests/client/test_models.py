@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from agentchat.client import errors, events, models
-from agentchat.client.responses import refusal
+from agentchat.client import errors, models, stream_events
+from agentchat.client.responses import build_error
 from agentchat.contracts import http, values
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
@@ -15,14 +15,14 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Elicitation, values.Elicitation),
     (models.Page, http.Page),
     (errors.FieldError, http.FieldError),
-    (events.Meta, http.MetaEvent),
-    (events.Sources, http.SourcesEvent),
-    (events.Delta, http.DeltaEvent),
-    (events.Done, http.DoneEvent),
-    (events.Start, http.StartEvent),
-    (events.ToolCall, http.ToolCallEvent),
-    (events.MessageDone, http.MessageDoneEvent),
-    (events.Failure, http.ErrorEvent),
+    (stream_events.Meta, http.MetaEvent),
+    (stream_events.Sources, http.SourcesEvent),
+    (stream_events.Delta, http.DeltaEvent),
+    (stream_events.Done, http.DoneEvent),
+    (stream_events.Start, http.StartEvent),
+    (stream_events.ToolCall, http.ToolCallEvent),
+    (stream_events.MessageDone, http.MessageDoneEvent),
+    (stream_events.Failure, http.ErrorEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
 TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}")
@@ -71,7 +71,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
 )
 def test_an_event_of_the_contracts_reads_as_its_model_with_nothing_lost(event: http.StreamEvent) -> None:
     sent = msgspec.json.encode(event)
-    read = events.decode(sent)
+    read = stream_events.decode(sent)
     ours = next(ours for ours, theirs in SAME if theirs is type(event))
     assert type(read) is ours
     assert msgspec.json.decode(msgspec.json.encode(read)) == msgspec.json.decode(sent)
@@ -87,7 +87,7 @@ def test_a_problem_of_the_contracts_reads_whole() -> None:
         trace_id="t",
         errors=(http.FieldError(field="message", message="is needed"),),
     )
-    error = refusal(400, {}, msgspec.json.encode(sent))
+    error = build_error(400, {}, msgspec.json.encode(sent))
     assert error.code == "invalid_request"
     assert error.detail == "Correct it."
     assert error.trace_id == "t"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentchat.client import events
+from agentchat.client import stream_events
 from agentchat.client.transcript import LineReader
 
 
@@ -24,7 +24,7 @@ def test_no_other_line_separator_ends_a_line(separator: str) -> None:
     text = f"one{separator}data: two"
     (line,) = read(f'data: {{"type":"delta","content":"{text}"}}\n'.encode())
     if separator >= " ":
-        assert events.decode(line) == events.Delta(content=text)
+        assert stream_events.decode(line) == stream_events.Delta(content=text)
     assert text.encode() in line
 
 
@@ -34,7 +34,7 @@ def test_a_carriage_return_within_a_line_does_not_end_it() -> None:
 
 def test_lines_that_end_with_carriage_return_and_newline_decode() -> None:
     lines = read(b'data: {"type":"delta","content":"a"}\r\n\r\n: ping\r\ndata: {"type":"meh"}\r\n')
-    assert [events.decode(line) for line in lines] == [events.Delta(content="a"), None]
+    assert [stream_events.decode(line) for line in lines] == [stream_events.Delta(content="a"), None]
 
 
 def test_a_line_is_whole_only_with_its_newline() -> None:
@@ -60,10 +60,10 @@ def test_byte_by_byte_reads_the_same() -> None:
 
 def test_a_done_with_a_message_is_form_2s() -> None:
     plain = b'{"type":"done","conversation_id":"c","trace_id":"t"}'
-    assert events.decode(plain) == events.Done(conversation_id="c", trace_id="t")
+    assert stream_events.decode(plain) == stream_events.Done(conversation_id="c", trace_id="t")
     with pytest.raises(ValueError, match="message"):
-        events.decode(b'{"type":"done","message":{}}')
+        stream_events.decode(b'{"type":"done","message":{}}')
 
 
 def test_an_unknown_type_is_no_event() -> None:
-    assert events.decode(b'{"type":"surprise","content":1}') is None
+    assert stream_events.decode(b'{"type":"surprise","content":1}') is None

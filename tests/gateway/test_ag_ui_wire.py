@@ -20,7 +20,7 @@ from agentchat.contracts.updates import (
 )
 from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from agentchat.gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
+from agentchat.gateway.protocols.ag_ui.run_agent import RunAgentInput, read_history, read_verdicts
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.runs.run_request import Verdict
 from tests.gateway.live_frames import events_of, finished
@@ -38,7 +38,7 @@ RESOLVED = {"interruptId": "2", "status": "resolved"}
 def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
     data = msgspec.json.encode({**RUN, "messages": messages, **fields})
     body = msgspec.json.decode(data, type=RunAgentInput)
-    return None if body.resume else history_of(body), verdicts_of(body)
+    return None if body.resume else read_history(body), read_verdicts(body)
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:

@@ -17,7 +17,7 @@ from agentchat.contracts.updates import (
     Update,
 )
 from agentchat.contracts.values import ShownMessage
-from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
+from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, read_chat_name, read_history, read_verdicts
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import events_of, finished
@@ -52,8 +52,8 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         reply["parts"][1],
     ]
     body = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
-    assert name_of(body) == "c"
-    shown = history_of(body)
+    assert read_chat_name(body) == "c"
+    shown = read_history(body)
     assert shown.instructions == "Be brief."
     assert shown.messages == (
         ShownMessage("user", "hi"),
@@ -141,7 +141,7 @@ def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_t
     reply = message("assistant", "Wait.")
     given = {"id": "1", "approved": True}
     reply["parts"] += [{"type": "tool-find", "state": "approval-responded", "approval": given}]
-    (said,) = verdicts_of(parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}))
+    (said,) = read_verdicts(parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}))
     assert said.body.input == {"name": "Ada"}
 
 
@@ -156,12 +156,12 @@ def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
         part("3"),
         part("4", approved=True) | {"state": "output-available"},
     ]
-    verdicts = verdicts_of(parse(HI, reply))
+    verdicts = read_verdicts(parse(HI, reply))
     assert [(each.approval_id, each.body.decision, each.body.reason) for each in verdicts] == [
         ("1", "approved", None),
         ("2", "denied", "No."),
     ]
-    assert verdicts_of(parse(HI, reply, message("user", "and?"))) == ()
+    assert read_verdicts(parse(HI, reply, message("user", "and?"))) == ()
 
 
 def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:

@@ -21,7 +21,11 @@ from agentchat.contracts.updates import (
 from agentchat.contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
-from agentchat.gateway.protocols.openai.responses.previous_response import Named, named_by, response_id
+from agentchat.gateway.protocols.openai.responses.previous_response import (
+    Named,
+    build_response_id,
+    parse_response_id,
+)
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
@@ -94,7 +98,7 @@ BEHIND = [
 @pytest.mark.parametrize("texts", [("Hello.", " So."), ("Hel", "lo", ". So.")])
 def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> None:
     behind = AfterPause(waited(), PausePoint(2))
-    assert [rest for update in whole(*texts) for rest in behind.rest([update])] == BEHIND
+    assert [rest for update in whole(*texts) for rest in behind.take_rest([update])] == BEHIND
     assert list(behind.calls) == ["3"]
 
 
@@ -108,19 +112,19 @@ def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
     told: list[Update] = [Started(), ToolStarted("1", "find", {}), ToolStarted("2", "find", {})]
     told += [ToolEnded("1", True, '"No."'), ToolEnded("2", False, "{}")]
     first, second = AfterPause(twice, PausePoint(1)), AfterPause(twice, PausePoint(1, 1))
-    assert first.rest(told) == [Started(), *told[3:]]
-    assert second.rest(told) == [Started(), told[4]]
-    assert (first.approval_of("2"), second.approval_of("2")) == ("approval-1", "approval-2")
+    assert first.take_rest(told) == [Started(), *told[3:]]
+    assert second.take_rest(told) == [Started(), told[4]]
+    assert (first.find_approval_id("2"), second.find_approval_id("2")) == ("approval-1", "approval-2")
 
 
 @pytest.mark.parametrize("wait", [None, PausePoint(1), PausePoint(12), PausePoint(1, 2)])
 def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | None) -> None:
-    given = response_id(TRACE, wait)
-    assert named_by(given) == Named(TRACE, wait)
+    given = build_response_id(TRACE, wait)
+    assert parse_response_id(given) == Named(TRACE, wait)
     assert wait != PausePoint(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"
 
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
     behind = AfterPause(waited(), PausePoint(2))
-    rest = behind.rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
+    rest = behind.take_rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
     assert rest == [Started(), Text(" Bye."), Broken("cancelled", "")]

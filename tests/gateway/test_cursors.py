@@ -18,7 +18,7 @@ from agentchat.contracts.values import Message
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.followed_runs import SHUTDOWN, Runs
+from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM
 from agentchat.gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
@@ -142,7 +142,7 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
     await write(store, request)
     async with Bus.connect(fresh_nats_url, name="counted") as bus, open_log(migrated_database_url) as log:
         bus.traces = counted = Counted(bus._connection)
-        runs = Runs(bus, log)
+        runs = FollowedRuns(bus, log)
         turn = await Turn(bus, request).accept()
         await turn.delta("Hello")
         trace_id, conversation_id = request.trace_id, request.conversation_id

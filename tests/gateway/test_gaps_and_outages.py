@@ -12,8 +12,7 @@ from agentchat.contracts import events, frames, ids
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.gateway.runs.followed_run import FollowedRun, RunKey
-from agentchat.gateway.runs.run_reader import RunReader
+from agentchat.gateway.runs.followed_run import FollowedRun, RunKey, RunReader
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.ops.prepare import migrate
 from agentchat.runtime.postgres import Pool, open_pool
@@ -143,7 +142,7 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
             await log.answered.wait()
             run.deliver(frames.Accepted(seq=1, attempt=1, conversation_id=asked.conversation_id))
             log.release.set()
-            await run.caught_up()
+            await run.wait_until_caught_up()
             assert (run.view.started, run.view.ended) == (True, False)
         finally:
             await run.close()

@@ -10,7 +10,7 @@ import pytest
 from agentchat.administration import admin_accounts, admin_keys
 from agentchat.administration.admin_values import NewAccount, NewKey
 from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
-from agentchat.gateway.http.peers import networks_of, peer_of
+from agentchat.gateway.http.peers import find_peer, parse_networks
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.settings import SettingsError
 from tests.administrator import administrator
@@ -135,11 +135,11 @@ def from_address(address: str | None, *forwarded: str) -> dict[str, Any]:
 def test_only_trusted_proxies_are_believed(
     address: str | None, forwarded: tuple[str, ...], peer: str
 ) -> None:
-    trusted = networks_of(["10.0.0.0/8", "fd00::/64"])
-    assert peer_of(from_address(address, *forwarded), trusted) == peer
+    trusted = parse_networks(["10.0.0.0/8", "fd00::/64"])
+    assert find_peer(from_address(address, *forwarded), trusted) == peer
 
 
 @pytest.mark.parametrize("text", ["proxy", "10.0.0.0/33", "10.0.0.1:80", "", "*"])
 def test_what_is_no_network_is_named(text: str) -> None:
     with pytest.raises(SettingsError, match="AGENTCHAT_TRUSTED_PROXIES"):
-        networks_of([text])
+        parse_networks([text])

@@ -9,7 +9,7 @@ from agentchat.contracts.updates import Broken, Started, Text
 from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks
-from agentchat.gateway.protocols.openai.completion_body import ChatCompletion, messages_of
+from agentchat.gateway.protocols.openai.completion_body import ChatCompletion, read_messages
 from tests.gateway.live_frames import events_of, finished
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
@@ -21,7 +21,7 @@ def body_of(*messages: dict[str, Any], **fields: Any) -> bytes:
 
 def shown_in(data: bytes) -> ClientHistory:
     body = msgspec.json.decode(data, type=ChatCompletion)
-    return messages_of(body.messages, "messages").history("messages")
+    return read_messages(body.messages, "messages").build_history("messages")
 
 
 def called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:

@@ -23,7 +23,7 @@ def document(*, admin: bool) -> Json:
     access = AdminAccess(token=b"token", admin=cast(Any, None)) if admin else None
     services = cast(Any, SimpleNamespace(demo=None))
     built = app.build(services, cast(Any, None), access)
-    described: Json = json.loads(openapi.document_of(built.app, None))
+    described: Json = json.loads(openapi.encode_document(built.app, None))
     return described
 
 

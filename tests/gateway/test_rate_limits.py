@@ -267,7 +267,7 @@ async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -
     inside, gate = asyncio.Queue[str](), asyncio.Event()
 
     async def read(caller: Caller) -> None:
-        async with account_bounds.reading(caller):
+        async with account_bounds.hold_read(caller):
             inside.put_nowait(caller.account_id)
             await gate.wait()
 

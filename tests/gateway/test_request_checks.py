@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import ids
-from agentchat.gateway.http.refusals import problem_words
+from agentchat.gateway.http.refusals import format_problem
 from agentchat.gateway.http.request_context import TraceMiddleware
 from tests.gateway.client import Client, check_problem, raw
 from tests.gateway.conftest import Accounts
@@ -188,7 +188,7 @@ async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_tra
         "raw_path": b"/readyz",
         "headers": [],
     }
-    middleware: Any = TraceMiddleware(application, lambda _: problem_words)
+    middleware: Any = TraceMiddleware(application, lambda _: format_problem)
     request = asyncio.create_task(middleware(scope, receive, send))
     async with asyncio.timeout(20):
         await at_work.wait()

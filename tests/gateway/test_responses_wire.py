@@ -28,10 +28,10 @@ from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.protocols.openai.responses import wire
-from agentchat.gateway.protocols.openai.responses.items import InputItem, verdicts_of
-from agentchat.gateway.protocols.openai.responses.previous_response import response_id
-from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
+from agentchat.gateway.protocols.openai.responses import response_types
+from agentchat.gateway.protocols.openai.responses.input_items import InputItem, read_verdicts
+from agentchat.gateway.protocols.openai.responses.previous_response import build_response_id
+from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, build_response
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.runtime.postgres import Pool
 from tests.gateway.client import Client
@@ -40,12 +40,12 @@ from tests.gateway.live_frames import events_of
 from tests.gateway.stored import AT, request, write
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
-BEGUN = wire.Response(
+BEGUN = response_types.Response(
     id="resp_1",
     created_at=0,
     status="in_progress",
     model="m",
-    conversation=wire.ConversationRef(id="conv_1"),
+    conversation=response_types.ConversationRef(id="conv_1"),
 )
 REPLY = Message(id="r", conversation_id="c", content="Grüße🙂 Ada.", token_count=9, created_at="")
 FINISHED = Finished(REPLY, (), Usage(input_tokens=5, output_tokens=2, cache_read_tokens=2))
@@ -110,7 +110,7 @@ def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> Non
         "response.completed",
     ]
     response = read[-1]["response"]
-    assert response == msgspec.json.decode(msgspec.json.encode(response_of(BEGUN, told("Grüße🙂"))))
+    assert response == msgspec.json.decode(msgspec.json.encode(build_response(BEGUN, told("Grüße🙂"))))
     first, a, b, last = response["output"]
     assert (first["content"][0]["text"], last["content"][0]["text"]) == ("Grüße🙂", " Ada.")
     assert [note["url"] for note in first["content"][0]["annotations"]] == [SOURCE.url]
@@ -196,8 +196,8 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
 
 
 def test_a_response_under_way_has_the_text_so_far() -> None:
-    (message,) = response_of(BEGUN, [Started(), Text("Grü"), Text("ße")]).output
-    assert isinstance(message, wire.MessageItem)
+    (message,) = build_response(BEGUN, [Started(), Text("Grü"), Text("ße")]).output
+    assert isinstance(message, response_types.MessageItem)
     assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
 
 
@@ -211,10 +211,10 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
         "approve": True,
         "input": {"name": "Ada"},
     }
-    (said,) = verdicts_of(tuple(msgspec.convert([item], list[InputItem])))
+    (said,) = read_verdicts(tuple(msgspec.convert([item], list[InputItem])))
     assert said.body == DecisionBody(decision="approved", input={"name": "Ada"})
     with pytest.raises(Refusal, match="invalid_request"):
-        verdicts_of((msgspec.convert(item | {"input": "Ada"}, InputItem),))
+        read_verdicts((msgspec.convert(item | {"input": "Ada"}, InputItem),))
 
 
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
@@ -237,7 +237,7 @@ async def test_a_response_in_line_has_its_model_and_the_time_of_its_request(
     trace_id = new_id().replace("-", "")
     await WaitingLine(pool, "w").join(first.conversation_id, trace_id, AT, first.account_id, model)
     found = await client.http.get(
-        f"{client.url}/openai/v1/responses/{response_id(trace_id)}",
+        f"{client.url}/openai/v1/responses/{build_response_id(trace_id)}",
         headers={"Authorization": f"Bearer {client.headers['X-Api-Key']}"},
     )
     assert found.status_code == 200

@@ -16,7 +16,7 @@ from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.queries.account_usage import AccountUsage
 from agentchat.directory.caller import Caller
-from agentchat.gateway.access.account_figures import CACHED_SECONDS, FigureCache
+from agentchat.gateway.access.usage_limits import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
@@ -103,15 +103,15 @@ async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_n
         caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
         cache = FigureCache(pool, lambda: now)
         stack.push_async_callback(cache.aclose)
-        assert await cache.of(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         await stored_for(store, pool, account, "x" * BOUND)
-        assert await cache.of(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
-        assert (await cache.of(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"
+        assert (await cache.get(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"
         await asyncio.wait_for(cache.read(account.account_id), 10)
-        figures = await cache.of(caller)
+        figures = await cache.get(caller)
         assert figures is not None
         assert figures.stored_bytes >= BOUND
     now += CACHED_SECONDS
-    assert await cache.of(caller) == figures, "Postgres is away: what was read last"
-    assert await FigureCache(pool).of(caller) is None, "nothing is known, and nothing refused"
+    assert await cache.get(caller) == figures, "Postgres is away: what was read last"
+    assert await FigureCache(pool).get(caller) is None, "nothing is known, and nothing refused"

@@ -107,7 +107,7 @@ async def test_the_end_of_a_run_frees_the_slot_that_was_taken_here(valkey: Any, 
     await valkey.kill()
     assert (await limiter.admit(account, quota, trace)).allowed
     assert not (await limiter.admit(account, quota, new())).allowed
-    limiter.ended(account, trace)
+    limiter.note_ended(account, trace)
     assert (await limiter.admit(account, quota, new())).allowed
 
 

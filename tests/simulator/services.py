@@ -16,7 +16,7 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
 from agentchat.gateway.runs.start_run import RunStart
 from agentchat.orchestrator.heartbeat import beat
@@ -181,12 +181,12 @@ class Gateway:
         self.pool = SimPool(process, postgres)
         self.claims = Claims(cast(Any, self.pool))
         self.log = SimLog(self.pool)
-        self.runs = Runs(cast(Any, bus), self.log)
+        self.runs = FollowedRuns(cast(Any, bus), self.log)
         self._postgres = postgres
 
     async def serve(self) -> None:
         """As `gateway.service`: tick, and drain at the end."""
-        async with self.runs.ticking():
+        async with self.runs.run_ticker():
             await self.process.stop.wait()
             await self.runs.drain()
 

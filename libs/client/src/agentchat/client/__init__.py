@@ -1,4 +1,4 @@
-"""The Python client of Agent Chat Service: `AgentChat`, and `AsyncAgentChat` for asyncio.
+"""The Python client of Agent Chat ServiceSettings: `AgentChat`, and `AsyncAgentChat` for asyncio.
 
 It chats, streams replies as typed events, and reads threads back; every failure is an `AgentChatError`.
 It needs nothing of the service, only httpx and msgspec.
@@ -24,7 +24,6 @@ from agentchat.client.errors import (
     StorageFull,
     StreamInterrupted,
 )
-from agentchat.client.events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
 from agentchat.client.models import (
     Approval,
     Conversation,
@@ -38,6 +37,7 @@ from agentchat.client.models import (
     ToolRun,
 )
 from agentchat.client.retries import Timeouts
+from agentchat.client.stream_events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
 
 __all__ = [
     "AgentChat",

@@ -13,21 +13,21 @@ from agentchat.client.api_calls import (
     LIMITS,
     Call,
     Form,
-    Service,
-    cancel,
-    events,
-    filters,
-    json_call,
-    new_key,
+    ServiceSettings,
+    build_cancel_call,
+    build_events_call,
+    build_filter_query,
+    build_json_call,
+    make_key,
     omit_none,
-    segment,
-    streamed,
+    quote_segment,
+    to_stream_call,
 )
 from agentchat.client.blocking import BlockingHttp
-from agentchat.client.events import Event
 from agentchat.client.models import Conversation, Feedback, HistoryMessage, Page, Reply
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import CallSender, ReplyReader
+from agentchat.client.stream_events import Event
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class AsyncAgentChat:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.service = Service(
+        self.service = ServiceSettings(
             api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
         )
         self._owns_http = http_client is None
@@ -84,7 +84,7 @@ class AsyncAgentChat:
         `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
         Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
         """
-        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
+        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key)
         return (await self._sender.fetch(call)).reply()
 
     def stream(
@@ -100,10 +100,10 @@ class AsyncAgentChat:
         """Send a message and read the reply as it comes; the request is sent when the stream is entered.
 
         `form` chooses between the two stream forms; None leaves it to the service. With the `idempotency_key`
-        of an earlier call, that reply is streamed again from the beginning.
+        of an earlier call, that reply is to_stream_call again from the beginning.
         """
-        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
-        return AsyncChatStream(self._sender, streamed(call, form))
+        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key)
+        return AsyncChatStream(self._sender, to_stream_call(call, form))
 
     def events(
         self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
@@ -113,7 +113,7 @@ class AsyncAgentChat:
         With the `last_event_id` of such a stream, it continues after that event. `form` None is the form of
         the request. Entering raises NotFound for an unknown run, InvalidRequest for an id of another run.
         """
-        return AsyncChatStream(self._sender, events(trace_id, last_event_id, form))
+        return AsyncChatStream(self._sender, build_events_call(trace_id, last_event_id, form))
 
     def conversations(
         self,
@@ -132,12 +132,12 @@ class AsyncAgentChat:
         `created_after` or later and before `created_before`, a part of the `title`, the `rating` of a reply.
         Raises Misconfigured for a time without a zone.
         """
-        query = filters(metadata, agent_id, created_after, created_before, title, rating)
+        query = build_filter_query(metadata, agent_id, created_after, created_before, title, rating)
         return self._list(Page[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Get one thread."""
-        return await self._fetch(Conversation, Call(method="GET", path=_thread_path(conversation_id)))
+        return await self._fetch(Conversation, Call(method="GET", path=_build_thread_path(conversation_id)))
 
     async def describe(
         self,
@@ -154,7 +154,7 @@ class AsyncAgentChat:
         given = {"title": title, "metadata": metadata}
         body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
         return await self._fetch(
-            Conversation, json_call("PATCH", _thread_path(conversation_id), body, key=new_key())
+            Conversation, build_json_call("PATCH", _build_thread_path(conversation_id), body, key=make_key())
         )
 
     async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
@@ -164,19 +164,19 @@ class AsyncAgentChat:
         version, or a time in ISO 8601. Raises Conflict for a copy of all while a reply is under way.
         """
         body = {} if at is None else {"at": str(at)}
-        call = json_call("POST", f"{_thread_path(conversation_id)}/fork", body, key=new_key())
+        call = build_json_call("POST", f"{_build_thread_path(conversation_id)}/fork", body, key=make_key())
         return await self._fetch(Conversation, call)
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """List the messages of a thread, the oldest first, page by page."""
-        return self._list(Page[HistoryMessage], f"{_thread_path(conversation_id)}/messages")
+        return self._list(Page[HistoryMessage], f"{_build_thread_path(conversation_id)}/messages")
 
     async def cancel(self, trace_id: str) -> None:
         """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
 
         Raises NotFound where the account has no such run, Conflict where it has ended.
         """
-        await self._sender.fetch(cancel(trace_id))
+        await self._sender.fetch(build_cancel_call(trace_id))
 
     async def decide(
         self,
@@ -195,7 +195,9 @@ class AsyncAgentChat:
         input does not match or it is too late.
         """
         body = omit_none({"decision": decision, "input": input, "reason": reason})
-        await self._sender.fetch(json_call("POST", f"/v1/approvals/{segment(approval_id)}/decision", body))
+        await self._sender.fetch(
+            build_json_call("POST", f"/v1/approvals/{quote_segment(approval_id)}/decision", body)
+        )
 
     async def give_feedback(
         self,
@@ -212,20 +214,22 @@ class AsyncAgentChat:
         no such reply.
         """
         given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
-        return await self._fetch(Feedback, json_call("POST", _feedback_path(message_id), omit_none(given)))
+        return await self._fetch(
+            Feedback, build_json_call("POST", _build_feedback_path(message_id), omit_none(given))
+        )
 
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
         """Get all feedback on a reply, the newest first."""
-        call = Call(method="GET", path=_feedback_path(message_id))
+        call = Call(method="GET", path=_build_feedback_path(message_id))
         return (await self._fetch(Page[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
         """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
         query = omit_none({"on_behalf_of": on_behalf_of})
-        await self._sender.fetch(Call(method="DELETE", path=_feedback_path(message_id), query=query))
+        await self._sender.fetch(Call(method="DELETE", path=_build_feedback_path(message_id), query=query))
 
     async def _fetch(self, kind: type[T], call: Call) -> T:
-        return (await self._sender.fetch(call)).value(kind)
+        return (await self._sender.fetch(call)).decode_as(kind)
 
     async def _list(
         self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
@@ -267,9 +271,9 @@ class AsyncChatStream(ReplyReader):
         await self._close()
 
 
-def _thread_path(conversation_id: str) -> str:
-    return f"/v1/conversations/{segment(conversation_id)}"
+def _build_thread_path(conversation_id: str) -> str:
+    return f"/v1/conversations/{quote_segment(conversation_id)}"
 
 
-def _feedback_path(message_id: str) -> str:
-    return f"/v1/messages/{segment(message_id)}/feedback"
+def _build_feedback_path(message_id: str) -> str:
+    return f"/v1/messages/{quote_segment(message_id)}/feedback"

@@ -57,7 +57,7 @@ class ApiKey(httpx.Auth):
         return "ApiKey(…)"
 
 
-class Service:
+class ServiceSettings:
     """The settings that all requests share: address, key, agent, retries and time-outs."""
 
     def __init__(
@@ -72,9 +72,9 @@ class Service:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """An argument that is None comes from the environment. Raises Misconfigured."""
-        self.key = ApiKey(_header("api_key", _needed("api_key", api_key, environ)))
-        self.base_url = _address(_needed("base_url", base_url, environ))
-        self.agent_id = _header("agent_id", _given("agent_id", agent_id, environ))
+        self.key = ApiKey(_check_header("api_key", _require_setting("api_key", api_key, environ)))
+        self.base_url = _check_address(_require_setting("base_url", base_url, environ))
+        self.agent_id = _check_header("agent_id", _read_setting("agent_id", agent_id, environ))
         self._max_retries = max_retries
         self._timeouts = timeouts or Timeouts()
         self._clock = clock
@@ -82,11 +82,11 @@ class Service:
     def __str__(self) -> str:
         return f"base_url={self.base_url!r}, agent_id={self.agent_id!r}"
 
-    def budget(self) -> Budget:
+    def start_budget(self) -> Budget:
         """The time and the retries of a call that starts now."""
         return Budget(self._max_retries, self._timeouts.total, self._clock)
 
-    def ask(
+    def build_chat_call(
         self,
         message: str,
         conversation_id: str | None,
@@ -95,12 +95,12 @@ class Service:
         key: str | None,
     ) -> Call:
         """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
-        agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
+        agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
         body = omit_none({"message": message, "conversation_id": conversation_id, "prompt": prompt})
-        call = json_call("POST", "/v1/chat", body, key=new_key() if key is None else _key(key))
+        call = build_json_call("POST", "/v1/chat", body, key=make_key() if key is None else _check_key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
-    def request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
+    def build_request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
         """One attempt at `call`, without the key."""
         timeouts = self._timeouts
         read = timeouts.total if call.silent else timeouts.read
@@ -115,13 +115,13 @@ class Service:
         )
 
 
-def streamed(chat: Call, form: Form | None) -> Call:
+def to_stream_call(chat: Call, form: Form | None) -> Call:
     """POST /v1/chat/stream with the message of `chat`."""
     headers = chat.headers | _stream_headers(form)
     return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
 
 
-def filters(
+def build_filter_query(
     metadata: Mapping[str, str] | None,
     agent_id: str | None,
     created_after: datetime | None,
@@ -133,40 +133,42 @@ def filters(
     query = {
         **{f"metadata.{key}": value for key, value in (metadata or {}).items()},
         "agent_id": agent_id,
-        "created_after": _time("created_after", created_after),
-        "created_before": _time("created_before", created_before),
+        "created_after": _to_iso_time("created_after", created_after),
+        "created_before": _to_iso_time("created_before", created_before),
         "title": title,
         "rating": rating,
     }
     return omit_none(query)
 
 
-def _time(name: str, time: datetime | None) -> str | None:
+def _to_iso_time(name: str, time: datetime | None) -> str | None:
     """Raises Misconfigured."""
     if time is not None and time.tzinfo is None:
         raise Misconfigured(f"{name} has no time zone.")
     return None if time is None else time.isoformat()
 
 
-def cancel(trace_id: str) -> Call:
+def build_cancel_call(trace_id: str) -> Call:
     """POST /v1/chat/{trace_id}/cancel."""
-    return Call(method="POST", path=f"/v1/chat/{segment(trace_id)}/cancel")
+    return Call(method="POST", path=f"/v1/chat/{quote_segment(trace_id)}/cancel")
 
 
-def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
+def build_events_call(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
     """GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
     headers = _stream_headers(form)
     if last_event_id is not None:
-        headers["Last-Event-ID"] = _header("last_event_id", last_event_id)
-    return Call(method="GET", path=f"/v1/chat/{segment(trace_id)}/events", headers=headers)
+        headers["Last-Event-ID"] = _check_header("last_event_id", last_event_id)
+    return Call(method="GET", path=f"/v1/chat/{quote_segment(trace_id)}/events", headers=headers)
 
 
-def reason(lost: Exception) -> str:
+def describe_loss(lost: Exception) -> str:
     """Why no answer came; some of httpx's errors have no text."""
     return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
 
 
-def json_call(method: Literal["PATCH", "POST"], path: str, body: object, *, key: str | None = None) -> Call:
+def build_json_call(
+    method: Literal["PATCH", "POST"], path: str, body: object, *, key: str | None = None
+) -> Call:
     """Build a call with a JSON body, and with an Idempotency-Key if one is given."""
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
     return Call(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
@@ -181,15 +183,15 @@ def omit_none(fields: Mapping[str, T | None]) -> dict[str, T]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def new_key() -> str:
+def make_key() -> str:
     return str(uuid.uuid4())
 
 
-def segment(text: str) -> str:
+def quote_segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _header(name: str, text: str) -> str:
+def _check_header(name: str, text: str) -> str:
     """`text` as a header value, without the white space around it. Raises Misconfigured."""
     text = text.strip()
     if not all("!" <= character <= "~" for character in text):
@@ -198,31 +200,31 @@ def _header(name: str, text: str) -> str:
     return text
 
 
-def _key(text: str) -> str:
+def _check_key(text: str) -> str:
     """Raises Misconfigured."""
-    text = _header("idempotency_key", text)
+    text = _check_header("idempotency_key", text)
     if not 1 <= len(text) <= _LONGEST_KEY or text.startswith('"'):
         raise Misconfigured(f"idempotency_key is 1 to {_LONGEST_KEY} characters, and is not quoted.")
     return text
 
 
-def _given(name: str, value: str | None, environ: Mapping[str, str]) -> str:
+def _read_setting(name: str, value: str | None, environ: Mapping[str, str]) -> str:
     """The argument, else the variable, else an empty text."""
-    return (environ.get(_variable(name), "") if value is None else value).strip()
+    return (environ.get(_name_variable(name), "") if value is None else value).strip()
 
 
-def _needed(name: str, value: str | None, environ: Mapping[str, str]) -> str:
-    text = _given(name, value, environ)
+def _require_setting(name: str, value: str | None, environ: Mapping[str, str]) -> str:
+    text = _read_setting(name, value, environ)
     if not text:
-        raise Misconfigured(f"No {name}: give it as an argument, or set {_variable(name)}.")
+        raise Misconfigured(f"No {name}: give it as an argument, or set {_name_variable(name)}.")
     return text
 
 
-def _variable(name: str) -> str:
+def _name_variable(name: str) -> str:
     return f"AGENTCHAT_{name.upper()}"
 
 
-def _address(text: str) -> str:
+def _check_address(text: str) -> str:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:

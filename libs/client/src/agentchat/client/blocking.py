@@ -22,15 +22,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("The coroutine awaits something that does not block.")
 
 
-def each(items: AsyncIterator[T]) -> Iterator[T]:
+def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """The items of an iterator that only awaits what blocks."""
 
-    async def following() -> T:
+    async def take_next() -> T:
         return await anext(items)
 
     while True:
         try:
-            item = run(following())
+            item = run(take_next())
         except StopAsyncIteration:
             return
         yield item

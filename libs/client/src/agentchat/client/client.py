@@ -9,17 +9,17 @@ import httpx
 
 from agentchat.client.aio import AsyncAgentChat
 from agentchat.client.api_calls import LIMITS
-from agentchat.client.blocking import BlockingHttp, each, run
-from agentchat.client.events import Event
+from agentchat.client.blocking import BlockingHttp, iterate, run
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import ReplyReader
+from agentchat.client.stream_events import Event
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
-def _blocking(
+def _make_blocking(
     method: Callable[Concatenate[AsyncAgentChat, P], R], convert: Callable[[R], T]
 ) -> Callable[Concatenate["AgentChat", P], T]:
     """Make a method of the asyncio client, with its arguments and its docstring, one that blocks.
@@ -44,7 +44,7 @@ class ChatStream(ReplyReader):
 
     def __init__(self, stream: ReplyReader) -> None:
         super().__init__(stream.sender, stream.call)
-        self._each = each(self._events)
+        self._each = iterate(self._events)
 
     def __enter__(self) -> Self:
         run(self._open())
@@ -88,7 +88,7 @@ class AgentChat:
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        async def blocking_sleep(seconds: float) -> None:
+        async def sleep_blocking(seconds: float) -> None:
             sleep(seconds)
 
         self._owns_http = http_client is None
@@ -100,7 +100,7 @@ class AgentChat:
             max_retries=max_retries,
             timeouts=timeouts,
             http_client=self._http,
-            sleep=blocking_sleep,
+            sleep=sleep_blocking,
             clock=clock,
         )
 
@@ -118,16 +118,16 @@ class AgentChat:
         if self._owns_http:
             run(self._http.aclose())
 
-    chat = _blocking(AsyncAgentChat.chat, run)
-    stream = _blocking(AsyncAgentChat.stream, ChatStream)
-    events = _blocking(AsyncAgentChat.events, ChatStream)
-    conversations = _blocking(AsyncAgentChat.conversations, each)
-    conversation = _blocking(AsyncAgentChat.conversation, run)
-    describe = _blocking(AsyncAgentChat.describe, run)
-    fork = _blocking(AsyncAgentChat.fork, run)
-    messages = _blocking(AsyncAgentChat.messages, each)
-    cancel = _blocking(AsyncAgentChat.cancel, run)
-    decide = _blocking(AsyncAgentChat.decide, run)
-    give_feedback = _blocking(AsyncAgentChat.give_feedback, run)
-    feedback = _blocking(AsyncAgentChat.feedback, run)
-    withdraw_feedback = _blocking(AsyncAgentChat.withdraw_feedback, run)
+    chat = _make_blocking(AsyncAgentChat.chat, run)
+    stream = _make_blocking(AsyncAgentChat.stream, ChatStream)
+    events = _make_blocking(AsyncAgentChat.events, ChatStream)
+    conversations = _make_blocking(AsyncAgentChat.conversations, iterate)
+    conversation = _make_blocking(AsyncAgentChat.conversation, run)
+    describe = _make_blocking(AsyncAgentChat.describe, run)
+    fork = _make_blocking(AsyncAgentChat.fork, run)
+    messages = _make_blocking(AsyncAgentChat.messages, iterate)
+    cancel = _make_blocking(AsyncAgentChat.cancel, run)
+    decide = _make_blocking(AsyncAgentChat.decide, run)
+    give_feedback = _make_blocking(AsyncAgentChat.give_feedback, run)
+    feedback = _make_blocking(AsyncAgentChat.feedback, run)
+    withdraw_feedback = _make_blocking(AsyncAgentChat.withdraw_feedback, run)

@@ -55,7 +55,7 @@ class InvalidResponse(AgentChatError):
         self.trace_id = trace_id
 
     def __str__(self) -> str:
-        return _with_notes(self.reason, self.trace_id)
+        return _add_notes(self.reason, self.trace_id)
 
 
 class ChatError(AgentChatError):
@@ -83,7 +83,7 @@ class ChatError(AgentChatError):
     def __str__(self) -> str:
         waiting = ", ".join(f"{each.tool} ({each.id})" for each in self.approvals)
         text = f"{self.code}: {self.message}" + (f" Waiting for approval of {waiting}." if waiting else "")
-        return _with_notes(text, self.trace_id)
+        return _add_notes(text, self.trace_id)
 
 
 class StreamInterrupted(AgentChatError):
@@ -99,7 +99,7 @@ class StreamInterrupted(AgentChatError):
         self.conversation_id = conversation_id
 
     def __str__(self) -> str:
-        return _with_notes(f"the stream broke off, the run goes on: {self.reason}", self.trace_id)
+        return _add_notes(f"the stream broke off, the run goes on: {self.reason}", self.trace_id)
 
 
 class ApiError(AgentChatError):
@@ -131,7 +131,7 @@ class ApiError(AgentChatError):
     def __str__(self) -> str:
         status = f"{self.status} {self.code}" if self.code else str(self.status)
         about = "; ".join(f"{each.field}: {each.message}" for each in self.errors) or self.detail
-        return _with_notes(f"{status}: {about}", self.trace_id, self.retry_after)
+        return _add_notes(f"{status}: {about}", self.trace_id, self.retry_after)
 
 
 class InvalidRequest(ApiError):
@@ -179,7 +179,7 @@ _BY_CODE: dict[str, type[ApiError]] = {
 }
 
 
-def class_of(status: int, code: str | None) -> type[ApiError]:
+def choose_error_class(status: int, code: str | None) -> type[ApiError]:
     """The class of a refusal; `ApiError` itself for any other."""
     if status >= 500:
         return ServerFailed
@@ -188,7 +188,7 @@ def class_of(status: int, code: str | None) -> type[ApiError]:
     return _BY_STATUS.get(status, ApiError)
 
 
-def _with_notes(text: str, trace_id: str | None, retry_after: float | None = None) -> str:
+def _add_notes(text: str, trace_id: str | None, retry_after: float | None = None) -> str:
     notes = [] if retry_after is None else [f"retry after {retry_after:g} s"]
     notes += [f"trace {trace_id}"] if trace_id else []
     return f"{text} ({', '.join(notes)})" if notes else text

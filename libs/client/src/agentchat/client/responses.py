@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from agentchat.client.errors import ApiError, FieldError, InvalidResponse, class_of
+from agentchat.client.errors import ApiError, FieldError, InvalidResponse, choose_error_class
 from agentchat.client.models import Approval, Reply
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class ApiResponse(msgspec.Struct, frozen=True):
     content: bytes
     trace_id: str | None
 
-    def value(self, kind: type[T]) -> T:
+    def decode_as(self, kind: type[T]) -> T:
         """The body as `kind`. Raises InvalidResponse."""
         try:
             return msgspec.json.decode(self.content, type=kind)
@@ -46,7 +46,7 @@ class ApiResponse(msgspec.Struct, frozen=True):
 
     def reply(self) -> Reply:
         """The body as a reply, with the trace. Raises InvalidResponse."""
-        return msgspec.structs.replace(self.value(Reply), trace_id=self.trace_id)
+        return msgspec.structs.replace(self.decode_as(Reply), trace_id=self.trace_id)
 
 
 def check_stream(headers: Mapping[str, str]) -> None:
@@ -57,16 +57,16 @@ def check_stream(headers: Mapping[str, str]) -> None:
         raise InvalidResponse(reason, headers.get(TRACE_HEADER))
 
 
-def refusal(status: int, headers: Mapping[str, str], content: bytes) -> ApiError:
+def build_error(status: int, headers: Mapping[str, str], content: bytes) -> ApiError:
     """The error that an answer without success is."""
     try:
         problem = _problem.decode(content)
     except (ValueError, RecursionError):  # a proxy's page, or nothing
         problem = _Problem()
-    return class_of(status, problem.code)(
+    return choose_error_class(status, problem.code)(
         status,
         problem.code,
-        problem.detail or problem.title or _phrase(status),
+        problem.detail or problem.title or _find_phrase(status),
         headers.get(TRACE_HEADER) or problem.trace_id,
         problem.errors,
         retry_after(headers),
@@ -90,7 +90,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _phrase(status: int) -> str:
+def _find_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -7,12 +7,12 @@ from typing import TypeVar
 import httpx
 
 from agentchat.client import responses
-from agentchat.client.api_calls import LOST, Call, Service, cancel, reason
+from agentchat.client.api_calls import LOST, Call, ServiceSettings, build_cancel_call, describe_loss
 from agentchat.client.blocking import BlockingHttp
 from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
-from agentchat.client.events import Event
 from agentchat.client.responses import ApiResponse
 from agentchat.client.retries import Budget
+from agentchat.client.stream_events import Event
 from agentchat.client.transcript import Transcript
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class CallSender:
 
     def __init__(
         self,
-        service: Service,
+        service: ServiceSettings,
         http: httpx.AsyncClient | BlockingHttp,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
@@ -31,36 +31,38 @@ class CallSender:
         self._http = http
         self._sleep = sleep
 
-    def budget(self) -> Budget:
-        return self._service.budget()
+    def start_budget(self) -> Budget:
+        return self._service.start_budget()
 
     async def fetch(self, call: Call) -> ApiResponse:
         """The complete answer. Raises ApiError, ConnectionFailed."""
-        budget = self.budget()
+        budget = self.start_budget()
 
-        async def attempt() -> ApiResponse:
+        async def try_once() -> ApiResponse:
             response = await self._begin(call, budget)
-            return ApiResponse(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
+            return ApiResponse(
+                await _read_all(response, budget), response.headers.get(responses.TRACE_HEADER)
+            )
 
-        return await self._tried(attempt, budget)
+        return await self._retry(try_once, budget)
 
     async def open(self, call: Call, budget: Budget) -> httpx.Response:
         """An answer whose body is not read yet. Raises ApiError, ConnectionFailed."""
-        return await self._tried(lambda: self._begin(call, budget), budget)
+        return await self._retry(lambda: self._begin(call, budget), budget)
 
     async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
         # No redirects: they would send the key to another server.
         response = await self._http.send(
-            self._service.request(self._http, call),
+            self._service.build_request(self._http, call),
             auth=self._service.key,
             stream=True,
             follow_redirects=False,
         )
         if response.is_success:
             return response
-        raise responses.refusal(response.status_code, response.headers, await _whole(response, budget))
+        raise responses.build_error(response.status_code, response.headers, await _read_all(response, budget))
 
-    async def _tried(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
         while True:
             failure: AgentChatError
             try:
@@ -68,12 +70,12 @@ class CallSender:
             except ApiError as error:
                 failure = error
             except LOST as error:
-                failure = ConnectionFailed(reason(error))
+                failure = ConnectionFailed(describe_loss(error))
                 failure.__cause__ = error
             await self._sleep(budget.wait_after(failure))
 
 
-async def _whole(response: httpx.Response, budget: Budget) -> bytes:
+async def _read_all(response: httpx.Response, budget: Budget) -> bytes:
     pieces = []
     async with contextlib.aclosing(response):
         async for piece in response.aiter_bytes():
@@ -89,7 +91,7 @@ class ReplyReader(Transcript):
         super().__init__()
         self.sender = sender
         self.call = call
-        self._budget = sender.budget()
+        self._budget = sender.start_budget()
         self._response: httpx.Response | None = None
         self._events = self._read()
 
@@ -115,12 +117,12 @@ class ReplyReader(Transcript):
             self._budget.check()
             return await anext(chunks, None)
         except LOST as error:
-            raise self._interrupted(reason(error)) from error
+            raise self._build_interruption(describe_loss(error)) from error
 
     async def _cancel(self) -> None:
         if self.trace_id is None:
             raise InvalidResponse("The stream has not named its trace.")
-        await self.sender.fetch(cancel(self.trace_id))
+        await self.sender.fetch(build_cancel_call(self.trace_id))
 
     async def _close(self) -> None:
         await self._events.aclose()

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from agentchat.client import events
+from agentchat.client import stream_events
 from agentchat.client.errors import ChatError, InvalidResponse, StreamInterrupted
-from agentchat.client.events import Event
 from agentchat.client.models import Message, Source, ToolRun
+from agentchat.client.stream_events import Event
 
 _PREFIX = b"data: "
 _ID = b"id: "
@@ -76,14 +76,14 @@ class Transcript:
             if self.ended:
                 return
         if data is None:
-            raise self._interrupted("The stream ended before the reply was complete.")
+            raise self._build_interruption("The stream ended before the reply was complete.")
 
-    def _interrupted(self, reason: str) -> StreamInterrupted:
+    def _build_interruption(self, reason: str) -> StreamInterrupted:
         return StreamInterrupted(reason, self.trace_id, self.conversation_id)
 
     def _decode(self, line: bytes, *, last: bool) -> Event | None:
         try:
-            event = events.decode(line)
+            event = stream_events.decode(line)
         except (ValueError, RecursionError) as error:
             if last:  # a line without its end: the cut may be in its middle
                 return None
@@ -91,7 +91,7 @@ class Transcript:
                 f"The stream holds a line that is no event: {error}", self.trace_id
             ) from error
         self.last_event_id = self._lines.id  # of a complete event
-        if isinstance(event, events.Failure):
+        if isinstance(event, stream_events.Failure):
             raise ChatError(event.code, event.message, self.trace_id, self.conversation_id, event.approvals)
         if event is not None:
             self._note(event)
@@ -99,20 +99,20 @@ class Transcript:
 
     def _note(self, event: Event) -> None:
         match event:
-            case events.Delta():
+            case stream_events.Delta():
                 self._pieces.append(event.content)
-            case events.Meta():
+            case stream_events.Meta():
                 self.conversation_id = event.conversation_id
                 self.trace_id = event.trace_id
-            case events.Start():
+            case stream_events.Start():
                 self.conversation_id = event.conversation_id
-            case events.Sources():
+            case stream_events.Sources():
                 self.sources = event.sources
-            case events.MessageDone():
+            case stream_events.MessageDone():
                 self.message = event.message
                 self.tool_calls = event.tool_calls
                 self.ended = True
-            case events.Done():
+            case stream_events.Done():
                 self.ended = True
-            case events.ToolCall():
+            case stream_events.ToolCall():
                 pass

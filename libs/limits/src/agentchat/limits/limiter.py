@@ -46,35 +46,37 @@ class Limiter:
         trace_id while it is held takes nothing more. With a lease of 0 only the rate is asked, and no slot is
         taken. Never raises for Redis; takes at most about `timeout`.
         """
-        rate = quota.chats_of(plan)
+        rate = quota.get_chat_rate(plan)
         interval, burst = (rate.interval_us, rate.burst) if rate is not None else (0, 0)
         runs = -1 if plan.concurrent_runs is None else plan.concurrent_runs
-        keys = [_key(account_id, "rate"), _key(account_id, "slots")]
+        keys = [_name_key(account_id, "rate"), _name_key(account_id, "slots")]
         arguments = [trace_id, interval, burst, runs, slot_ttl_s * 1000]
         try:
             retry_us, remaining, reset_us, held = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
         except RedisUnavailable as away:
             self._on_fallback(str(away))
             return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
-        return quota.admission(plan, retry_us=retry_us, remaining=remaining, reset_us=reset_us, runs=held)
+        return quota.build_admission(
+            plan, retry_us=retry_us, remaining=remaining, reset_us=reset_us, runs=held
+        )
 
     async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
         """Take a token for a request next to the chat endpoints: None, or the seconds to wait, from 1.
 
         Never raises for Redis; takes at most about `timeout`.
         """
-        return await self._take(account_id, "reads", quota.reads_of(plan))
+        return await self._take(account_id, "reads", quota.get_read_rate(plan))
 
     async def admit_write(self, account_id: str, plan: quota.PlanLimits) -> int | None:
         """Take a token for a write to a conversation without a run: as `admit_read`."""
-        return await self._take(account_id, "writes", quota.writes_of(plan))
+        return await self._take(account_id, "writes", quota.get_write_rate(plan))
 
     async def _take(self, account_id: str, bucket: Bucket, rate: quota.Rate | None) -> int | None:
         if rate is None:
             return None
         try:
             wait_us = await self._redis.run(
-                lua_scripts.TAKE, [_key(account_id, bucket)], [rate.interval_us, rate.burst]
+                lua_scripts.TAKE, [_name_key(account_id, bucket)], [rate.interval_us, rate.burst]
             )
         except RedisUnavailable as away:
             self._on_fallback(str(away))
@@ -93,7 +95,7 @@ class Limiter:
         calls = [
             self._redis.run(
                 lua_scripts.HOLD,
-                [_key(account_id, "slots"), *(_mark(account_id, trace) for trace in traces)],
+                [_name_key(account_id, "slots"), *(_name_mark(account_id, trace) for trace in traces)],
                 [ttl_s * 1000, *traces],
             )
             for account_id, traces in by_account.items()
@@ -113,7 +115,7 @@ class Limiter:
             if len(self._unreleased) < _KEPT_RELEASES:
                 self._unreleased[account_id, trace_id] = ended
 
-    def ended(self, account_id: str, trace_id: str) -> None:
+    def note_ended(self, account_id: str, trace_id: str) -> None:
         """Free the slot that a run may hold here: this process saw it end, and another one releases it."""
         self._local.end(account_id, trace_id)
 
@@ -136,13 +138,13 @@ class Limiter:
 
 
 def _release_call(account_id: str, trace_id: str, ended: bool) -> tuple[list[str], list[Any]]:
-    return [_key(account_id, "slots"), _mark(account_id, trace_id)], [trace_id, int(ended)]
+    return [_name_key(account_id, "slots"), _name_mark(account_id, trace_id)], [trace_id, int(ended)]
 
 
-def _key(account_id: str, part: str) -> str:
+def _name_key(account_id: str, part: str) -> str:
     """Name a key; the braces put an account's keys on one node of a cluster."""
     return f"limits:{{{account_id}}}:{part}"
 
 
-def _mark(account_id: str, trace_id: str) -> str:
-    return _key(account_id, f"ended:{trace_id}")
+def _name_mark(account_id: str, trace_id: str) -> str:
+    return _name_key(account_id, f"ended:{trace_id}")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from agentchat.limits.quota import Admission, PlanLimits, Rate, admission, chats_of
+from agentchat.limits.quota import Admission, PlanLimits, Rate, build_admission, get_chat_rate
 from agentchat.runtime.bounded import BoundedMap
 
 _ACCOUNTS = 10_000
@@ -26,14 +26,14 @@ class _Account:
 
     def take(self, bucket: str, rate: Rate, now: float) -> float:
         """Take a token; return 0, or the microseconds to wait."""
-        arrival = self.arrival(bucket, rate, now) + rate.interval_us
+        arrival = self.find_arrival(bucket, rate, now) + rate.interval_us
         wait = arrival - rate.interval_us * rate.burst - now
         if wait > 0:
             return wait
         self.arrivals[bucket] = arrival
         return 0.0
 
-    def arrival(self, bucket: str, rate: Rate, now: float) -> float:
+    def find_arrival(self, bucket: str, rate: Rate, now: float) -> float:
         window = rate.interval_us * rate.burst
         return max(now, min(self.arrivals.get(bucket, 0.0), now + window))
 
@@ -47,7 +47,7 @@ class LocalLimiter:
 
     def admit(self, account_id: str, limits: PlanLimits, trace_id: str, *, lease_s: float) -> Admission:
         """Decide without waiting for anything; with a lease of 0 on the rate alone."""
-        now, account, rate = self._clock() * 1e6, self._account(account_id), chats_of(limits)
+        now, account, rate = self._clock() * 1e6, self._get_account(account_id), get_chat_rate(limits)
         account.slots = {trace: end for trace, end in account.slots.items() if end > now}
         retry_us = 0.0
         if trace_id not in account.slots:
@@ -60,9 +60,9 @@ class LocalLimiter:
             account.slots[trace_id] = now + lease_s * 1e6
         remaining, reset_us = 0, 0.0
         if rate is not None:
-            reset_us = account.arrival("chats", rate, now) - now
+            reset_us = account.find_arrival("chats", rate, now) - now
             remaining = int((rate.interval_us * rate.burst - reset_us) // rate.interval_us)
-        return admission(
+        return build_admission(
             limits,
             retry_us=retry_us,
             remaining=remaining,
@@ -73,14 +73,14 @@ class LocalLimiter:
 
     def take(self, account_id: str, bucket: Bucket, rate: Rate) -> float:
         """Take a token; return 0, or the microseconds to wait."""
-        return self._account(account_id).take(bucket, rate, self._clock() * 1e6)
+        return self._get_account(account_id).take(bucket, rate, self._clock() * 1e6)
 
     def end(self, account_id: str, trace_id: str) -> None:
         account = self._accounts.get(account_id)
         if account is not None:
             account.slots.pop(trace_id, None)
 
-    def _account(self, account_id: str) -> _Account:
+    def _get_account(self, account_id: str) -> _Account:
         account = self._accounts.get(account_id)
         if account is None:
             account = _Account()

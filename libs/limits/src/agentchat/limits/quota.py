@@ -41,13 +41,13 @@ LEAST_READS_PER_MINUTE = 600
 _BURST_SHARE = 10
 
 
-def chats_of(limits: PlanLimits) -> Rate | None:
+def get_chat_rate(limits: PlanLimits) -> Rate | None:
     """Return the rate of chats: that of the plan, all of it at once; None for no limit."""
     rate = limits.requests_per_minute
     return None if rate is None else Rate(per_minute=rate, burst=rate)
 
 
-def reads_of(limits: PlanLimits) -> Rate | None:
+def get_read_rate(limits: PlanLimits) -> Rate | None:
     """Return the rate of requests next to the chat endpoints; None where the plan has no rate.
 
     Ten times the plan's rate, 600 a minute at least, a tenth of it at once.
@@ -58,7 +58,7 @@ def reads_of(limits: PlanLimits) -> Rate | None:
     return Rate(per_minute=per_minute, burst=per_minute // _BURST_SHARE)
 
 
-def writes_of(limits: PlanLimits) -> Rate | None:
+def get_write_rate(limits: PlanLimits) -> Rate | None:
     """Return the rate of writes to conversations without a run; None where the plan has no rate.
 
     As often as the plan lets the account chat, 60 a minute at least; a tenth of it and 20 at least at once.
@@ -85,7 +85,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     local: bool = False
 
 
-def admission(
+def build_admission(
     limits: PlanLimits, *, retry_us: float, remaining: int, reset_us: float, runs: int, local: bool = False
 ) -> Admission:
     """Build an Admission from what the algorithm counts in: microseconds, and runs so far."""

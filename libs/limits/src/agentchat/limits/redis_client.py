@@ -58,7 +58,7 @@ class RedisClient:
         )
         self._timeout = timeout
         self._on_return = on_return
-        self._batcher: Batcher[_Call, Any] = Batcher(self._replies, most=_MOST)
+        self._batcher: Batcher[_Call, Any] = Batcher(self._send_unless_away, most=_MOST)
         self._probe: asyncio.Task[None] | None = None
         self._is_away = False
 
@@ -68,7 +68,7 @@ class RedisClient:
 
     async def run_on_return(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         """As `run`, for `on_return`, while others are still refused. Raises redis.RedisError, OSError."""
-        (reply,) = await _in_time(self._send([_Call(script, keys, arguments)]), self._timeout)
+        (reply,) = await _run_in_time(self._send([_Call(script, keys, arguments)]), self._timeout)
         if isinstance(reply, RedisError):
             raise reply
         return reply
@@ -85,21 +85,21 @@ class RedisClient:
         await self._batcher.aclose()
         await self._redis.aclose()
 
-    async def _replies(self, calls: Sequence[_Call], _: float) -> Sequence[Any]:
+    async def _send_unless_away(self, calls: Sequence[_Call], _: float) -> Sequence[Any]:
         if self._is_away:
             raise RedisUnavailable("open")
         try:
-            replies = await _in_time(self._send(calls), self._timeout)
+            replies = await _run_in_time(self._send(calls), self._timeout)
         except _FAILURES as error:
             self._go_away(error)
             raise RedisUnavailable("timeout" if isinstance(error, TimeoutError) else "error") from error
-        return [_refused(reply) if isinstance(reply, RedisError) else reply for reply in replies]
+        return [_report_refusal(reply) if isinstance(reply, RedisError) else reply for reply in replies]
 
     async def _send(self, calls: Sequence[_Call]) -> list[Any]:
         """One round trip; a second one after a restart, when Redis has forgotten the scripts."""
         pipeline = self._redis.pipeline(transaction=False)
         for call in calls:
-            pipeline.evalsha(_sha(call.script), *call.operands)
+            pipeline.evalsha(_hash_script(call.script), *call.operands)
         replies = await pipeline.execute(raise_on_error=False)
         forgotten = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         for place in forgotten:
@@ -126,12 +126,12 @@ class RedisClient:
         logs.get_logger("limits").info("redis_back")
 
 
-def _refused(error: RedisError) -> RedisUnavailable:
+def _report_refusal(error: RedisError) -> RedisUnavailable:
     logs.get_logger("limits").error("redis_refused", reason=str(error))
     return RedisUnavailable("error")
 
 
-async def _in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
+async def _run_in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
     """The result of `work`, or TimeoutError after `seconds`.
 
     If this process itself was late, the reply is on the socket already: a moment is left to read it.
@@ -146,6 +146,6 @@ async def _in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
 
 
 @functools.cache
-def _sha(script: str) -> str:
+def _hash_script(script: str) -> str:
     """Redis names a script by its SHA-1."""
     return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()

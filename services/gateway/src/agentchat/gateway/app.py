@@ -4,13 +4,13 @@ from litestar import Litestar
 from litestar.datastructures import State
 
 from agentchat.gateway.access.access_services import AccessServices
+from agentchat.gateway.admin.admin_handlers import build_admin_router
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.admin.handlers import admin_router
 from agentchat.gateway.http.exception_handlers import EXCEPTION_HANDLERS
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.request_context import TraceMiddleware
-from agentchat.gateway.openapi import openapi_config
-from agentchat.gateway.protocols.handlers import words_at
+from agentchat.gateway.openapi import build_openapi_config
+from agentchat.gateway.protocols.protocol_handlers import choose_refusal_format
 from agentchat.gateway.routes import ROUTES
 from agentchat.gateway.services import GatewayServices
 
@@ -18,12 +18,12 @@ from agentchat.gateway.services import GatewayServices
 def build(services: GatewayServices, access: AccessServices, admin: AdminAccess | None) -> TraceMiddleware:
     """Build the application. Without `admin` its addresses are as unknown as any other."""
     app = Litestar(
-        [*ROUTES, *([admin_router()] if admin else [])],
+        [*ROUTES, *([build_admin_router()] if admin else [])],
         exception_handlers=EXCEPTION_HANDLERS,
         logging_config=None,  # agentchat.runtime.logs
-        openapi_config=openapi_config(),
+        openapi_config=build_openapi_config(),
         request_class=JsonRequest,
         request_max_body_size=MAX_BODY_BYTES,
         state=State({"services": services, "access": access, "admin": admin}, deep_copy=False),
     )
-    return TraceMiddleware(app, words_at)
+    return TraceMiddleware(app, choose_refusal_format)

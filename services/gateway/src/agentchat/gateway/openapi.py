@@ -20,12 +20,12 @@ from agentchat.contracts import http, wire
 from agentchat.contracts.examples import AGENT, TRACE
 from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, RequestIds, Words, problem_words
+from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, format_problem
 from agentchat.gateway.protocols.chat import STREAM_EVENTS
-from agentchat.gateway.protocols.handlers import words_at
-from agentchat.gateway.protocols.openai.openai_refusals import openai_words
-from agentchat.gateway.protocols.openai.wire import OpenAIError
-from agentchat.gateway.services import services_of
+from agentchat.gateway.protocols.openai.completion_types import OpenAIError
+from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
+from agentchat.gateway.protocols.protocol_handlers import choose_refusal_format
+from agentchat.gateway.services import get_services
 from agentchat.runtime.listening import is_loopback
 
 PAGE_HEADERS = {
@@ -118,32 +118,32 @@ class _SwaggerPage(OpenAPIRenderPlugin):
         return _PAGE
 
 
-def _packaged_file(name: str, file: str, media_type: str) -> Any:
+def _serve_packaged_file(name: str, file: str, media_type: str) -> Any:
     @get(f"/{name}", media_type=media_type, cache_control=None)
-    async def packaged_file() -> Response[bytes]:
+    async def get_packaged_file() -> Response[bytes]:
         headers = {"content-type": media_type, "cache-control": "max-age=3600"}
-        return Response(_packaged(file), headers=headers)
+        return Response(_read_packaged_file(file), headers=headers)
 
-    return packaged_file
+    return get_packaged_file
 
 
 @get("/start.js")
 async def start_script(request: JsonRequest) -> Response[bytes]:
     """Fill in the demo's key, for a browser on the same machine."""
-    demo = services_of(request).demo if is_loopback(request.headers.get("host", "")) else None
+    demo = get_services(request).demo if is_loopback(request.headers.get("host", "")) else None
     script = _START % wire.encode(demo and demo.key).decode()
     headers = {"content-type": "text/javascript; charset=utf-8", "cache-control": "no-store"}
     return Response(script.encode(), headers=headers)
 
 
-def openapi_config() -> OpenAPIConfig:
+def build_openapi_config() -> OpenAPIConfig:
     """Build the configuration: its router is the application's own."""
     router = Router(
         "/docs",
         route_handlers=[
             start_script,
-            _packaged_file("swagger-ui.css", "swagger_style.css", "text/css"),
-            _packaged_file("swagger-ui-bundle.js", "swagger_bundle.js", "text/javascript"),
+            _serve_packaged_file("swagger-ui.css", "swagger_style.css", "text/css"),
+            _serve_packaged_file("swagger-ui-bundle.js", "swagger_bundle.js", "text/javascript"),
         ],
         response_headers=PAGE_HEADERS,
         include_in_schema=False,
@@ -163,8 +163,8 @@ def openapi_config() -> OpenAPIConfig:
 
 @get("/openapi.json", operation_id="get_openapi", summary="Get this document.", tags=["service"])
 async def get_openapi(request: JsonRequest) -> Response[bytes]:
-    demo = services_of(request).demo
-    document = await asyncio.to_thread(document_of, request.app, demo.agent_id if demo else None)
+    demo = get_services(request).demo
+    document = await asyncio.to_thread(encode_document, request.app, demo.agent_id if demo else None)
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
     }
@@ -172,7 +172,7 @@ async def get_openapi(request: JsonRequest) -> Response[bytes]:
 
 
 @cache
-def document_of(app: Any, agent_id: str | None) -> bytes:
+def encode_document(app: Any, agent_id: str | None) -> bytes:
     """Encode the document, once: it takes longer than a start. `agent_id` is for the examples."""
     document = app.openapi_schema.to_schema()
     _, schemas = msgspec.json.schema_components(
@@ -181,7 +181,7 @@ def document_of(app: Any, agent_id: str | None) -> bytes:
     )
     document["components"]["schemas"] |= schemas
     for path, operations in document["paths"].items():
-        content = _refusal_content(path)
+        content = _describe_refusals(path)
         for operation in operations.values():
             for status, description in _REFUSALS.items():
                 operation["responses"][str(status)] = {"description": description, "content": content}
@@ -189,23 +189,23 @@ def document_of(app: Any, agent_id: str | None) -> bytes:
         for member in schema.get("properties", {}).values():
             if not isinstance(member.get("default"), str | int | float | None):
                 del member["default"]  # generators of clients refuse what is no scalar
-    document["webhooks"] = {event_type: {"post": _webhook(event_type)} for event_type in EVENT_TYPES}
+    document["webhooks"] = {event_type: {"post": _describe_webhook(event_type)} for event_type in EVENT_TYPES}
     text = wire.encode(document).decode()
     return (text if agent_id is None else text.replace(AGENT, agent_id)).encode()
 
 
-def _refusal_content(path: str) -> dict[str, Any]:
+def _describe_refusals(path: str) -> dict[str, Any]:
     """Describe the refusals at a path by the form that they have there."""
-    worded = words_at(path)(Refusal("internal_error"), RequestIds(TRACE))
+    worded = choose_refusal_format(path)(Refusal("internal_error"), RequestIds(TRACE))
     if worded.media_type == "text/plain":
         return {"text/plain": {"schema": {"type": "string"}}}
-    names: dict[Words, str] = {openai_words: "OpenAIError", problem_words: "Problem"}
-    name = names.get(words_at(path))
+    names: dict[RefusalFormat, str] = {format_openai_error: "OpenAIError", format_problem: "Problem"}
+    name = names.get(choose_refusal_format(path))
     schema = {"type": "object"} if name is None else {"$ref": f"#/components/schemas/{name}"}
     return {worded.media_type: {"schema": schema}}
 
 
-def _webhook(event_type: str) -> dict[str, Any]:
+def _describe_webhook(event_type: str) -> dict[str, Any]:
     kind = WEBHOOKS[event_type.partition(".")[0]]
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {
@@ -218,6 +218,6 @@ def _webhook(event_type: str) -> dict[str, Any]:
 
 
 @cache
-def _packaged(name: str) -> bytes:
+def _read_packaged_file(name: str) -> bytes:
     """Read a file of offapi, which is not imported: it would read all its files."""
     return Path(str(distribution("offapi").locate_file(f"offapi/{name}"))).read_bytes()

@@ -5,27 +5,28 @@ from typing import Any
 
 from litestar import Router
 
-from agentchat.gateway import status
+from agentchat.gateway import health
 from agentchat.gateway.api import (
-    approvals,
-    conversations,
-    feedback,
+    approval_handlers,
+    message_feedback,
     webhook_deliveries,
     webhook_endpoints,
 )
 from agentchat.gateway.api.cancel_run import cancel
+from agentchat.gateway.api.delete_conversation import delete_conversation
 from agentchat.gateway.api.describe_conversation import describe
 from agentchat.gateway.api.follow_run import follow_chat
-from agentchat.gateway.api.forks import fork
+from agentchat.gateway.api.fork_conversation import fork
+from agentchat.gateway.api.get_conversation import get_conversation, list_messages
 from agentchat.gateway.api.list_conversations import list_conversations
 from agentchat.gateway.api.oauth_callback import get_oauth_callback
 from agentchat.gateway.front_page import get_links
 from agentchat.gateway.openapi import get_openapi
-from agentchat.gateway.protocols import handlers as protocols
+from agentchat.gateway.protocols import protocol_handlers as protocols
 from agentchat.gateway.protocols.chat import chat, stream_chat
 
 
-def _routes(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
+def _build_router(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
     """Group handlers that take a key by any of these schemes."""
     return Router(
         "/", route_handlers=[*handlers], tags=[tag], security=[{scheme: list[str]()} for scheme in schemes]
@@ -33,20 +34,26 @@ def _routes(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
 
 
 ROUTES = (
-    _routes("chat", (chat, stream_chat, follow_chat, cancel), "key"),
-    _routes(
+    _build_router("chat", (chat, stream_chat, follow_chat, cancel), "key"),
+    _build_router(
         "conversations",
         (
-            *(list_conversations, conversations.get_conversation, conversations.list_messages),
-            *(describe, fork, conversations.delete_conversation),
+            *(list_conversations, get_conversation, list_messages),
+            *(describe, fork, delete_conversation),
         ),
         "key",
     ),
-    _routes("messages", (feedback.give, feedback.list_feedback, feedback.withdraw), "key"),
-    _routes("approvals", (approvals.list_of_account, approvals.get_one, approvals.decide_one), "key"),
-    _routes("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
-    _routes("service", (get_oauth_callback, *status.HANDLERS, get_openapi, get_links)),
-    _routes("openai", protocols.OPENAI, "bearer"),
-    _routes("ai-sdk", protocols.AI_SDK, "key", "bearer"),
-    _routes("ag-ui", protocols.AG_UI, "key", "bearer"),
+    _build_router(
+        "messages", (message_feedback.give, message_feedback.list_feedback, message_feedback.withdraw), "key"
+    ),
+    _build_router(
+        "approvals",
+        (approval_handlers.list_of_account, approval_handlers.get_one, approval_handlers.decide_one),
+        "key",
+    ),
+    _build_router("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
+    _build_router("service", (get_oauth_callback, *health.HANDLERS, get_openapi, get_links)),
+    _build_router("openai", protocols.OPENAI, "bearer"),
+    _build_router("ai-sdk", protocols.AI_SDK, "key", "bearer"),
+    _build_router("ag-ui", protocols.AG_UI, "key", "bearer"),
 )

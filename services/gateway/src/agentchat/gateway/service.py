@@ -13,11 +13,11 @@ from agentchat.directory.caller import Callers, KeyUseRecorder
 from agentchat.gateway import app
 from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds
-from agentchat.gateway.access.account_figures import FigureCache
+from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
-from agentchat.gateway.admin.admin_services import opened
-from agentchat.gateway.http.peers import networks_of
-from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.gateway.admin.admin_services import open_admin_access
+from agentchat.gateway.http.peers import parse_networks
+from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
 from agentchat.gateway.settings import Settings
 from agentchat.limits import Limiter
@@ -48,15 +48,15 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         claims = await enter(contextlib.aclosing(Claims(pool)))
         figures = await enter(contextlib.aclosing(FigureCache(pool)))
         conversation_log = Log(pool)
-        runs = Runs(bus, conversation_log)
+        runs = FollowedRuns(bus, conversation_log)
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
-        await enter(runs.ticking())
+        await enter(runs.run_ticker())
         access = AccessServices(
             pool=pool,
             callers=callers,
             agent_names=agent_names,
             wrong_keys=WrongKeys(),
-            trusted_proxies=networks_of(settings.trusted_proxies),
+            trusted_proxies=parse_networks(settings.trusted_proxies),
             limiter=limiter,
             figures=figures,
             account_bounds=AccountBounds(),
@@ -72,10 +72,10 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             runs=runs,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),
-            webhooks=_webhooks_of(settings),
-            demo=_demo_of(settings),
+            webhooks=_build_webhook_access(settings),
+            demo=_build_demo_access(settings),
         )
-        admin = await enter(opened(settings, bus))
+        admin = await enter(open_admin_access(settings, bus))
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(
@@ -90,12 +90,12 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         )
 
 
-def _webhooks_of(settings: Settings) -> WebhookAccess:
-    sealer = settings.sealer() if settings.secret_key is not None else None
-    return WebhookAccess(sealer, settings.webhook_hosts())
+def _build_webhook_access(settings: Settings) -> WebhookAccess:
+    sealer = settings.make_sealer() if settings.secret_key is not None else None
+    return WebhookAccess(sealer, settings.build_webhook_guard())
 
 
-def _demo_of(settings: Settings) -> DemoAccess | None:
+def _build_demo_access(settings: Settings) -> DemoAccess | None:
     if settings.demo_key is None or settings.demo_agent_id is None:
         return None
     return DemoAccess(settings.demo_key, settings.demo_agent_id)

@@ -7,7 +7,7 @@ from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.secrets import Sealer
 from agentchat.gateway.http.request_context import Connection
-from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
 from agentchat.runtime.health import HealthChecks
@@ -36,14 +36,14 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     bus: Bus
     log: Log
-    runs: Runs
+    runs: FollowedRuns
     health: HealthChecks
     advisory: HealthChecks
     webhooks: WebhookAccess
     demo: DemoAccess | None = None
 
 
-def services_of(connection: Connection) -> GatewayServices:
+def get_services(connection: Connection) -> GatewayServices:
     services = connection.app.state.services
     assert isinstance(services, GatewayServices)
     return services

@@ -6,7 +6,7 @@ import msgspec
 
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
-from agentchat.gateway.http.peers import networks_of
+from agentchat.gateway.http.peers import parse_networks
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
@@ -58,26 +58,26 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """What a type does not say. Raises SettingsError."""
-        networks_of(self.trusted_proxies)
+        parse_networks(self.trusted_proxies)
         if self.admin_token is not None:
-            self.sealer()
-        self.model_hosts()
-        self.tool_hosts()
-        self.webhook_hosts()
+            self.make_sealer()
+        self.build_model_guard()
+        self.build_tool_guard()
+        self.build_webhook_guard()
 
-    def model_hosts(self) -> Guard:
+    def build_model_guard(self) -> Guard:
         """What judges the agents' base URLs. Raises SettingsError."""
         return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
-    def tool_hosts(self) -> Guard:
+    def build_tool_guard(self) -> Guard:
         """What judges the addresses of the agents' tool servers. Raises SettingsError."""
         return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
-    def webhook_hosts(self) -> Guard:
+    def build_webhook_guard(self) -> Guard:
         """What judges the addresses of webhook endpoints. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
-    def sealer(self) -> Sealer:
+    def make_sealer(self) -> Sealer:
         """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""
         if self.secret_key is None:
             raise SettingsError("AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it")

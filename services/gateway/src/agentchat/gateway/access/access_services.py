@@ -8,7 +8,7 @@ import msgspec
 from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.caller import Callers
 from agentchat.gateway.access.account_bounds import AccountBounds
-from agentchat.gateway.access.account_figures import FigureCache
+from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.http.peers import Network
 from agentchat.gateway.http.request_context import Connection
@@ -33,7 +33,7 @@ class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
     stop: asyncio.Event
 
 
-def access_of(connection: Connection) -> AccessServices:
+def get_access(connection: Connection) -> AccessServices:
     access = connection.app.state.access
     assert isinstance(access, AccessServices)
     return access

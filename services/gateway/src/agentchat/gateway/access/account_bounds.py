@@ -26,7 +26,7 @@ class AccountBounds:
         self._streams: Counter[str] = Counter()
 
     @contextlib.asynccontextmanager
-    async def reading(self, caller: Caller) -> AsyncIterator[None]:
+    async def hold_read(self, caller: Caller) -> AsyncIterator[None]:
         """Wait until one of the account's places is free; the block, which reads and answers, has it.
 
         Raises Refusal: 429, where none becomes free in 15 s.
@@ -43,7 +43,7 @@ class AccountBounds:
             reads.release()
 
     @contextlib.asynccontextmanager
-    async def streaming(self, caller: Caller) -> AsyncIterator[None]:
+    async def hold_stream(self, caller: Caller) -> AsyncIterator[None]:
         """Count a stream that is read again: four for each of the plan's concurrent runs, 20 at least.
 
         Raises Refusal: 429. A plan without that number has no bound.

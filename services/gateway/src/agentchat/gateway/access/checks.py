@@ -15,13 +15,18 @@ from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.directory.caller import Caller
-from agentchat.gateway.access.access_services import access_of
-from agentchat.gateway.access.account_figures import check_storage
+from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.access.authentication import (
+    authenticate,
+    read_api_key,
+    read_bearer_or_api_key,
+    read_openai_key,
+)
 from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
-from agentchat.gateway.access.keys import api_key, authenticate, bearer_or_api_key, openai_key
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
-from agentchat.gateway.http.refusals import Refusal, invalid
-from agentchat.gateway.http.request_context import Connection, context_of
+from agentchat.gateway.access.usage_limits import check_storage
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import Connection, get_context
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
@@ -32,7 +37,7 @@ AgentName = Annotated[str, PathParameter(description="The agent's id, or a name 
 _FORM_HEADER = "X-Stream-Form"
 
 
-class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the checks have found of a request for a run. `slot` is held until the answer is out.
 
     `agent_id` is that of the headers or the address, "" where the body names the agent.
@@ -43,9 +48,9 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     slot: Slot
 
 
-def admitted_of(request: Request[Any, Any, Any]) -> Admitted:
+def get_admitted(request: Request[Any, Any, Any]) -> AdmittedRequest:
     admitted = request.state.admitted
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedRequest)
     return admitted
 
 
@@ -62,27 +67,29 @@ async def may_chat(connection: Connection, handler: BaseRouteHandler) -> None:
     """
     request = _request(connection)
     agent_id = request.headers.get("x-agent-id", "").lower()
-    agent = await authenticate(request, api_key(request.headers), agent_id if is_uuid(agent_id) else None)
+    agent = await authenticate(
+        request, read_api_key(request.headers), agent_id if is_uuid(agent_id) else None
+    )
     key, slot = await _take_slot(request)
     if handler.opt.get("streams"):
         stream_form_of(request)
     key.check()
     if not is_uuid(agent_id):
-        raise invalid("X-Agent-Id", "This header is required, and is the UUID of an agent.")
+        raise build_field_refusal("X-Agent-Id", "This header is required, and is the UUID of an agent.")
     if agent is None:
         raise Refusal("agent_not_found")
     await _receive_body(request)
-    request.state.admitted = Admitted(agent_id=agent.agent_id, idempotency_key=key, slot=slot)
+    request.state.admitted = AdmittedRequest(agent_id=agent.agent_id, idempotency_key=key, slot=slot)
 
 
 async def may_chat_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request of OpenAI's API: as `may_chat`, but its body names the agent."""
     request = _request(connection)
-    await authenticate(request, openai_key(request.headers))
+    await authenticate(request, read_openai_key(request.headers))
     key, slot = await _take_slot(request)
     key.check()
     await _receive_body(request)
-    request.state.admitted = Admitted(idempotency_key=key, slot=slot)
+    request.state.admitted = AdmittedRequest(idempotency_key=key, slot=slot)
 
 
 async def may_chat_with_agent(connection: Connection, _: BaseRouteHandler) -> None:
@@ -91,20 +98,20 @@ async def may_chat_with_agent(connection: Connection, _: BaseRouteHandler) -> No
     agent_id = await _authenticate_for_agent(request)
     key, slot = await _take_slot(request)
     key.check()
-    agent_id = agent_id or await agent_named(request, request.path_params["agent"])
+    agent_id = agent_id or await find_agent_by_name(request, request.path_params["agent"])
     await _receive_body(request)
-    request.state.admitted = Admitted(agent_id=agent_id, idempotency_key=key, slot=slot)
+    request.state.admitted = AdmittedRequest(agent_id=agent_id, idempotency_key=key, slot=slot)
 
 
 async def may_read(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that reads: the key (401), the rate (429), few reads at once (429)."""
-    request = await _may_ask(connection, api_key(connection.headers))
+    request = await _may_ask(connection, read_api_key(connection.headers))
     await _take_read(request)
 
 
 async def may_act(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check any other request: the key (401), the rate (429), the body (415, 400, 413)."""
-    request = await _may_ask(connection, api_key(connection.headers))
+    request = await _may_ask(connection, read_api_key(connection.headers))
     await receive_data(request, handler)
 
 
@@ -114,10 +121,10 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     The key (401), the rates of requests and writes (429), the storage (403), few at once (429), the header
     Idempotency-Key (400), the body (415, 400, 413).
     """
-    request = await _may_ask(connection, api_key(connection.headers))
-    access = access_of(request)
+    request = await _may_ask(connection, read_api_key(connection.headers))
+    access = get_access(request)
     await check_write_rate(access.limiter, request.auth)
-    check_storage(request.auth, await access.figures.of(request.auth))
+    check_storage(request.auth, await access.figures.get(request.auth))
     await _take_read(request)
     request.state.idempotency_key = await read_idempotency_key(request.headers, access.pool, request.auth)
     request.state.idempotency_key.check()
@@ -126,29 +133,29 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
 
 async def may_read_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request of OpenAI's API that reads: as `may_read`."""
-    request = await _may_ask(connection, openai_key(connection.headers))
+    request = await _may_ask(connection, read_openai_key(connection.headers))
     await _take_read(request)
 
 
 async def may_act_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
     """Check any other request of OpenAI's API: as `may_act`."""
-    await _may_ask(connection, openai_key(connection.headers))
+    await _may_ask(connection, read_openai_key(connection.headers))
 
 
 async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that follows a run of the agent in its address: the key, the rate, the agent (404)."""
     request = _request(connection)
     agent_id = await _authenticate_for_agent(request)
-    await check_read_rate(access_of(request).limiter, request.auth)
-    request.state.agent_id = agent_id or await agent_named(request, request.path_params["agent"])
+    await check_read_rate(get_access(request).limiter, request.auth)
+    request.state.agent_id = agent_id or await find_agent_by_name(request, request.path_params["agent"])
 
 
-async def agent_named(request: Request[Any, Caller, Any], name: str) -> str:
+async def find_agent_by_name(request: Request[Any, Caller, Any], name: str) -> str:
     """Return the id of the agent that has this id, or alone has this name.
 
     Raises Refusal: 404; DatabaseUnavailable.
     """
-    found = await access_of(request).agent_names.resolve(request.auth.account_id, name)
+    found = await get_access(request).agent_names.resolve(request.auth.account_id, name)
     if found is None:
         raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
     return found
@@ -159,9 +166,9 @@ def stream_form_of(request: Request[Any, Caller, Any], default: str | None = Non
 
     Raises Refusal: 400, 403 where the plan does not have it.
     """
-    form = request.headers.get(_FORM_HEADER, default or str(access_of(request).stream_form))
+    form = request.headers.get(_FORM_HEADER, default or str(get_access(request).stream_form))
     if form not in ("1", "2"):
-        raise invalid(_FORM_HEADER, "This header must be 1 or 2, or be left out.")
+        raise build_field_refusal(_FORM_HEADER, "This header must be 1 or 2, or be left out.")
     plan = request.auth.plan
     if form == "2" and not plan.form2_streaming:
         raise Refusal("plan_upgrade_required", f"The plan {plan.name} has no streaming in form 2.")
@@ -176,27 +183,27 @@ def _request(connection: Connection) -> Request[Any, Caller, Any]:
 async def _may_ask(connection: Connection, key: str) -> Request[Any, Caller, Any]:
     request = _request(connection)
     await authenticate(request, key)
-    await check_read_rate(access_of(request).limiter, request.auth)
+    await check_read_rate(get_access(request).limiter, request.auth)
     return request
 
 
 async def _authenticate_for_agent(request: Request[Any, Caller, Any]) -> str | None:
     """Return the id of the agent in the address, if that is an id of one of the account's."""
     agent_id = str(request.path_params["agent"]).lower()
-    key = bearer_or_api_key(request.headers)
+    key = read_bearer_or_api_key(request.headers)
     agent = await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
     return None if agent is None else agent.agent_id
 
 
 async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey, Slot]:
     """Take a token of the plan's rate and, unless the request repeats another, a place for a run."""
-    access, context = access_of(request), context_of(request)
+    access, context = get_access(request), get_context(request)
     key = await read_idempotency_key(request.headers, access.pool, request.auth)
     return key, await take_slot(context, access.limiter, access.figures, request.auth, repeats=key.repeats)
 
 
 async def _take_read(request: Request[Any, Caller, Any]) -> None:
-    await context_of(request).enter(access_of(request).account_bounds.reading(request.auth))
+    await get_context(request).enter(get_access(request).account_bounds.hold_read(request.auth))
 
 
 async def receive_data(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -223,7 +230,7 @@ async def _read(request: Request[Any, Any, Any]) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.body()
     except TimeoutError:
-        if access_of(request).stop.is_set():
+        if get_access(request).stop.is_set():
             raise Refusal("server_shutdown") from None
         raise Refusal("invalid_request", "The body did not arrive in time.") from None
     except InternalServerException:  # the client has gone

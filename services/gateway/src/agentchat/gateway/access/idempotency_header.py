@@ -12,7 +12,7 @@ from litestar.params import HeaderParameter
 
 from agentchat.conversations.claims import idempotency
 from agentchat.directory.caller import Caller
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.runtime.postgres import Pool
 
 NAME = "Idempotency-Key"
@@ -47,7 +47,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
         """Raise Refusal, 400, for a header that is wrong."""
         if not self.is_valid:
             message = f"This header is sent once, with 1 to {MAX_LENGTH} characters of visible ASCII."
-            raise invalid(NAME, message)
+            raise build_field_refusal(NAME, message)
 
 
 async def read_idempotency_key(headers: Headers, pool: Pool, caller: Caller) -> IdempotencyKey:

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
 from agentchat.conversations.queries.account_usage import AccountUsage
 from agentchat.directory.caller import Caller
-from agentchat.gateway.access.account_figures import (
+from agentchat.gateway.access.usage_limits import (
     FigureCache,
     check_month,
     check_storage,
-    seconds_to_next_month,
+    count_seconds_to_next_month,
 )
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import RequestContext
@@ -62,11 +62,11 @@ async def take_slot(
     lease, within a minute. Raises Refusal: 429 with Retry-After, 403 where the account may store no more.
     """
     plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
-    found = await figures.of(caller)
+    found = await figures.get(caller)
     admission = await limiter.admit(caller.account_id, plan, context.trace_id, slot_ttl_s=lease)
     slot = Slot(limiter, caller, context.trace_id if admission.allowed and not repeats else None)
     context.held.push_async_callback(slot.give_back)
-    context.headers += _headers(caller, admission, found)
+    context.headers += _build_headers(caller, admission, found)
     _check(admission)
     if not repeats:
         check_month(caller, found)
@@ -95,7 +95,9 @@ def _check_wait(seconds: int | None) -> None:
         raise Refusal("rate_limited", retry_after=seconds)
 
 
-def _headers(caller: Caller, admission: Admission, figures: AccountUsage | None) -> list[tuple[bytes, bytes]]:
+def _build_headers(
+    caller: Caller, admission: Admission, figures: AccountUsage | None
+) -> list[tuple[bytes, bytes]]:
     """Report the plan's numbers; "month" and "storage" have no state while nobody knows it."""
     plan = caller.plan
     policies: list[str] = []
@@ -110,7 +112,7 @@ def _headers(caller: Caller, admission: Admission, figures: AccountUsage | None)
         policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
         if figures is not None:
             left = max(0, plan.tokens_per_month - figures.month_tokens)
-            states.append(f'"month";r={left};t={seconds_to_next_month(caller)}')
+            states.append(f'"month";r={left};t={count_seconds_to_next_month(caller)}')
     if plan.storage_bytes is not None:
         policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
         if figures is not None:

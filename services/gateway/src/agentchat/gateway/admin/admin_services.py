@@ -27,7 +27,7 @@ class AdminAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
+async def open_admin_access(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
     """The admin API, on connections of its own: administration takes none from the chats. None where it is
     off.
 
@@ -36,7 +36,7 @@ async def opened(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | No
     if settings.admin_token is None:
         yield None
         return
-    sealer = settings.sealer()
+    sealer = settings.make_sealer()
     async with (
         postgres.open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS) as pool,
         embedder_of(settings) as embedder,
@@ -47,7 +47,7 @@ async def opened(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | No
             actor=ACTOR,
             bus=bus,
             embedder=embedder,
-            model_hosts=settings.model_hosts(),
-            tool_hosts=settings.tool_hosts(),
+            model_hosts=settings.build_model_guard(),
+            tool_hosts=settings.build_tool_guard(),
         )
         yield AdminAccess(token=settings.admin_token.encode(), admin=admin)

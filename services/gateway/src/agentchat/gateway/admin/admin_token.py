@@ -4,10 +4,10 @@ import hmac
 
 from litestar.handlers.base import BaseRouteHandler
 
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import receive_data
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.http.peers import peer_of
+from agentchat.gateway.http.peers import find_peer
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.runtime import metrics
@@ -26,24 +26,24 @@ async def may_administer(connection: Connection, handler: BaseRouteHandler) -> N
     await receive_data(connection, handler)
 
 
-def admin_of(connection: Connection) -> AdminAccess:
+def get_admin_access(connection: Connection) -> AdminAccess:
     admin = connection.app.state.admin
     assert isinstance(admin, AdminAccess)
     return admin
 
 
 def _check_token(connection: Connection) -> None:
-    access, values = access_of(connection), connection.headers.getall("authorization", [])
+    access, values = get_access(connection), connection.headers.getall("authorization", [])
     if not values:
-        raise _refused("missing")
-    if len(values) == 1 and _is_token(values[0], admin_of(connection).token):
+        raise _make_refusal("missing")
+    if len(values) == 1 and _is_token(values[0], get_admin_access(connection).token):
         return
-    peer = peer_of(connection.scope, access.trusted_proxies)
+    peer = find_peer(connection.scope, access.trusted_proxies)
     if (wait := access.wrong_keys.wait(peer)) is not None:
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
     access.wrong_keys.was_wrong(peer)
-    raise _refused("wrong")
+    raise _make_refusal("wrong")
 
 
 def _is_token(given: str, token: bytes) -> bool:
@@ -52,6 +52,6 @@ def _is_token(given: str, token: bytes) -> bool:
     return hmac.compare_digest(given[len(_SCHEME) :].strip().encode("latin-1"), token) and is_bearer
 
 
-def _refused(reason: str) -> Refusal:
+def _make_refusal(reason: str) -> Refusal:
     metrics.REFUSED_ADMIN_TOKENS.labels(reason=reason).inc()
     return Refusal("invalid_admin_token", headers=_CHALLENGE)

@@ -10,7 +10,7 @@ from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
-from agentchat.gateway.services import GatewayServices, services_of
+from agentchat.gateway.services import GatewayServices, get_services
 
 
 @post(
@@ -26,7 +26,7 @@ async def cancel(request: JsonRequest, trace_id: TraceId) -> http.Cancelling:
     404 for a run that is not the account's, 409 for one that has ended. The worker that has the run ends it,
     and one that was about to complete may still do so.
     """
-    services = services_of(request)
+    services = get_services(request)
     found = await find_owned_run(services.pool, request.auth, trace_id)
     has_begun = found.begun_at is not None
     if has_begun and not await services.log.is_under_way(found.conversation_id, trace_id):

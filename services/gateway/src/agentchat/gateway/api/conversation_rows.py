@@ -9,7 +9,7 @@ from agentchat.conversations.aggregate.conversation import ForkedFrom
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
 from agentchat.conversations.queries.find_feedback import ReplyFeedback
 from agentchat.conversations.queries.threads import ThreadSummary
-from agentchat.gateway.http.cursors import NextCursor
+from agentchat.gateway.http.pagination import NextCursor
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,7 +40,7 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: NextCursor
 
 
-def conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
+def build_conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
     given = found.described.title if found.described else None
     return ConversationRow(
         conversation_id=conversation_id,
@@ -56,7 +56,7 @@ def conversation_row(conversation_id: str, found: ThreadSummary) -> Conversation
     )
 
 
-def feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
+def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
     return Feedback(
         message_id=given.message_id,
         conversation_id=conversation_id,
@@ -70,10 +70,12 @@ def feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
     )
 
 
-def message_row(conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None) -> MessageRow:
+def build_message_row(
+    conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None
+) -> MessageRow:
     feedback = None
     if found is not None:
-        newest = feedback_row(conversation_id, found.newest[0])
+        newest = build_feedback_row(conversation_id, found.newest[0])
         feedback = FeedbackSummary(count=found.count, mean_score=found.mean_score, newest=newest)
     return MessageRow(
         id=saved.message_id,

@@ -15,16 +15,16 @@ from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from agentchat.conversations.projections.conversations_table import ConversationRow
 from agentchat.gateway.access.checks import may_write
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
-from agentchat.gateway.api.conversation_access import (
+from agentchat.gateway.api.get_conversation import (
     ConversationId,
     ShownThread,
-    conversation_named,
+    parse_conversation_id,
     show_conversation,
 )
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid, printable, storable
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable, replace_nul
 from agentchat.gateway.runs.claim_key import claim_command
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 _TITLE = Meta(min_length=1, max_length=MAX_TITLE)
 _PAIRS = Meta(
@@ -83,11 +83,11 @@ async def describe(
     The answer is the conversation as it then is. 503 where it is unknown whether it was set.
     """
     services, context, conversation_id = (
-        services_of(request),
+        get_services(request),
         request.context,
-        conversation_named(conversation_id),
+        parse_conversation_id(conversation_id),
     )
-    title, metadata = _checked(data)
+    title, metadata = _check_changes(data)
     key = request.state.idempotency_key
     command = DescribeConversation(
         trace_id=context.trace_id,
@@ -102,7 +102,7 @@ async def describe(
     answer = await describe_conversation(services.bus.rpc, command)
     match answer.outcome:
         case "too_many_pairs":
-            raise invalid("metadata", f"There may be {MAX_PAIRS} pairs.")
+            raise build_field_refusal("metadata", f"There may be {MAX_PAIRS} pairs.")
         case "full":
             raise Refusal("conversation_full")
         case "described":
@@ -111,7 +111,7 @@ async def describe(
             raise Refusal("conversation_not_found")
 
 
-def _checked(
+def _check_changes(
     given: DescriptionChanges,
 ) -> tuple[str | msgspec.UnsetType | None, dict[str, str | None] | None]:
     """Return the title and the metadata as they can be stored. Raises Refusal: 400."""
@@ -121,22 +121,22 @@ def _checked(
             for name in ("title", "metadata")
         ]
         raise Refusal("invalid_request", "The body sets nothing.", fields=fields)
-    title = storable(given.title) if isinstance(given.title, str) else given.title
+    title = replace_nul(given.title) if isinstance(given.title, str) else given.title
     if isinstance(title, str) and not title.strip():
-        raise invalid("title", "The title is blank.")
+        raise build_field_refusal("title", "The title is blank.")
     if given.metadata is msgspec.UNSET:
         return title, {}
     if given.metadata is None:
         return title, None
-    return title, dict(_checked_pair(name, value) for name, value in given.metadata.items())
+    return title, dict(_check_pair(name, value) for name, value in given.metadata.items())
 
 
-def _checked_pair(name: str, value: Any) -> tuple[str, str | None]:
-    field, key = f"metadata.{printable(name)}", storable(name)
+def _check_pair(name: str, value: Any) -> tuple[str, str | None]:
+    field, key = f"metadata.{make_printable(name)}", replace_nul(name)
     if not 1 <= len(key) <= MAX_KEY:
-        raise invalid(field, f"A key is 1 to {MAX_KEY} characters.")
+        raise build_field_refusal(field, f"A key is 1 to {MAX_KEY} characters.")
     if value is None:
         return key, None
     if not isinstance(value, str) or len(value) > MAX_VALUE:
-        raise invalid(field, f"This is null, or a text of {MAX_VALUE} characters at most.")
-    return key, storable(value)
+        raise build_field_refusal(field, f"This is null, or a text of {MAX_VALUE} characters at most.")
+    return key, replace_nul(value)

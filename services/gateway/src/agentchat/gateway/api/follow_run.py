@@ -13,16 +13,16 @@ from agentchat.contracts import cursors, sse
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import may_act, stream_form_of
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, no_such_run
-from agentchat.gateway.runs.start_run import TURN_SECONDS, refusal_of_run
-from agentchat.gateway.services import services_of
+from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found
+from agentchat.gateway.runs.start_run import TURN_SECONDS, build_run_refusal
+from agentchat.gateway.services import get_services
 
 LastEventId = Annotated[
     str | None,
@@ -56,7 +56,7 @@ async def follow_chat(
     (`server_shutdown`) has none. 404 for what is not the account's, is unknown or erased; 410 for a cursor
     that is no place in this run.
     """
-    services, caller = services_of(request), request.auth
+    services, caller = get_services(request), request.auth
     has_form = "x-stream-form" in request.headers
     if has_form:
         stream_form_of(request)
@@ -66,26 +66,26 @@ async def follow_chat(
     found = await find_owned_run(services.pool, caller, trace_id)
     place = cursors.parse_cursor(given, trace_id) if given else None
     if given and place is None:
-        raise _expired()
-    await request.context.enter(access_of(request).account_bounds.streaming(caller))
+        raise _make_cursor_expired()
+    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     conversation_id, begun_at = found.conversation_id, found.begun_at
     run = await follow_stored_run(
         request, trace_id, conversation_id, begun_at=begun_at, outputs=False, cursor=place
     )
     await _wait_until_begun(run, ACCEPT_SECONDS if begun_at else TURN_SECONDS)
     if run.position.is_lost:
-        raise _expired()
-    form = FORMS[stream_form_of(request, await _form_of_request(request, trace_id, found))]
+        raise _make_cursor_expired()
+    form = FORMS[stream_form_of(request, await _find_form_of_request(request, trace_id, found))]
     request.context.trace_id = trace_id
     encoder = sse.Encoder(form, conversation_id, trace_id)
     take = run.position.take_marked
-    return EventStream(run, lambda: b"".join(entry.data(form, encoder) for entry in take()))
+    return EventStream(run, lambda: b"".join(entry.encode(form, encoder) for entry in take()))
 
 
-async def _form_of_request(request: JsonRequest, trace_id: str, found: FoundRun) -> str | None:
+async def _find_form_of_request(request: JsonRequest, trace_id: str, found: FoundRun) -> str | None:
     """Return the form in which the run was requested; None where that was none of our streams."""
     if found.form is None:  # it was queued
-        found = await find_owned_run(services_of(request).pool, request.auth, trace_id)
+        found = await find_owned_run(get_services(request).pool, request.auth, trace_id)
     return next((number for number, form in FORMS.items() if form == found.form), None)
 
 
@@ -99,9 +99,9 @@ async def _wait_until_begun(run: RunFollower, seconds: float) -> None:
         raise Refusal("overloaded", "The run cannot be read just now.") from None
     if isinstance(first, Broken):
         if first.code == "conversation_not_found":  # erased meanwhile
-            raise no_such_run()
-        raise refusal_of_run(first)
+            raise make_run_not_found()
+        raise build_run_refusal(first)
 
 
-def _expired() -> Refusal:
+def _make_cursor_expired() -> Refusal:
     return Refusal("cursor_expired", "This is no place in the stream of this run.")

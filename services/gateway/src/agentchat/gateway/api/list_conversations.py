@@ -18,10 +18,10 @@ from agentchat.conversations.projections.conversations_table import (
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
-from agentchat.gateway.http.cursors import Cursor, Limit, first_page, position_of
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import invalid, storable
-from agentchat.gateway.services import services_of
+from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, take_first_page
+from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
+from agentchat.gateway.services import get_services
 
 _PREFIX = "metadata."
 _OffsetTime = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -90,39 +90,41 @@ async def list_conversations(
 ) -> ConversationPage:
     """The list may lag by a moment; one conversation never does."""
     rows = await list_account_conversations(
-        services_of(request).pool,
+        get_services(request).pool,
         request.auth.account_id,
         limit=limit + 1,
-        before=position_of(cursor, tuple[str, str]),
+        before=decode_position(cursor, tuple[str, str]),
         matching=ConversationFilter(
-            metadata=_metadata_of(request),
+            metadata=_read_metadata_filter(request),
             source_id=None if forked_from is None else str(forked_from),
             agent_id=None if agent_id is None else str(agent_id),
-            created_from=_log_time("created_after", created_after),
-            created_before=_log_time("created_before", created_before),
-            title=title and storable(title),
+            created_from=_to_log_time("created_after", created_after),
+            created_before=_to_log_time("created_before", created_before),
+            title=title and replace_nul(title),
             rating=rating,
         ),
     )
-    data, cursor = first_page(rows, limit, lambda row: (row.created_at, row.conversation_id))
+    data, cursor = take_first_page(rows, limit, lambda row: (row.created_at, row.conversation_id))
     return ConversationPage(data=data, next_cursor=cursor)
 
 
-def _metadata_of(request: JsonRequest) -> dict[str, str]:
+def _read_metadata_filter(request: JsonRequest) -> dict[str, str]:
     """Return the pairs that are asked for; none: any. Raises Refusal: 400."""
     found = {
-        storable(name.removeprefix(_PREFIX)): storable(value)
+        replace_nul(name.removeprefix(_PREFIX)): replace_nul(value)
         for name, value in request.query_params.items()
         if name.startswith(_PREFIX)
     }
     if len(found) > MAX_PAIRS or not all(1 <= len(key) <= MAX_KEY for key in found):
-        raise invalid("metadata", f"At most {MAX_PAIRS} keys of 1 to {MAX_KEY} characters may be asked for.")
+        raise build_field_refusal(
+            "metadata", f"At most {MAX_PAIRS} keys of 1 to {MAX_KEY} characters may be asked for."
+        )
     if any(len(value) > MAX_VALUE for value in found.values()):
-        raise invalid("metadata", f"A value has at most {MAX_VALUE} characters.")
+        raise build_field_refusal("metadata", f"A value has at most {MAX_VALUE} characters.")
     return found
 
 
-def _log_time(name: str, given: str | None) -> str | None:
+def _to_log_time(name: str, given: str | None) -> str | None:
     """Return a time as the log has it. Raises Refusal: 400."""
     if given is None:
         return None
@@ -131,5 +133,5 @@ def _log_time(name: str, given: str | None) -> str | None:
         utc = time.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         message = "This must be a time in RFC 3339 with its offset, such as 2026-11-21T09:30:00Z."
-        raise invalid(name, message) from None
+        raise build_field_refusal(name, message) from None
     return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")

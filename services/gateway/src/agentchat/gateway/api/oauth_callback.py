@@ -13,11 +13,11 @@ from agentchat.contracts import subjects
 from agentchat.contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.peers import peer_of
-from agentchat.gateway.http.refusals import Refusal, invalid
-from agentchat.gateway.services import services_of
+from agentchat.gateway.http.peers import find_peer
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.services import get_services
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
 _MAX = 4096
@@ -53,15 +53,15 @@ async def get_oauth_callback(
     if not re.fullmatch(CALLBACK_PATTERN, issuer):
         raise Refusal("not_found")
     if not re.fullmatch(_STATE, link_state or ""):
-        raise invalid("state", "Unknown or expired `state`.")
+        raise build_field_refusal("state", "Unknown or expired `state`.")
     finish = FinishAuthorization(
         state=link_state or "", code=code or None, issuer=iss or None, callback=issuer
     )
-    access = access_of(request)
-    peer = peer_of(request.scope, access.trusted_proxies)
+    access = get_access(request)
+    peer = find_peer(request.scope, access.trusted_proxies)
     if (wait := access.wrong_keys.wait(peer)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
-    answer = await services_of(request).bus.rpc.ask(
+    answer = await get_services(request).bus.rpc.ask(
         subjects.TOOLS_AUTHORIZED, finish, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
     )
     if not answer.ok:

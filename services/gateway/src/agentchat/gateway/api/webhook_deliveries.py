@@ -10,9 +10,9 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from agentchat.contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
 from agentchat.gateway.access.checks import may_act, may_read
 from agentchat.gateway.api.webhook_endpoints import EndpointId
-from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.services import services_of
+from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, encode_next_cursor
+from agentchat.gateway.services import get_services
 from agentchat.webhooks import deliveries
 
 TEST_SECONDS = 20.0
@@ -50,11 +50,11 @@ async def list_of_endpoint(
     status: Annotated[DeliveryStatus | None, QueryParameter(description="Only those of this status.")] = None,
 ) -> DeliveryPage:
     """Each with its attempts, of which the last 20 are kept. Deliveries are kept for 30 days."""
-    pool, before = services_of(request).pool, position_of(cursor, str)
+    pool, before = get_services(request).pool, decode_position(cursor, str)
     rows, more = await deliveries.list_deliveries(
         pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
     )
-    return DeliveryPage(data=tuple(rows), next_cursor=next_cursor(more))
+    return DeliveryPage(data=tuple(rows), next_cursor=encode_next_cursor(more))
 
 
 @get(
@@ -65,7 +65,7 @@ async def list_of_endpoint(
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     return await deliveries.get_delivery(
-        services_of(request).pool, request.auth.account_id, endpoint_id, delivery_id
+        get_services(request).pool, request.auth.account_id, endpoint_id, delivery_id
     )
 
 
@@ -77,7 +77,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
     guards=[may_act],
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
-    pool, account_id = services_of(request).pool, request.auth.account_id
+    pool, account_id = get_services(request).pool, request.auth.account_id
     found = await deliveries.get_delivery(pool, account_id, endpoint_id, delivery_id)
     return await deliveries.resend_delivery(pool, account_id, found.id)
 
@@ -94,7 +94,7 @@ async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[End
 
     Its ids are of nothing that there is. A test that fails is tried again like any other delivery.
     """
-    pool, account_id, loop = services_of(request).pool, request.auth.account_id, asyncio.get_running_loop()
+    pool, account_id, loop = get_services(request).pool, request.auth.account_id, asyncio.get_running_loop()
     delivery = await deliveries.send_test(pool, account_id, endpoint_id, data.type)
     end = loop.time() + TEST_SECONDS
     while not delivery.attempts and loop.time() < end:

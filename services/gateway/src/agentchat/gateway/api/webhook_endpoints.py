@@ -11,10 +11,10 @@ from agentchat.contracts import http
 from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from agentchat.directory.secrets import Sealer
 from agentchat.gateway.access.checks import may_act
-from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.net_guard import AddressRefused
 from agentchat.webhooks import endpoints
 from agentchat.webhooks.endpoints import check_url
@@ -46,7 +46,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Its secret is shown this once."""
     await check_address(request, data.url)
-    pool, account_id = services_of(request).pool, request.auth.account_id
+    pool, account_id = get_services(request).pool, request.auth.account_id
     return await endpoints.create_endpoint(pool, build_sealer(request), account_id, data)
 
 
@@ -57,9 +57,11 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     guards=[may_act],
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
-    pool, account_id = services_of(request).pool, request.auth.account_id
-    rows = await endpoints.list_endpoints(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
-    data, cursor = first_page(rows, limit, lambda row: row.id)
+    pool, account_id = get_services(request).pool, request.auth.account_id
+    rows = await endpoints.list_endpoints(
+        pool, account_id, after=decode_position(cursor, str), limit=limit + 1
+    )
+    data, cursor = take_first_page(rows, limit, lambda row: row.id)
     return EndpointPage(data=data, next_cursor=cursor)
 
 
@@ -70,7 +72,7 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
     guards=[may_act],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
-    return await endpoints.get_endpoint(services_of(request).pool, request.auth.account_id, endpoint_id)
+    return await endpoints.get_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -84,7 +86,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     if data.url is not msgspec.UNSET:
         await check_address(request, data.url)
     return await endpoints.change_endpoint(
-        services_of(request).pool, request.auth.account_id, endpoint_id, data
+        get_services(request).pool, request.auth.account_id, endpoint_id, data
     )
 
 
@@ -95,7 +97,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     guards=[may_act],
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
-    await endpoints.delete_endpoint(services_of(request).pool, request.auth.account_id, endpoint_id)
+    await endpoints.delete_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
 
 
 @post(
@@ -107,14 +109,14 @@ async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
 )
 async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
-    pool, account_id = services_of(request).pool, request.auth.account_id
+    pool, account_id = get_services(request).pool, request.auth.account_id
     return await endpoints.rotate_secret(pool, build_sealer(request), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:
     """Raises Refusal where the address is none, or may not be called."""
     try:
-        await check_url(services_of(request).webhooks.guard, url, request.auth.account_id)
+        await check_url(get_services(request).webhooks.guard, url, request.auth.account_id)
     except AddressRefused as error:
         reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
         field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
@@ -123,7 +125,7 @@ async def check_address(request: JsonRequest, url: str) -> None:
 
 def build_sealer(request: JsonRequest) -> Sealer:
     """Raises Refusal where this service has no key to seal secrets with."""
-    sealer = services_of(request).webhooks.sealer
+    sealer = get_services(request).webhooks.sealer
     if sealer is None:
         raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")
     return sealer

@@ -9,8 +9,8 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError
 from agentchat.conversations.errors import UnknownEvent
-from agentchat.gateway.http.refusals import ClientDisconnected, Refusal, printable, refusal_of
-from agentchat.gateway.http.request_context import context_of
+from agentchat.gateway.http.refusals import ClientDisconnected, Refusal, make_printable, to_refusal
+from agentchat.gateway.http.request_context import get_context
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -23,19 +23,19 @@ _CLIENT_CLOSED_REQUEST = 499
 
 
 def _refuse(request: AnyRequest, refusal: Refusal) -> Response[bytes]:
-    body, headers = context_of(request).word(refusal)
+    body, headers = get_context(request).format_refusal(refusal)
     return Response(body, status_code=refusal.row.status, headers=headers)
 
 
-def _refused_by_litestar(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+def _refuse_for_litestar(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """Answer what the framework refuses: no such address or method, a parameter that is wrong."""
     if error.status_code >= 500:
-        return _failed(request, error)
+        return _refuse_internal_error(request, error)
     code = _CODES.get(error.status_code, "invalid_request")
     if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
         # Litestar lists a body that may be left out, and was, among what is wrong.
         found = [each for each in error.extra if each.get("key") != "data"] or error.extra
-        fields = [_field(request, each) for each in found[:_MAX_FIELDS]]
+        fields = [_name_field(request, each) for each in found[:_MAX_FIELDS]]
         detail = "; ".join(f"{each.field}: {each.message}" for each in fields)
         return _refuse(request, Refusal(code, detail, fields=fields))
     allowed = {
@@ -47,22 +47,22 @@ def _refused_by_litestar(request: AnyRequest, error: HTTPException) -> Response[
     return _refuse(request, Refusal(code, said, headers=allowed))
 
 
-def _field(request: AnyRequest, found: Any) -> http.FieldError:
+def _name_field(request: AnyRequest, found: Any) -> http.FieldError:
     """Name a parameter as the caller does: Litestar names it by the handler's argument."""
     name, parameters = found.get("key", ""), request.route_handler.parsed_fn_signature.parameters
     if name == "data":
         return http.FieldError(field="body", message="A JSON object is required.")
     if name in parameters:
         name = getattr(parameters[name].kwarg_definition, "name", None) or name
-    return http.FieldError(field=printable(name), message=found["message"])
+    return http.FieldError(field=make_printable(name), message=found["message"])
 
 
-def _unavailable(request: AnyRequest, error: Exception) -> Response[bytes]:
+def _refuse_unavailable(request: AnyRequest, error: Exception) -> Response[bytes]:
     logs.get_logger("gateway").warning("unavailable", reason=str(error))
     return _refuse(request, Refusal("overloaded", "The service is temporarily unavailable. Try again."))
 
 
-def _stored_by_newer_release(request: AnyRequest, error: Exception) -> Response[bytes]:
+def _refuse_newer_release(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Answer 503, so that the request is repeated: another gateway may be able to read it."""
     logs.get_logger("gateway").warning("event_unknown", reason=str(error))
     return _refuse(
@@ -70,7 +70,7 @@ def _stored_by_newer_release(request: AnyRequest, error: Exception) -> Response[
     )
 
 
-def _failed(request: AnyRequest, error: Exception) -> Response[bytes]:
+def _refuse_internal_error(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Log a fault of ours; the caller does not see it."""
     logs.get_logger("gateway").error("request_failed", exc_info=error)
     return _refuse(request, Refusal("internal_error"))
@@ -79,10 +79,10 @@ def _failed(request: AnyRequest, error: Exception) -> Response[bytes]:
 EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     Refusal: _refuse,
     ClientDisconnected: lambda _, __: Response(None, status_code=_CLIENT_CLOSED_REQUEST),
-    AdminError: lambda request, error: _refuse(request, refusal_of(error)),
-    BusUnavailable: _unavailable,
-    DatabaseUnavailable: _unavailable,
-    UnknownEvent: _stored_by_newer_release,
-    HTTPException: _refused_by_litestar,
-    Exception: _failed,
+    AdminError: lambda request, error: _refuse(request, to_refusal(error)),
+    BusUnavailable: _refuse_unavailable,
+    DatabaseUnavailable: _refuse_unavailable,
+    UnknownEvent: _refuse_newer_release,
+    HTTPException: _refuse_for_litestar,
+    Exception: _refuse_internal_error,
 }

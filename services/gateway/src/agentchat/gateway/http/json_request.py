@@ -8,8 +8,8 @@ from litestar.datastructures import State
 from agentchat.administration.checked_input import read_json
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.caller import Caller
-from agentchat.gateway.http.refusals import refusal_of
-from agentchat.gateway.http.request_context import RequestContext, context_of
+from agentchat.gateway.http.refusals import to_refusal
+from agentchat.gateway.http.request_context import RequestContext, get_context
 
 MAX_BODY_BYTES = 1024 * 1024
 
@@ -19,7 +19,7 @@ class JsonRequest(Request[Any, Caller, State]):
 
     @property
     def context(self) -> RequestContext:
-        return context_of(self)
+        return get_context(self)
 
     async def json(self) -> Any:
         """Decode the body, strictly: Litestar would make dicts of it, and convert texts to numbers.
@@ -29,8 +29,8 @@ class JsonRequest(Request[Any, Caller, State]):
         data, received = self.route_handler.parsed_data_field, await self.body()
         assert data is not None
         if not received.strip():
-            raise refusal_of(Invalid("body", "is empty; it must be a JSON object"))
+            raise to_refusal(Invalid("body", "is empty; it must be a JSON object"))
         try:
             return read_json(data.annotation, received)
         except Invalid as error:
-            raise refusal_of(Invalid(error.field or "body", error.reason)) from None
+            raise to_refusal(Invalid(error.field or "body", error.reason)) from None

@@ -13,7 +13,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _MOST_HOPS = 20
 
 
-def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
     """Networks from addresses and networks as text. Raises SettingsError."""
     try:
         return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
@@ -21,18 +21,18 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
         raise SettingsError(f"AGENTCHAT_TRUSTED_PROXIES: {error}") from None
 
 
-def peer_of(scope: Any, trusted: tuple[Network, ...]) -> str:
+def find_peer(scope: Any, trusted: tuple[Network, ...]) -> str:
     """Return the address in front of the trusted proxies; of IPv6 its /64, as a host has all of it.
 
     X-Forwarded-For counts only from a trusted proxy, and of it the rightmost address that is none itself:
     what stands before was written by the caller.
     """
     client = scope.get("client")
-    found = _address(client[0]) if client else None
+    found = _parse_address(client[0]) if client else None
     forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
     hops = forwarded.decode("latin-1").rsplit(",", _MOST_HOPS)
     while found is not None and hops and _is_in(found, trusted):
-        hop = _address(hops.pop())
+        hop = _parse_address(hops.pop())
         if hop is None:
             break
         found = hop
@@ -46,7 +46,7 @@ def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
 
 
 @functools.lru_cache(1024)
-def _address(text: str) -> Address | None:
+def _parse_address(text: str) -> Address | None:
     """An address as it stands in the header, with a port or without."""
     text = text.strip()
     if text.startswith("["):

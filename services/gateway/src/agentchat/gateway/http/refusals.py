@@ -53,7 +53,7 @@ class RequestIds(msgspec.Struct, frozen=True):
     conversation_id: str | None = None
 
 
-class WordedRefusal(msgspec.Struct, frozen=True, kw_only=True):
+class FormattedRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A refusal as it goes out. `challenge` goes with a 401 that has none of its own (RFC 9110, 11.6.1)."""
 
     media_type: str
@@ -62,22 +62,22 @@ class WordedRefusal(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-Words = Callable[[Refusal, RequestIds], WordedRefusal]
+RefusalFormat = Callable[[Refusal, RequestIds], FormattedRefusal]
 
 
-def problem_words(refusal: Refusal, ids: RequestIds) -> WordedRefusal:
+def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     """Word a refusal as a problem document."""
     document = http.problem(refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals)
     if refusal.row.code == "server_shutdown":
         document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
-    return WordedRefusal(
+    return FormattedRefusal(
         media_type="application/problem+json",
         body=wire.encode(document),
         challenge='X-Api-Key realm="agent-chat"',
     )
 
 
-def headers_of(refusal: Refusal, worded: WordedRefusal) -> dict[str, str]:
+def build_refusal_headers(refusal: Refusal, worded: FormattedRefusal) -> dict[str, str]:
     """Return the headers of the answer, but for those that every answer has."""
     headers = {"content-type": worded.media_type, **worded.headers, **refusal.headers}
     if refusal.retry_after is not None:
@@ -87,14 +87,14 @@ def headers_of(refusal: Refusal, worded: WordedRefusal) -> dict[str, str]:
     return headers
 
 
-def invalid(field: str, message: str) -> Refusal:
+def build_field_refusal(field: str, message: str) -> Refusal:
     """Build the refusal of one field, parameter or header: 400."""
     return Refusal(
         "invalid_request", f"{field}: {message}", fields=[http.FieldError(field=field, message=message)]
     )
 
 
-def too_large(field: str, max_bytes: int) -> Refusal:
+def build_too_large(field: str, max_bytes: int) -> Refusal:
     """Build the refusal of a text that is too long: 413."""
     message = f"This is longer than {max_bytes} bytes of UTF-8."
     fields = [http.FieldError(field=field, message=message)]
@@ -104,34 +104,34 @@ def too_large(field: str, max_bytes: int) -> Refusal:
 def check_size(field: str, text: str, max_bytes: int) -> None:
     """Raise Refusal, 413, where `text` has more than `max_bytes` of UTF-8."""
     if len(text) * 4 > max_bytes and len(text.encode()) > max_bytes:
-        raise too_large(field, max_bytes)
+        raise build_too_large(field, max_bytes)
 
 
-def storable(text: str) -> str:
+def replace_nul(text: str) -> str:
     """Replace NUL, which Postgres cannot hold."""
     return text.replace("\x00", "\ufffd")
 
 
-def printable(name: str) -> str:
+def make_printable(name: str) -> str:
     """Return a caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
     return name[:100].encode("utf-8", "replace").decode()
 
 
-def refusal_of(error: AdminError) -> Refusal:
+def to_refusal(error: AdminError) -> Refusal:
     """Translate an error of a library."""
     match error:
         case NotFound():
             return Refusal("not_found", f"There is {error}.")
         case Conflict():
-            return Refusal("conflict", _sentence(error.reason), fields=[_use(use) for use in error.uses])
+            return Refusal("conflict", _to_sentence(error.reason), fields=[_use(use) for use in error.uses])
         case Invalid():
             name = "cursor" if error.field == "after" else error.field  # libraries page by `after`
-            field = http.FieldError(field=printable(name), message=error.reason)
+            field = http.FieldError(field=make_printable(name), message=error.reason)
             return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
         case Disallowed():
             return Refusal(error.code)
         case Unavailable():
-            return Refusal("overloaded", _sentence(str(error)))
+            return Refusal("overloaded", _to_sentence(str(error)))
         case _:
             raise error
 
@@ -142,5 +142,5 @@ def _use(use: Use) -> http.FieldError:
     return http.FieldError(field=use.kind.replace(" ", "_"), message=f"{use.count}{names}{more}")
 
 
-def _sentence(text: str) -> str:
+def _to_sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "."

@@ -15,7 +15,7 @@ from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from opentelemetry.trace import Span, Status, StatusCode
 
-from agentchat.gateway.http.refusals import Refusal, RequestIds, Words, headers_of
+from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, build_refusal_headers
 from agentchat.runtime import logs, metrics, telemetry
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class RequestContext:
 
     __slots__ = ("_send", "account_id", "conversation_id", "headers", "held", "status", "trace_id", "words")
 
-    def __init__(self, trace_id: str, send: Send, words: Words) -> None:
+    def __init__(self, trace_id: str, send: Send, words: RefusalFormat) -> None:
         self.trace_id = trace_id
         self.words = words
         self.headers: list[tuple[bytes, bytes]] = []
@@ -62,13 +62,13 @@ class RequestContext:
             message["headers"] = [*message["headers"], *self.headers, trace]
         await self._send(message)
 
-    def word(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:
+    def format_refusal(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:
         """Return the body and the headers of a refusal at this request's address."""
         worded = self.words(refusal, RequestIds(self.trace_id, self.conversation_id))
-        return worded.body, headers_of(refusal, worded)
+        return worded.body, build_refusal_headers(refusal, worded)
 
 
-def context_of(connection: Connection) -> RequestContext:
+def get_context(connection: Connection) -> RequestContext:
     context = connection.scope["state"]["context"]
     assert isinstance(context, RequestContext)
     return context
@@ -77,21 +77,21 @@ def context_of(connection: Connection) -> RequestContext:
 class TraceMiddleware:
     """A trace for every request, X-Trace-Id on every answer, one log line for every exchange.
 
-    `words_at` gives the form that refusals have at a path.
+    `choose_refusal_format` gives the form that refusals have at a path.
     """
 
-    def __init__(self, app: ASGIApp, words_at: Callable[[str], Words]) -> None:
+    def __init__(self, app: ASGIApp, choose_refusal_format: Callable[[str], RefusalFormat]) -> None:
         self.app = app
-        self._words_at = words_at
+        self._words_at = choose_refusal_format
         self._log = logs.get_logger("gateway").bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
-        method, path = scope["method"], _shortened(scope["path"])
+        method, path = scope["method"], _shorten_path(scope["path"])
         attributes = {"http.request.method": method, "url.path": path}
-        with telemetry.new_trace(method, _trace_context(scope), attributes) as span:
+        with telemetry.new_trace(method, _read_trace_context(scope), attributes) as span:
             began = time.perf_counter()
             context = RequestContext(telemetry.trace_id_of(span), send, self._words_at(scope["path"]))
             scope["state"] = {**scope.get("state", {}), "context": context}
@@ -106,7 +106,7 @@ class TraceMiddleware:
         except asyncio.CancelledError:  # this process stops, and the request's time for that is over
             self._log.warning("request_cut_off")
             if context.status is None:
-                body, headers = context.word(Refusal("server_shutdown"))
+                body, headers = context.format_refusal(Refusal("server_shutdown"))
                 await ASGIResponse(body=body, headers=headers, status_code=503)(scope, receive, context.send)
         except Exception:  # noqa: BLE001 - after the answer began: the server drops the connection
             self._log.exception("request_failed")
@@ -126,19 +126,19 @@ class TraceMiddleware:
         log(
             "request",
             method=scope["method"],
-            path=_shortened(scope["path"]),
+            path=_shorten_path(scope["path"]),
             status=status,
             ms=round(seconds * 1000, 1),
             **fields,
         )
 
 
-def _shortened(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """Return the path as logs and spans have it: its length is the caller's choice."""
     return path if len(path) <= _MAX_PATH else path[:_MAX_PATH] + "…"
 
 
-def _trace_context(scope: HTTPScope) -> dict[str, str]:
+def _read_trace_context(scope: HTTPScope) -> dict[str, str]:
     """Return the caller's own trace context, which becomes a link."""
     return {
         name.decode("latin-1"): value.decode("latin-1")

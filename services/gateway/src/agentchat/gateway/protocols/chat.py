@@ -11,10 +11,10 @@ from litestar.params import BodyKwarg, HeaderParameter
 from agentchat.contracts import http, ids, sse
 from agentchat.contracts.examples import CONVERSATION
 from agentchat.contracts.values import Form
-from agentchat.gateway.access.checks import admitted_of, may_chat, stream_form_of
+from agentchat.gateway.access.checks import get_admitted, may_chat, stream_form_of
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, check_size, invalid, storable
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -111,17 +111,17 @@ async def stream_chat(
 
 def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
     """Build what the body asks of the agent in the headers. Raises Refusal: 400, 413, 404."""
-    message, prompt = storable(body.message), body.prompt and storable(body.prompt)
+    message, prompt = replace_nul(body.message), body.prompt and replace_nul(body.prompt)
     if not message.strip():
-        raise invalid("message", "The message is blank.")
-    check_size("message", message, max_message_bytes(request))
+        raise build_field_refusal("message", "The message is blank.")
+    check_size("message", message, get_max_message_bytes(request))
     check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
     conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     return RunRequest(
         form=form,
-        agent_id=admitted_of(request).agent_id,
+        agent_id=get_admitted(request).agent_id,
         message=message,
         view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
         conversation_id=conversation_id,
@@ -129,6 +129,6 @@ def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRe
     )
 
 
-def max_message_bytes(request: JsonRequest) -> int:
+def get_max_message_bytes(request: JsonRequest) -> int:
     """Return the bound of a message: ours, or the plan's where that is smaller."""
     return min(MAX_MESSAGE_BYTES, request.auth.plan.max_message_bytes or MAX_MESSAGE_BYTES)

@@ -20,10 +20,10 @@ from agentchat.conversations.queries.find_by_history import (
 )
 from agentchat.conversations.queries.threads import Thread, find_thread
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import check_size, invalid, storable
+from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 from agentchat.gateway.runs.run_request import Fork, RunRequest
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
@@ -54,16 +54,16 @@ class MessageBuilder:
         self._messages: list[tuple[Role, list[str]]] = []
         self._last: Role | None = None
 
-    def system(self, text: str) -> None:
+    def add_system(self, text: str) -> None:
         """Of a system message, or what counts as one."""
         self._instructions.append(text)
 
-    def user(self, text: str) -> None:
+    def add_user(self, text: str) -> None:
         """Of the user."""
         self._last = "user"
         self._messages.append(("user", [text]))
 
-    def assistant(self, text: str) -> None:
+    def add_assistant(self, text: str) -> None:
         """Of the assistant; "" where it did something else."""
         self._last = "assistant"
         if self._messages and self._messages[-1][0] == "assistant":
@@ -71,16 +71,16 @@ class MessageBuilder:
         elif text:
             self._messages.append(("assistant", [text]))
 
-    def history(self, field: str, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+    def build_history(self, field: str, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
         """Return all of it; `max_bytes` bounds a message of the user. Raises Refusal, which names `field`."""
         if self._last != "user":
-            raise invalid(field, "The last message must be the user's.")
-        messages = tuple(ShownMessage(role, storable("".join(texts))) for role, texts in self._messages)
+            raise build_field_refusal(field, "The last message must be the user's.")
+        messages = tuple(ShownMessage(role, replace_nul("".join(texts))) for role, texts in self._messages)
         if not messages[-1].content.strip():
-            raise invalid(field, "The last message is blank.")
+            raise build_field_refusal(field, "The last message is blank.")
         for each in messages:
             check_size(field, each.content, max_bytes if each.role == "user" else MAX_MESSAGE_BYTES)
-        instructions = storable("\n\n".join(filter(None, self._instructions)))
+        instructions = replace_nul("\n\n".join(filter(None, self._instructions)))
         check_size(field, instructions, MAX_PROMPT_BYTES)
         return ClientHistory(instructions or None, messages, compute_digests(messages))
 
@@ -91,10 +91,12 @@ def check_name(field: str, name: str) -> str:
     What a client sends for a name that it did not have would be one conversation for all.
     """
     if not name.strip() or len(name) > MAX_NAME:
-        raise invalid(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
+        raise build_field_refusal(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
     if _NO_NAME.match(name):
-        raise invalid(field, f"`{name}` looks like a missing value; send a real conversation name.")
-    return storable(name)
+        raise build_field_refusal(
+            field, f"`{name}` looks like a missing value; send a real conversation name."
+        )
+    return replace_nul(name)
 
 
 async def place_in_conversation(
@@ -119,28 +121,28 @@ async def place_in_conversation(
     )
     if key is None or hash_of is None:
         return requested
-    pool = services_of(request).pool
-    thread = await _thread(pool, request.auth.account_id, key)
+    pool = get_services(request).pool
+    thread = await _find_thread(pool, request.auth.account_id, key)
     if thread is not None:
         if not shown.history:
             return replace(requested, conversation_id=thread.conversation_id)
         if continued := await find_place(pool, thread, shown.history):
-            return _going_on(requested, continued)
+            return _continue_conversation(requested, continued)
     before, reply = shown.digests.before, shown.digests.reply
     if before is None:
         return requested
     continued = await find_by_history.find_continued(pool, hash_of(before), reply, shown.message)
-    return requested if continued is None else _going_on(requested, continued)
+    return requested if continued is None else _continue_conversation(requested, continued)
 
 
-def _going_on(requested: RunRequest, continued: ContinuedConversation) -> RunRequest:
+def _continue_conversation(requested: RunRequest, continued: ContinuedConversation) -> RunRequest:
     if continued.has_gone_on and continued.reply_id is not None:
         place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
         return replace(requested, fork=place)
     return replace(requested, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
 
 
-async def _thread(pool: Pool, account_id: str, key: str) -> Thread | None:
+async def _find_thread(pool: Pool, account_id: str, key: str) -> Thread | None:
     """The account's conversation of this id; None for any other name."""
     conversation_id = key.lower()
     if not ids.may_be_conversation(conversation_id):

@@ -32,16 +32,16 @@ class AfterPause:
         self._had = {call.call_id for each in had for call in each.calls}
         self._text = sum(len(each.text) for each in had)
 
-    def approval_of(self, call_id: str) -> str | None:
+    def find_approval_id(self, call_id: str) -> str | None:
         """The id of the first approval that was requested for one of `calls`."""
         asked = (each.id for each in self.calls[call_id].approvals if each.wait >= self.wait.number)
         return next(asked, None)
 
-    def rest(self, updates: Iterable[Update]) -> list[Update]:
+    def take_rest(self, updates: Iterable[Update]) -> list[Update]:
         """What of these comes after it."""
-        return [rest for update in updates if (rest := self._rest(update)) is not None]
+        return [rest for update in updates if (rest := self._take_rest(update)) is not None]
 
-    def _rest(self, update: Update) -> Update | None:
+    def _take_rest(self, update: Update) -> Update | None:
         match update:
             case Text():
                 text, self._text = update.text[self._text :], max(0, self._text - len(update.text))

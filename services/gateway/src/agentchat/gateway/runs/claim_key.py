@@ -25,7 +25,7 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
     Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
     """
     if key.text is None:
-        return unkeyed_claim(
+        return make_unkeyed_claim(
             request.account_id, request.trace_id, request.conversation_id, request.requested_at
         )
     return await _claim(
@@ -39,7 +39,7 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
     )
 
 
-def unkeyed_claim(
+def make_unkeyed_claim(
     account_id: str, trace_id: str, conversation_id: str, now: str, *, mine: bool = True
 ) -> Claim:
     """Build the claim of a run that is under no key."""

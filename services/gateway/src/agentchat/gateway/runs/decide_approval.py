@@ -8,7 +8,7 @@ from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.values import Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
 from agentchat.directory.caller import Caller
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.services import GatewayServices
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Pool
@@ -44,11 +44,11 @@ async def decide(
     )
     failpoints.reach("gateway-decided")
     if answer.code == "invalid_request":
-        raise invalid("input", answer.detail or "It does not fit the tool.")
+        raise build_field_refusal("input", answer.detail or "It does not fit the tool.")
     if answer.code is not None:
         raise Refusal(answer.code, answer.detail)
 
 
-def storable(body: http.DecisionBody) -> http.DecisionBody:
+def clean_decision(body: http.DecisionBody) -> http.DecisionBody:
     """Return the decision as it can be stored. Raises Invalid."""
     return fit(checked(body))

@@ -12,7 +12,7 @@ from litestar.types import Receive, Send
 from agentchat.contracts import sse
 from agentchat.contracts.timings import PING_SECONDS
 from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.wait_for_reply import leaving_with_client
+from agentchat.gateway.runs.wait_for_reply import leave_with_client
 from agentchat.runtime import failpoints
 
 EVENTS = {
@@ -57,7 +57,7 @@ class _EventStreamResponse(ASGIResponse):
         """Return after the final event, or when the client has gone."""
         run = self._run
         run.on_tick = self._tick
-        async with leaving_with_client(receive, run):
+        async with leave_with_client(receive, run):
             while not run.gone:
                 data = self._take()
                 if run.ended:
@@ -76,4 +76,4 @@ class _EventStreamResponse(ASGIResponse):
     def _tick(self, now: float) -> None:
         if self._silent_since is not None and now - self._silent_since >= PING_SECONDS:
             self._ping = True
-            self._run.nudge()
+            self._run.wake()

@@ -8,16 +8,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.bus.traces import Traces
-from agentchat.contracts import frames
+from agentchat.contracts import events, frames
 from agentchat.contracts.cursors import Cursor
 from agentchat.contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from agentchat.contracts.updates import Broken, Text, Update
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.rounds import Round
+from agentchat.conversations.event_store.log import Log, iterate_in_turns
+from agentchat.conversations.event_store.mapper import decode_readable
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.progress import CallOrder
-from agentchat.gateway.runs.run_reader import RunReader
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
 from agentchat.gateway.runs.view import Phase, View
@@ -51,7 +56,7 @@ class FollowedRun:
     Raises BusUnavailable.
     """
 
-    def __init__(self, traces: Traces, run_reader: RunReader, key: RunKey, *, from_beginning: bool) -> None:
+    def __init__(self, traces: Traces, run_reader: "RunReader", key: RunKey, *, from_beginning: bool) -> None:
         self.key = key
         self.view = View(key.kind, publication=key.publication)
         self.updates = UpdateHistory() if from_beginning else UpdateQueue()
@@ -94,7 +99,7 @@ class FollowedRun:
         self.followers.append(follower)
         return follower
 
-    async def caught_up(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Return when what came before is in the list; what cannot be had now comes later."""
         if self._catching_up is not None:
             await asyncio.wait([self._catching_up])
@@ -120,7 +125,7 @@ class FollowedRun:
         elif now >= self._look_at:
             self._look(silent=True)
 
-    def missed_frames(self) -> None:
+    def note_missed_frames(self) -> None:
         """The connection to NATS was away for a while."""
         self.view.wants_repair = True
         self._look()
@@ -141,7 +146,7 @@ class FollowedRun:
         self.updates.add(updates)
         if updates or self.view.phase is Phase.QUEUED:
             for follower in tuple(self.followers):
-                follower.nudge()
+                follower.wake()
 
     def _look(self, *, silent: bool = False, from_beginning: bool = False) -> None:
         """Look for what is missing, unless that is under way; after a silence, look everywhere."""
@@ -265,23 +270,73 @@ class RunFollower:
     def take(self) -> list[Update]:
         """What has come since the last call."""
         updates = self._updates.take()
-        return updates if self._after_pause is None else self._after_pause.rest(updates)
+        return updates if self._after_pause is None else self._after_pause.take_rest(updates)
 
     async def wait(self) -> None:
-        """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
+        """Return when there may be something to take, or `gone` was set, or `wake` was called."""
         await self._changed.wait()
         self._changed.clear()
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """End the wait that is under way, or the next one."""
         self._changed.set()
 
     def leave(self) -> None:
         self.gone = True
-        self.nudge()
+        self.wake()
 
     async def aclose(self) -> None:
         """Stop following the run, once."""
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
             await on_close(self)
+
+
+class RunReader:
+    """A run as the log has it. Each `read` costs only what is new in the run, and nothing after its end.
+
+    after_version: The version after which the run begins in its conversation; 0 if unknown.
+    erased: The conversation was found to be erased.
+    is_readable: All events of the run so far could be decoded.
+    """
+
+    def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
+        self.erased = False
+        self._log = log
+        self._trace_id = trace_id
+        self._version = after_version
+        self._conversation = Conversation(conversation_id=conversation_id)
+        self.is_readable = True
+
+    async def read(self) -> Run | None:
+        """Return the run up to now; None if the log has none. Raises DatabaseUnavailable.
+
+        Only events of the run's own trace are used, since the conversation may belong to another account.
+        """
+        known = self._run()
+        if known is not None and known.state != "running":
+            return known
+        rows = await self._log.read_run_rows(
+            self._conversation.conversation_id, self._trace_id, self._version
+        )
+        new: list[events.Event] = []
+        is_readable = True
+        async for row in iterate_in_turns(rows):
+            found, all_of_it = decode_readable([(row.topic, row.state)])
+            new += found
+            is_readable = is_readable and all_of_it
+        if rows:
+            self._version = rows[-1].version
+        self.is_readable = self.is_readable and is_readable
+        self.erased = self.erased or any(isinstance(event, events.ConversationErased) for event in new)
+        own = [event for event in new if event.trace_id == self._trace_id]
+        self._conversation = evolve_all(self._conversation, own)
+        return self._run()
+
+    def _run(self) -> Run | None:
+        """Return the run; without its rounds if an event could not be decoded, since it may hold text."""
+        run = self._conversation.run(self._trace_id)
+        if run is None or self.is_readable:
+            return run
+        known = (Round(number=1, text=run.reply.content),) if run.reply is not None else ()
+        return replace(run, rounds=known, sources=None)

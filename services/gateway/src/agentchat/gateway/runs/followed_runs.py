@@ -12,8 +12,7 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.event_store.log import Log
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.followed_run import FollowedRun, RunFollower, RunKey
-from agentchat.gateway.runs.run_reader import RunReader
+from agentchat.gateway.runs.followed_run import FollowedRun, RunFollower, RunKey, RunReader
 from agentchat.gateway.runs.run_request import ViewKind
 
 TICK_SECONDS = 1.0
@@ -30,7 +29,7 @@ class Stopping(Refusal):
         super().__init__("server_shutdown")
 
 
-class Runs:
+class FollowedRuns:
     """The table of followed runs. One task ticks for all of them."""
 
     def __init__(self, bus: Bus, log: Log) -> None:
@@ -85,7 +84,7 @@ class Runs:
             self._begin(run)
         follower = run.join(cursor, after_pause, partial(self._leave, run))
         try:
-            await run.caught_up()
+            await run.wait_until_caught_up()
         except BaseException:
             await follower.aclose()
             raise
@@ -116,9 +115,9 @@ class Runs:
             raise Stopping
 
     @contextlib.asynccontextmanager
-    async def ticking(self) -> AsyncIterator[None]:
+    async def run_ticker(self) -> AsyncIterator[None]:
         """Tick, and repair after reconnects, while the block runs."""
-        remove = self._bus.on_reconnect(self._reconnected)
+        remove = self._bus.on_reconnect(self._repair_all)
         ticker = asyncio.create_task(self._tick())
         try:
             yield
@@ -138,10 +137,10 @@ class Runs:
         for run in tuple(self._open):
             run.interrupt(SHUTDOWN)
 
-    def _reconnected(self) -> None:
+    def _repair_all(self) -> None:
         """Frames that were sent meanwhile were missed."""
         for run in tuple(self._open):
-            run.missed_frames()
+            run.note_missed_frames()
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 TraceId = Annotated[
@@ -33,7 +33,7 @@ async def find_owned_run(pool: Pool, caller: Caller, trace_id: str) -> FoundRun:
     is_known = ids.is_trace_id(trace_id)
     found = await find_run(pool, trace_id) if is_known else None
     if found is None or found.account_id != caller.account_id:
-        raise no_such_run()
+        raise make_run_not_found()
     return found
 
 
@@ -49,10 +49,10 @@ async def follow_stored_run(
 ) -> RunFollower:
     """Follow a run from its beginning, wherever it stands, until the request has been answered.
 
-    `begun_at`: the version of its conversation with which it begins, if known; the rest as `Runs.follow` has
-    it. Raises Stopping, BusUnavailable.
+    `begun_at`: the version of its conversation with which it begins, if known. Other arguments: as those of
+    `FollowedRuns.follow`. Raises Stopping, BusUnavailable.
     """
-    run = await services_of(request).runs.follow(
+    run = await get_services(request).runs.follow(
         trace_id,
         conversation_id,
         ViewKind(outputs=outputs),
@@ -65,6 +65,6 @@ async def follow_stored_run(
     return run
 
 
-def no_such_run() -> Refusal:
+def make_run_not_found() -> Refusal:
     """Build the refusal for a run that does not exist, is another account's, or was erased."""
     return Refusal("not_found", "There is no such run.")

@@ -31,7 +31,7 @@ class TextProgress:
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def begins(self, text: str) -> bool:
+    def is_beginning_of(self, text: str) -> bool:
         """Return True if `text` begins with the text so far."""
         beginning = text[: self.length]
         if len(beginning) < self.length:

@@ -6,17 +6,17 @@ A repeated decision is safe: the run is then sent again from after its wait, wha
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.gateway.access.access_services import access_of
-from agentchat.gateway.access.checks import admitted_of
+from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
-from agentchat.gateway.runs.claim_key import unkeyed_claim
-from agentchat.gateway.runs.decide_approval import decide, find_owned_approval, storable
+from agentchat.gateway.runs.claim_key import make_unkeyed_claim
+from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.run_request import RunRequest
 from agentchat.gateway.runs.start_run import StartedRun, check_begun, start_run
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _MAX_DECISIONS = 64
@@ -37,24 +37,24 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
 
     Raises Refusal, BusUnavailable, DatabaseUnavailable, UnreadableEvent.
     """
-    caller, bounds = request.auth, access_of(request).account_bounds
-    await admitted_of(request).slot.give_back()
-    async with bounds.reading(caller):
+    caller, bounds = request.auth, get_access(request).account_bounds
+    await get_admitted(request).slot.give_back()
+    async with bounds.hold_read(caller):
         conversation_id, run = await _decide_all(request, run_request)
     pause = max(_pause_of(run, verdict.approval_id) for verdict in run_request.verdicts)
     after_pause = AfterPause(run, pause)
-    await request.context.enter(bounds.streaming(caller))
+    await request.context.enter(bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
     while not check_begun(follower):
         await follower.wait()
-    claim = unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
+    claim = make_unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
     return StartedRun(claim, follower, after_pause)
 
 
 async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[str, Run]:
     """Return the run with its conversation, once every decision is recorded. Raises as `resume_run`."""
-    services, caller, verdicts = services_of(request), request.auth, run_request.verdicts
+    services, caller, verdicts = get_services(request), request.auth, run_request.verdicts
     if len(verdicts) > _MAX_DECISIONS:
         raise Refusal("invalid_request", f"Send at most {_MAX_DECISIONS} decisions at once.")
     found = [
@@ -73,7 +73,7 @@ async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[st
             raise Refusal("invalid_request", f"The run also waits for {', '.join(missing)}.")
     for verdict, approval in zip(verdicts, found, strict=True):
         try:
-            await decide(services, caller, approval, storable(verdict.body))
+            await decide(services, caller, approval, clean_decision(verdict.body))
         except Refusal as refusal:
             if not (verdict.is_dismissal and refusal.row.code in _TOO_LATE):
                 raise

@@ -8,7 +8,7 @@ from agentchat.contracts.http import DecisionBody
 from agentchat.contracts.values import ShownMessage
 
 Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
-"""Of a decision, as a body has it: `decide_approval.storable` checks its length."""
+"""Of a decision, as a body has it: `decide_approval.clean_decision` checks its length."""
 
 
 class ViewKind(NamedTuple):
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     is_dismissal: bool = False
 
 
-def verdict_of(
+def build_verdict(
     approval_id: str, *, approved: bool, given: dict[str, Any] | None = None, reason: str | None = None
 ) -> Verdict:
     """Build what a person says of a tool call; `given`: its new input, or what its tool asks for."""

@@ -71,7 +71,7 @@ class MarkedUpdate:
         self.cursor = cursor
         self._data: dict[sse.Form, bytes] = {}
 
-    def data(self, form: sse.Form, encoder: sse.Encoder) -> bytes:
+    def encode(self, form: sse.Form, encoder: sse.Encoder) -> bytes:
         """Its bytes in a form, encoded once for all readers."""
         if form not in self._data:
             self._data[form] = encoder.encode_marked(self.update, self.cursor)
@@ -172,10 +172,10 @@ class ReadPosition:
         self._next += len(new)
         if self._cursor is None:
             return new
-        return [rest for entry in new if (rest := _after(self._cursor, entry)) is not None]
+        return [rest for entry in new if (rest := _cut_at_cursor(self._cursor, entry)) is not None]
 
 
-def _after(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
+def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
     """What of an update a reader with `cursor` does not have; None for nothing."""
     update, after = entry.update, entry.cursor
     if after is None:

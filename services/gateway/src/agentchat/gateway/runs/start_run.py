@@ -20,7 +20,7 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.directory.caller import Caller
-from agentchat.gateway.access.checks import admitted_of
+from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.access.plan_limits import Slot
 from agentchat.gateway.http.json_request import JsonRequest
@@ -31,7 +31,7 @@ from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_cl
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_request import Fork, RunRequest, ViewKind
-from agentchat.gateway.services import GatewayServices, services_of
+from agentchat.gateway.services import GatewayServices, get_services
 from agentchat.runtime import failpoints, logs
 
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
@@ -61,7 +61,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         Refusal: The run was refused; the status is that of its code.
         BusUnavailable, DatabaseUnavailable: Nothing was published.
     """
-    services, context, admitted = services_of(request), request.context, admitted_of(request)
+    services, context, admitted = get_services(request), request.context, get_admitted(request)
     key = admitted.idempotency_key
     if run_request.key is not None and key.text is None:
         key = IdempotencyKey(run_request.key)
@@ -76,7 +76,7 @@ async def _stop_following(services: GatewayServices, started: StartedRun) -> Non
     has_ended = started.run.ended
     await started.run.aclose()
     if has_ended:
-        services.limiter.ended(started.claim.account_id, started.claim.trace_id)
+        services.limiter.note_ended(started.claim.account_id, started.claim.trace_id)
 
 
 def _chat_requested(trace_id: str, caller: Caller, run_request: RunRequest) -> ChatRequested:
@@ -256,11 +256,11 @@ def check_begun(run: RunFollower) -> bool:
     if run.ended and not run.started:
         last = run.take()[-1]
         assert isinstance(last, Broken)
-        raise refusal_of_run(last)
+        raise build_run_refusal(last)
     return run.started
 
 
-def refusal_of_run(last: Broken) -> Refusal:
+def build_run_refusal(last: Broken) -> Refusal:
     """Build the refusal of a run that failed. Unknown and foreign conversations get the same message."""
     message = None if last.code == "conversation_not_found" else last.message
     return Refusal(last.code, message, approvals=last.approvals)

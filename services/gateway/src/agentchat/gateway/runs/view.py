@@ -74,7 +74,7 @@ class FramePosition(msgspec.Struct):
     def is_after(self, other: "FramePosition") -> bool:
         return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
 
-    def held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
+    def list_held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
         """Return the held frames that continue another position."""
         if self.attempt != other.attempt:
             return {}
@@ -144,7 +144,9 @@ class View:
         known = View(self._kind._replace(outputs=False), publication=self._publication)
         stream = [update for frame in found for update in known.feed(frame)]
         stream += known.skip_gap()
-        if self._sent.text.begins("".join(update.text for update in stream if isinstance(update, Text))):
+        if self._sent.text.is_beginning_of(
+            "".join(update.text for update in stream if isinstance(update, Text))
+        ):
             self._merge(stream)
             self._continue_after(known)
         return self.skip_gap()
@@ -160,7 +162,7 @@ class View:
             if self.started:
                 self._end(INTERRUPTED)
             return self._take_new()
-        follows = self._sent.text.begins(run.text)
+        follows = self._sent.text.is_beginning_of(run.text)
         is_over = run.state != "running" or bool(run.pending)
         self._calls = list_returned_calls(run)
         self._merge(replay_updates(run), texts=follows and (is_over or self.misses_text))
@@ -306,7 +308,7 @@ class View:
         if known.awaits_calls:
             self.awaits_calls = self.wants_log = True
         if known.at.is_after(self.at):
-            self.at = replace(known.at, held=self.at.held_after(known.at))
+            self.at = replace(known.at, held=self.at.list_held_after(known.at))
             self.wants_log = self.wants_log or known.wants_log
         self._release_held()
 
@@ -367,7 +369,7 @@ class View:
 
     def _finish(self, message: Message, usage: Usage, cut: Cut | None) -> None:
         """Add the rest of the saved content; if the text so far is not its beginning, end as interrupted."""
-        if not self._sent.text.begins(message.content):
+        if not self._sent.text.is_beginning_of(message.content):
             self._end(INTERRUPTED)
             return
         self._add_text(message.content[self._sent.text.length :])

@@ -10,7 +10,7 @@ from agentchat.contracts.updates import Broken, Finished, Update
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import ClientDisconnected
 from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.start_run import refusal_of_run
+from agentchat.gateway.runs.start_run import build_run_refusal
 
 
 async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished, list[Update]]:
@@ -21,14 +21,14 @@ async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finish
     updates = await wait_for_end(request, run)
     last = updates[-1]
     if isinstance(last, Broken):
-        raise refusal_of_run(last)
+        raise build_run_refusal(last)
     assert isinstance(last, Finished)
     return last, updates
 
 
 async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
     """Return all updates of a run, once the last is there. Raises ClientDisconnected."""
-    async with leaving_with_client(request.receive, run):
+    async with leave_with_client(request.receive, run):
         while not run.ended:
             await run.wait()
             if run.gone:
@@ -37,16 +37,16 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
 
 
 @contextlib.asynccontextmanager
-async def leaving_with_client(receive: Receive, run: RunFollower) -> AsyncIterator[None]:
+async def leave_with_client(receive: Receive, run: RunFollower) -> AsyncIterator[None]:
     """Have the follower leave when the client closes the connection, while the block runs."""
-    watching = asyncio.create_task(_leave_with_client(receive, run))
+    watching = asyncio.create_task(_watch_client(receive, run))
     try:
         yield
     finally:
         watching.cancel()
 
 
-async def _leave_with_client(receive: Receive, run: RunFollower) -> None:
+async def _watch_client(receive: Receive, run: RunFollower) -> None:
     while (await receive())["type"] != "http.disconnect":  # of a GET its empty body comes first
         pass
     run.leave()

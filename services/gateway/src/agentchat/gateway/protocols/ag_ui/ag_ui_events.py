@@ -9,7 +9,7 @@ from typing import Any
 from agentchat.contracts import errors, ids, updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import ApprovalNeeded, Elicitation
-from agentchat.gateway.http.refusals import Refusal, RequestIds, WordedRefusal
+from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
 
 ANSWER: dict[str, Any] = {
     "type": "object",
@@ -23,7 +23,7 @@ ANSWER: dict[str, Any] = {
 """The answer to an interrupt (JSON Schema)."""
 
 
-def answer_to(asks: Elicitation) -> dict[str, Any]:
+def build_answer_schema(asks: Elicitation) -> dict[str, Any]:
     """The answer to a tool that asks (JSON Schema)."""
     properties: dict[str, Any] = {"approved": {"type": "boolean"}}
     if asks.requested_schema is not None:
@@ -49,21 +49,23 @@ class AgUiEvents:
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The bytes of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in new)
+        return b"".join(self._encode_update(update) for update in new)
 
-    def _bytes(self, update: updates.Update) -> bytes:
+    def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.Text():
-                return self._begin_text() + self._of_message("TEXT_MESSAGE_CONTENT", delta=update.text)
+                return self._begin_text() + self._encode_message_event(
+                    "TEXT_MESSAGE_CONTENT", delta=update.text
+                )
             case updates.Started():
-                started = _event("RUN_STARTED", threadId=self._thread_id, runId=self._run_id)
-                return started + _event("CUSTOM", name="run", value=self._ids)
+                started = _encode_event("RUN_STARTED", threadId=self._thread_id, runId=self._run_id)
+                return started + _encode_event("CUSTOM", name="run", value=self._ids)
             case updates.RetrievedSources():
-                return _event("CUSTOM", name="sources", value=update.sources)
+                return _encode_event("CUSTOM", name="sources", value=update.sources)
             case updates.ToolStarted():
-                return self._end_text() + self._called(update)
+                return self._end_text() + self._encode_call(update)
             case updates.ToolEnded():
-                return _event(
+                return _encode_event(
                     "TOOL_CALL_RESULT",
                     messageId=f"result-{update.call_id}",
                     toolCallId=update.call_id,
@@ -75,7 +77,7 @@ class AgUiEvents:
                 self._message_id = f"{self._reply_id}-{update.number}"
                 return before
             case updates.Finished():
-                return self._end_text() + self._finished(update)
+                return self._end_text() + self._finish_run(update)
             case updates.Broken(code="cancelled") if self._is_1_0:
                 return self._end_text() + self._run_finished(outcome={"type": "cancelled"})
             case updates.Broken(code="approval_required"):
@@ -87,35 +89,35 @@ class AgUiEvents:
                 return self._end_text() + self._run_finished(outcome=outcome)
             case updates.Broken():  # a code that the table does not hold must not reach a caller
                 row = errors.error(update.code)
-                return _event("RUN_ERROR", message=update.message or row.title, code=row.code)
+                return _encode_event("RUN_ERROR", message=update.message or row.title, code=row.code)
 
-    def _of_message(self, kind: str, **fields: object) -> bytes:
-        return _event(kind, messageId=self._message_id, **fields)
+    def _encode_message_event(self, kind: str, **fields: object) -> bytes:
+        return _encode_event(kind, messageId=self._message_id, **fields)
 
     def _begin_text(self) -> bytes:
         if self._text_is_open:
             return b""
         self._text_is_open = True
-        return self._of_message("TEXT_MESSAGE_START", role="assistant")
+        return self._encode_message_event("TEXT_MESSAGE_START", role="assistant")
 
     def _end_text(self) -> bytes:
         if not self._text_is_open:
             return b""
         self._text_is_open = False
-        return self._of_message("TEXT_MESSAGE_END")
+        return self._encode_message_event("TEXT_MESSAGE_END")
 
-    def _called(self, call: updates.ToolStarted) -> bytes:
-        started = _event(
+    def _encode_call(self, call: updates.ToolStarted) -> bytes:
+        started = _encode_event(
             "TOOL_CALL_START",
             toolCallId=call.call_id,
             toolCallName=call.name,
             parentMessageId=self._message_id,
         )
         arguments = json.encode(call.input).decode()
-        given = _event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=arguments)
-        return started + given + _event("TOOL_CALL_END", toolCallId=call.call_id)
+        given = _encode_event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=arguments)
+        return started + given + _encode_event("TOOL_CALL_END", toolCallId=call.call_id)
 
-    def _finished(self, finished: updates.Finished) -> bytes:
+    def _finish_run(self, finished: updates.Finished) -> bytes:
         """Cached tokens are input tokens."""
         total, output = finished.message.token_count, finished.usage.output_tokens
         usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
@@ -123,7 +125,7 @@ class AgUiEvents:
         return self._run_finished(usage=[usage], **cut)
 
     def _run_finished(self, **fields: object) -> bytes:
-        return _event("RUN_FINISHED", threadId=self._thread_id, runId=self._run_id, **fields)
+        return _encode_event("RUN_FINISHED", threadId=self._thread_id, runId=self._run_id, **fields)
 
     def _interrupt(self, approval: ApprovalNeeded, call_id: str) -> dict[str, Any]:
         """Describe a tool call that needs approval, or whose tool asks them.
@@ -136,7 +138,7 @@ class AgUiEvents:
             "reason": "tool_call" if asks is None else "input_required",
             "toolCallId": call_id,
             "message": f"The agent asks to run {approval.tool}." if asks is None else asks.message,
-            "responseSchema": ANSWER if asks is None else answer_to(asks),
+            "responseSchema": ANSWER if asks is None else build_answer_schema(asks),
         }
         if self._is_1_0 and approval.expires_at is not None:
             interrupt["expiresAt"] = approval.expires_at
@@ -145,7 +147,7 @@ class AgUiEvents:
         return interrupt
 
 
-def _event(kind: str, **fields: object) -> bytes:
+def _encode_event(kind: str, **fields: object) -> bytes:
     """Encode an event (@ag-ui/core 1.0.0 and 0.0.59).
 
     The older client stops at a type that it does not know, and at an optional field that is null.
@@ -153,7 +155,7 @@ def _event(kind: str, **fields: object) -> bytes:
     return json.encode_sse({"type": kind, **fields})
 
 
-def ag_ui_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+def format_ag_ui_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
     """Word a refusal as RUN_ERROR."""
     error = {"type": "RUN_ERROR", "message": refusal.detail, "code": refusal.row.code}
-    return WordedRefusal(media_type="application/json", body=json.encode(error))
+    return FormattedRefusal(media_type="application/json", body=json.encode(error))

@@ -11,11 +11,11 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from agentchat.conversations.queries import find_by_history
-from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
+from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
-from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes
 from agentchat.gateway.protocols.client_history import (
     MAX_NAME,
     ClientHistory,
@@ -25,7 +25,7 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
-from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, verdict_of
+from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
 
 Inputs = dict[str, dict[str, Any]]
 
@@ -48,13 +48,13 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     approval: GivenApproval | None = None
 
-    def verdict(self, inputs: Inputs) -> Verdict | None:
+    def read_verdict(self, inputs: Inputs) -> Verdict | None:
         """The decision about the tool call, which has not been sent on yet."""
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
         found = inputs.get(given.id)
-        return verdict_of(given.id, approved=given.approved, given=found, reason=given.reason)
+        return build_verdict(given.id, approved=given.approved, given=found, reason=given.reason)
 
 
 class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,43 +113,43 @@ ChatData = Annotated[
 ]
 
 
-def name_of(body: UiChat) -> str | None:
+def read_chat_name(body: UiChat) -> str | None:
     """What the client calls the chat, if anything. Raises Refusal: 400, also for the trigger."""
     if body.trigger not in (None, *_TRIGGERS):
-        raise invalid("trigger", "This must be submit-message or regenerate-message.")
+        raise build_field_refusal("trigger", "This must be submit-message or regenerate-message.")
     return None if body.id is None else check_name("id", body.id)
 
 
-def history_of(body: UiChat, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+def read_history(body: UiChat, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
     """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
     texts = MessageBuilder()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
-    return texts.history("messages", max_bytes)
+    return texts.build_history("messages", max_bytes)
 
 
-def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:
+def read_verdicts(body: UiChat) -> tuple[Verdict, ...]:
     """Those that the last message waits for."""
     if not body.messages or body.messages[-1].role != "assistant":
         return ()
     inputs, parts = body.approval_inputs or {}, body.messages[-1].parts
-    return tuple(verdict for part in parts if (verdict := part.verdict(inputs)) is not None)
+    return tuple(verdict for part in parts if (verdict := part.read_verdict(inputs)) is not None)
 
 
 def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     if any(part.type == "file" for part in message.parts):
-        raise invalid(f"{place}.parts", "Only text can be read here, not files.")
+        raise build_field_refusal(f"{place}.parts", "Only text can be read here, not files.")
     said = [part.text for part in message.parts if part.type == "text"]
     match message.role:
         case "system":
-            texts.system("\n".join(said))
+            texts.add_system("\n".join(said))
         case "user":
-            texts.user("\n".join(said))
+            texts.add_user("\n".join(said))
         case "assistant":
-            texts.assistant("".join(said))
+            texts.add_assistant("".join(said))
         case _:
-            raise invalid(f"{place}.role", "This must be system, user or assistant.")
+            raise build_field_refusal(f"{place}.role", "This must be system, user or assistant.")
 
 
 async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
@@ -160,12 +160,12 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
 
     Raises Refusal, DatabaseUnavailable.
     """
-    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
-    name, verdicts = name_of(body), verdicts_of(body)
+    account_id, agent_id = request.auth.account_id, get_admitted(request).agent_id
+    name, verdicts = read_chat_name(body), read_verdicts(body)
     run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
     if verdicts:
         return replace(run_request, verdicts=verdicts)
-    shown = history_of(body, max_message_bytes(request))
+    shown = read_history(body, get_max_message_bytes(request))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
     hash_of = partial(find_by_history.hash_named, account_id, agent_id, name)

@@ -7,7 +7,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
 from agentchat.conversations.queries import find_by_history
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import AgentName, may_follow_agent
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
@@ -15,7 +15,7 @@ from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.client_history import check_name
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.owned_run import find_owned_run, follow_stored_run
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 ChatId = Annotated[str, PathParameter(description="The `id` that the chat was sent with.")]
 
@@ -40,7 +40,7 @@ async def reconnect(
 
     204 where no run is under way: the client has what has ended, or asks its own backend for it.
     """
-    services, caller, name = services_of(request), request.auth, check_name("chat_id", chat_id)
+    services, caller, name = get_services(request), request.auth, check_name("chat_id", chat_id)
     agent_id = request.state.agent_id
     trace_id = await find_by_history.find_newest_run(services.pool, caller.account_id, agent_id, name)
     if trace_id is None:
@@ -49,7 +49,7 @@ async def reconnect(
     conversation_id, begun_at = found.conversation_id, found.begun_at
     if begun_at is None or not await services.log.is_under_way(conversation_id, trace_id):
         return Response(None, status_code=204)
-    await request.context.enter(access_of(request).account_bounds.streaming(caller))
+    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     run = await follow_stored_run(request, trace_id, conversation_id, begun_at=begun_at)
     request.context.trace_id = trace_id
     add_stream_headers(request, conversation_id)

@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts import errors, ids, updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut
-from agentchat.gateway.http.refusals import Refusal, RequestIds, WordedRefusal
+from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
 from agentchat.gateway.runs.after_pause import AfterPause
 
 _DONE = b"data: [DONE]\n\n"
@@ -30,76 +30,76 @@ class AiSdkChunks:
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The bytes of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in new)
+        return b"".join(self._encode_update(update) for update in new)
 
-    def _bytes(self, update: updates.Update) -> bytes:
+    def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.Text():
-                return self._say(update.text)
+                return self._encode_text(update.text)
             case updates.Started():
                 return self._start()
             case updates.RetrievedSources():
                 return b"".join(
-                    _chunk("source-url", sourceId=each.id, url=each.url, title=each.title)
+                    _encode_chunk("source-url", sourceId=each.id, url=each.url, title=each.title)
                     for each in update.sources
                 )
             case updates.ToolStarted():
-                return self._end_text() + _call_chunk(
+                return self._end_text() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input
                 )
             case updates.ToolEnded():
-                return self._returned(update)
+                return self._encode_return(update)
             case updates.NextRound():
                 before = self._end_step()
                 self._round, self._in_step = update.number, True
-                return before + _chunk("start-step")
+                return before + _encode_chunk("start-step")
             case updates.Finished():
-                return self._end_step() + _finish(update) + _DONE
+                return self._end_step() + _encode_finish(update) + _DONE
             case updates.Broken(code="approval_required"):
-                return self._end_text() + _approval_requests(update) + self._end_step() + _WAITS
+                return self._end_text() + _encode_approval_requests(update) + self._end_step() + _WAITS
             case updates.Broken():  # a code that the table does not hold must not reach a caller
                 row = errors.error(update.code)
-                return _chunk("error", errorText=f"{row.code}: {update.message or row.title}")
+                return _encode_chunk("error", errorText=f"{row.code}: {update.message or row.title}")
 
     def _start(self) -> bytes:
         """Begin the message, under the id of the reply that will be saved."""
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}
-        start = _chunk("start", messageId=ids.reply_id(self._trace_id), messageMetadata=known)
-        return start + _chunk("start-step") if self._in_step else start
+        start = _encode_chunk("start", messageId=ids.reply_id(self._trace_id), messageMetadata=known)
+        return start + _encode_chunk("start-step") if self._in_step else start
 
-    def _say(self, text: str) -> bytes:
+    def _encode_text(self, text: str) -> bytes:
         begun = b""
         if self._text is None:
             self._text = str(self._round)
-            begun = _chunk("text-start", id=self._text)
-        return begun + _chunk("text-delta", id=self._text, delta=text)
+            begun = _encode_chunk("text-start", id=self._text)
+        return begun + _encode_chunk("text-delta", id=self._text, delta=text)
 
-    def _returned(self, returned: updates.ToolEnded) -> bytes:
+    def _encode_return(self, returned: updates.ToolEnded) -> bytes:
         call = None if self._after_pause is None else self._after_pause.calls.get(returned.call_id)
         if call is not None and call.is_denied:
-            return _chunk("tool-output-denied", toolCallId=returned.call_id)
+            return _encode_chunk("tool-output-denied", toolCallId=returned.call_id)
         output = returned.output or "null"
         if returned.is_error:
             value = msgspec.json.decode(output)
             text = value if isinstance(value, str) else output
-            return _call_chunk("tool-output-error", returned.call_id, errorText=text)
-        return _call_chunk("tool-output-available", returned.call_id, output=_on_one_line(output))
+            return _encode_call_chunk("tool-output-error", returned.call_id, errorText=text)
+        return _encode_call_chunk("tool-output-available", returned.call_id, output=_on_one_line(output))
 
     def _end_step(self) -> bytes:
         ended = self._end_text()
         if self._in_step:
             self._in_step = False
-            ended += _chunk("finish-step")
+            ended += _encode_chunk("finish-step")
         return ended
 
     def _end_text(self) -> bytes:
         if self._text is None:
             return b""
         ended, self._text = self._text, None
-        return _chunk("text-end", id=ended)
+        return _encode_chunk("text-end", id=ended)
 
 
-def _chunk(kind: str, **fields: object) -> bytes:
+def _encode_chunk(kind: str, **fields: object) -> bytes:
     """Encode a chunk of the UI message stream, version 1 (ai 6.0 and 7.0).
 
     Its client stops at a type that it does not know; it passes over fields that it does not know.
@@ -107,25 +107,25 @@ def _chunk(kind: str, **fields: object) -> bytes:
     return json.encode_sse({"type": kind, **fields})
 
 
-def _call_chunk(kind: str, call_id: str, **fields: object) -> bytes:
+def _encode_call_chunk(kind: str, call_id: str, **fields: object) -> bytes:
     """Encode a chunk about a tool call.
 
     `dynamic`: the client's code has no type for it. `providerExecuted`: the client is not to run it, nor to
     ask again once it has returned.
     """
-    return _chunk(kind, toolCallId=call_id, **fields, providerExecuted=True, dynamic=True)
+    return _encode_chunk(kind, toolCallId=call_id, **fields, providerExecuted=True, dynamic=True)
 
 
-def ai_sdk_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+def format_ai_sdk_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
     """Word a refusal as one line, our code and a sentence: the client shows people the complete body."""
-    return WordedRefusal(media_type="text/plain", body=f"{refusal.row.code}: {refusal.detail}".encode())
+    return FormattedRefusal(media_type="text/plain", body=f"{refusal.row.code}: {refusal.detail}".encode())
 
 
-_WAITS = _chunk("finish", finishReason="tool-calls") + _DONE
+_WAITS = _encode_chunk("finish", finishReason="tool-calls") + _DONE
 """The message continues once a person has decided."""
 
 
-def _approval_requests(waits: updates.Broken) -> bytes:
+def _encode_approval_requests(waits: updates.Broken) -> bytes:
     data = b""
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
         if (asks := approval.elicitation) is not None:
@@ -137,8 +137,8 @@ def _approval_requests(waits: updates.Broken) -> bytes:
                 "url": asks.url,
             }
             given = {name: value for name, value in fields.items() if value is not None}
-            data += _chunk("data-elicitation", id=approval.id, data=given)
-        data += _chunk("tool-approval-request", approvalId=approval.id, toolCallId=call_id)
+            data += _encode_chunk("data-elicitation", id=approval.id, data=given)
+        data += _encode_chunk("tool-approval-request", approvalId=approval.id, toolCallId=call_id)
     return data
 
 
@@ -149,7 +149,7 @@ def _on_one_line(output: str) -> msgspec.Raw:
     return msgspec.Raw(output.encode())
 
 
-def _finish(finished: updates.Finished) -> bytes:
+def _encode_finish(finished: updates.Finished) -> bytes:
     total, output = finished.message.token_count, finished.usage.output_tokens
     usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
-    return _chunk("finish", finishReason=_FINISH[finished.cut], messageMetadata={"usage": usage})
+    return _encode_chunk("finish", finishReason=_FINISH[finished.cut], messageMetadata={"usage": usage})

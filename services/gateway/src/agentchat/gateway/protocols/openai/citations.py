@@ -17,7 +17,7 @@ class Citation(NamedTuple):
     end: int = 0
 
 
-def marked(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
+def find_marks(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
     """Each mark in the text that names one of the sources, in order."""
     by_index = {source.index: source for source in sources}
     for mark in _MARK.finditer(text):
@@ -25,8 +25,8 @@ def marked(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
             yield Citation(source, *mark.span())
 
 
-def citations(text: str, sources: Sequence[Source]) -> tuple[Citation, ...]:
+def list_citations(text: str, sources: Sequence[Source]) -> tuple[Citation, ...]:
     """All marks in the text, then the sources that it does not cite, with the empty place 0 to 0."""
-    found = tuple(marked(text, sources))
+    found = tuple(find_marks(text, sources))
     cited = {citation.source.index for citation in found}
     return (*found, *(Citation(source) for source in sources if source.index not in cited))

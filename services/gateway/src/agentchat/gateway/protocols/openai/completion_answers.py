@@ -9,8 +9,8 @@ from functools import partial
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, Source
-from agentchat.gateway.protocols.openai import openai_refusals, wire
-from agentchat.gateway.protocols.openai.citations import citations
+from agentchat.gateway.protocols.openai import completion_types, openai_refusals
+from agentchat.gateway.protocols.openai.citations import list_citations
 
 _DONE = b"data: [DONE]\n\n"
 _FINISH: dict[Cut | None, str] = {None: "stop", "length": "length", "refusal": "content_filter"}
@@ -21,7 +21,7 @@ class CompletionChunks:
 
     def __init__(self, completion_id: str, model: str, created: int, *, include_usage: bool) -> None:
         self._chunk_of = partial(
-            wire.CompletionChunk,
+            completion_types.CompletionChunk,
             id=completion_id,
             object="chat.completion.chunk",
             created=created,
@@ -32,74 +32,82 @@ class CompletionChunks:
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The bytes of these updates; b"" for those that clients do not get."""
-        return b"".join(self._bytes(update) for update in new)
+        return b"".join(self._encode_update(update) for update in new)
 
-    def _bytes(self, update: updates.Update) -> bytes:
+    def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.Text():
-                return self._chunk(wire.Delta(content=update.text))
+                return self._encode_chunk(completion_types.Delta(content=update.text))
             case updates.Started():
-                return self._chunk(wire.Delta(role="assistant", content=""))
+                return self._encode_chunk(completion_types.Delta(role="assistant", content=""))
             case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
             case updates.Finished():
-                return self._annotations(update) + self._finish(update)
+                return self._encode_annotations(update) + self._finish(update)
             case updates.Broken():
-                return json.encode_sse(openai_refusals.event(update.code, update.message, update.approvals))
+                return json.encode_sse(
+                    openai_refusals.build_error_event(update.code, update.message, update.approvals)
+                )
             case _:
                 return b""
 
-    def _chunk(self, delta: wire.Delta, finish_reason: str | None = None) -> bytes:
-        choice = wire.ChunkChoice(delta=delta, finish_reason=finish_reason)
+    def _encode_chunk(self, delta: completion_types.Delta, finish_reason: str | None = None) -> bytes:
+        choice = completion_types.ChunkChoice(delta=delta, finish_reason=finish_reason)
         return json.encode_sse(self._chunk_of(choices=(choice,)))
 
-    def _annotations(self, finished: updates.Finished) -> bytes:
+    def _encode_annotations(self, finished: updates.Finished) -> bytes:
         """Their places are known when the text is complete."""
         if not self._sources:
             return b""
-        return self._chunk(wire.Delta(annotations=_annotations(finished.message.content, self._sources)))
+        return self._encode_chunk(
+            completion_types.Delta(annotations=_build_annotations(finished.message.content, self._sources))
+        )
 
     def _finish(self, finished: updates.Finished) -> bytes:
-        return self._chunk(wire.Delta(), _FINISH[finished.cut]) + self._usage(finished) + _DONE
+        return (
+            self._encode_chunk(completion_types.Delta(), _FINISH[finished.cut])
+            + self._encode_usage(finished)
+            + _DONE
+        )
 
-    def _usage(self, finished: updates.Finished) -> bytes:
+    def _encode_usage(self, finished: updates.Finished) -> bytes:
         if not self._include_usage:
             return b""
-        return json.encode_sse(self._chunk_of(choices=(), usage=_tokens(finished)))
+        return json.encode_sse(self._chunk_of(choices=(), usage=_count_tokens(finished)))
 
 
-def completion_of(
+def build_completion(
     finished: updates.Finished, new: Iterable[updates.Update], completion_id: str, model: str, created: int
-) -> wire.Completion:
+) -> completion_types.Completion:
     """The document: a run that has `finished`, of all its updates."""
     found = [update for update in new if isinstance(update, updates.RetrievedSources)]
-    reply = wire.CompletionReply(
+    reply = completion_types.CompletionReply(
         role="assistant",
         content=finished.message.content,
-        annotations=_annotations(finished.message.content, found[-1].sources) if found else (),
+        annotations=_build_annotations(finished.message.content, found[-1].sources) if found else (),
     )
-    return wire.Completion(
+    return completion_types.Completion(
         id=completion_id,
         created=created,
         model=model,
-        choices=(wire.Choice(message=reply, finish_reason=_FINISH[finished.cut]),),
-        usage=_tokens(finished),
+        choices=(completion_types.Choice(message=reply, finish_reason=_FINISH[finished.cut]),),
+        usage=_count_tokens(finished),
     )
 
 
-def _annotations(text: str, sources: tuple[Source, ...]) -> tuple[wire.Annotation, ...]:
+def _build_annotations(text: str, sources: tuple[Source, ...]) -> tuple[completion_types.Annotation, ...]:
     return tuple(
-        wire.Annotation(
-            url_citation=wire.UrlCitation(
+        completion_types.Annotation(
+            url_citation=completion_types.UrlCitation(
                 url=each.source.url, title=each.source.title, start_index=each.start, end_index=each.end
             )
         )
-        for each in citations(text, sources)
+        for each in list_citations(text, sources)
     )
 
 
-def _tokens(finished: updates.Finished) -> wire.Tokens:
+def _count_tokens(finished: updates.Finished) -> completion_types.Tokens:
     """Cached tokens are prompt tokens to OpenAI."""
     total, output = finished.message.token_count, finished.usage.output_tokens
-    return wire.Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)
+    return completion_types.Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)

@@ -14,9 +14,9 @@ from msgspec import Meta
 
 from agentchat.contracts import wire
 from agentchat.contracts.examples import AGENT
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
-from agentchat.gateway.protocols.openai.structured import CompletionFormat
+from agentchat.gateway.protocols.openai.structured_output import CompletionFormat
 
 _INSTRUCTING = ("system", "developer")
 _OF_TOOLS = ("tool", "function")
@@ -63,7 +63,7 @@ class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def messages_of(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
+def read_messages(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
     """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
     _check_last(given, field)
     read = _Reading()
@@ -75,10 +75,10 @@ def messages_of(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
 def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
     messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
     if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
-        raise invalid(field, "The last message must be the user's.")
+        raise build_field_refusal(field, "The last message must be the user's.")
     if given[messages[-1]].role in _OF_TOOLS:
         wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
-        raise invalid(f"{field}[{messages[-1]}].role", wrong)
+        raise build_field_refusal(f"{field}[{messages[-1]}].role", wrong)
 
 
 class _Reading:
@@ -87,22 +87,22 @@ class _Reading:
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
     def add(self, message: OpenAiMessage, place: str) -> None:
-        text = _text_of(message, place)
+        text = _read_text(message, place)
         match message.role:
             case "system" | "developer":
-                self.messages.system(text)
+                self.messages.add_system(text)
             case "user":
-                self.messages.user(text)
+                self.messages.add_user(text)
             case "assistant":
-                self.messages.assistant("\n".join(filter(None, (text, *self._calls(message)))))
+                self.messages.add_assistant("\n".join(filter(None, (text, *self._read_calls(message)))))
             case "tool" | "function":
                 name = self._called.get(message.tool_call_id or "") or message.name or "?"
-                self.messages.user(f"[Tool result {name}: {text}]")
+                self.messages.add_user(f"[Tool result {name}: {text}]")
             case _:
                 known = "This must be system, developer, user, assistant or tool."
-                raise invalid(f"{place}.role", known)
+                raise build_field_refusal(f"{place}.role", known)
 
-    def _calls(self, message: OpenAiMessage) -> list[str]:
+    def _read_calls(self, message: OpenAiMessage) -> list[str]:
         calls = list(message.tool_calls or ())
         if message.function_call is not None:
             calls.append(OpenAiToolCall(function=message.function_call))
@@ -116,13 +116,15 @@ class _Reading:
         return texts
 
 
-def _text_of(message: OpenAiMessage, place: str) -> str:
+def _read_text(message: OpenAiMessage, place: str) -> str:
     if not isinstance(message.content, tuple):
         return message.content or ""
     texts = []
     for part in message.content:
         if part.type not in (*_TEXTS, "refusal"):
-            raise invalid(f"{place}.content", f"Only text can be read here, not {part.type[:40]}.")
+            raise build_field_refusal(
+                f"{place}.content", f"Only text can be read here, not {part.type[:40]}."
+            )
         texts.append((part.refusal if part.type == "refusal" else part.text) or "")
     return "\n".join(texts)
 
@@ -131,13 +133,13 @@ NULL = {"type": "null"}
 PASSED_OVER = "As OpenAI's. Fields that are not named here are passed over."
 
 
-def one_of(*values: object) -> Meta:
+def allow_one_of(*values: object) -> Meta:
     """In OpenAPI: one of these, or null. What else comes is refused by `check_fit`, in words of its own."""
     return Meta(extra_json_schema={"enum": [*values, None]})
 
 
 ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
-ToolChoice = Annotated[Any, one_of("auto", "none")]
+ToolChoice = Annotated[Any, allow_one_of("auto", "none")]
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,9 +161,9 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     ]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: Annotated[int | None, one_of(1)] = None
+    n: Annotated[int | None, allow_one_of(1)] = None
     logprobs: Annotated[bool | None, Meta(extra_json_schema={"anyOf": [{"const": False}, NULL]})] = None
-    top_logprobs: Annotated[int | None, one_of(0)] = None
+    top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     tool_choice: ToolChoice = None
     function_call: ToolChoice = None
     modalities: Annotated[
@@ -190,16 +192,16 @@ CompletionData = Annotated[
 def check_fit(body: ChatCompletion) -> None:
     """Raises Refusal: 400 for what the caller would miss in the answer."""
     if body.n not in (None, 1):
-        raise invalid("n", "`n` must be 1.")
+        raise build_field_refusal("n", "`n` must be 1.")
     if body.logprobs or body.top_logprobs:
-        raise invalid("logprobs", "Log probabilities are not available.")
+        raise build_field_refusal("logprobs", "Log probabilities are not available.")
     check_tool_choice("tool_choice", body.tool_choice)
     check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
-        raise invalid("modalities", "An agent answers in text.")
+        raise build_field_refusal("modalities", "An agent answers in text.")
 
 
 def check_tool_choice(name: str, value: Any) -> None:
     """Raises Refusal: 400."""
     if value not in (None, "auto", "none"):
-        raise invalid(name, "An agent chooses among its own tools: this can be auto or none.")
+        raise build_field_refusal(name, "An agent chooses among its own tools: this can be auto or none.")

@@ -10,28 +10,28 @@ from litestar.params import HeaderParameter
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import storable
-from agentchat.gateway.protocols.chat import max_message_bytes
+from agentchat.gateway.http.refusals import replace_nul
+from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation
-from agentchat.gateway.protocols.openai import wire
-from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
+from agentchat.gateway.protocols.openai import completion_types
+from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks, build_completion
 from agentchat.gateway.protocols.openai.completion_body import (
     ChatCompletion,
     CompletionData,
     check_fit,
-    messages_of,
+    read_messages,
 )
 from agentchat.gateway.protocols.openai.openai_headers import (
-    agent_of_model,
-    conversation_key_of,
+    find_agent_of_model,
     is_open_webui_task,
+    read_conversation_key,
 )
-from agentchat.gateway.protocols.openai.structured import schema_of, wanted_by
+from agentchat.gateway.protocols.openai.structured_output import choose_schema, read_wanted_format
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 ConversationKey = Annotated[
     str | None,
@@ -53,13 +53,13 @@ ConversationKey = Annotated[
 async def complete(
     request: JsonRequest,
     data: CompletionData,
-    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `conversation_key_of`
-) -> Response[wire.Completion]:
+    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`
+) -> Response[completion_types.Completion]:
     """As chunks where `stream` is true, of which the last is `[DONE]`, or an error.
 
     See docs/integrate/openai.md for what is ignored and what is refused.
     """
-    model = storable(request.path_params.get("deployment") or data.model)
+    model = replace_nul(request.path_params.get("deployment") or data.model)
     started = await start_run(request, await _run_request(request, data, model))
     claim, run = started.claim, started.run
     request.context.add_header("x-conversation-id", claim.conversation_id)
@@ -70,7 +70,7 @@ async def complete(
         chunks = CompletionChunks(completion_id, model, created, include_usage=include_usage)
         return EventStream(run, lambda: chunks.encode(run.take()))
     finished, updates = await wait_for_reply(request, run)
-    return Response(completion_of(finished, updates, completion_id, model, created))
+    return Response(build_completion(finished, updates, completion_id, model, created))
 
 
 complete_in_azure = [
@@ -82,13 +82,13 @@ complete_in_azure = [
 
 async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -> RunRequest:
     """Build what the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
-    pool, account_id = services_of(request).pool, request.auth.account_id
+    pool, account_id = get_services(request).pool, request.auth.account_id
     check_fit(body)
-    shown = messages_of(body.messages, "messages").history("messages", max_message_bytes(request))
-    wanted = wanted_by(body.response_format, "response_format")
+    shown = read_messages(body.messages, "messages").build_history("messages", get_max_message_bytes(request))
+    wanted = read_wanted_format(body.response_format, "response_format")
     is_task = is_open_webui_task(request.headers, shown)
-    key = None if is_task else conversation_key_of(request.headers)
-    agent_id = await agent_of_model(request, model)
+    key = None if is_task else read_conversation_key(request.headers)
+    agent_id = await find_agent_of_model(request, model)
     run_request = RunRequest(
         form="openai",
         agent_id=agent_id,
@@ -96,7 +96,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         view=ViewKind(streaming=bool(body.stream), calls_at_end=False),
         unlisted=key is None,
         is_task=is_task,
-        output_schema=await schema_of(pool, account_id, agent_id, wanted),
+        output_schema=await choose_schema(pool, account_id, agent_id, wanted),
     )
     hash_of = partial(find_by_history.hash_shown, account_id, agent_id, key or "")
     return await place_in_conversation(request, run_request, shown, key, hash_of)

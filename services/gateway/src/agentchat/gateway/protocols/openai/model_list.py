@@ -9,8 +9,8 @@ from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_n
 from agentchat.gateway.access.checks import may_read_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.protocols.openai.wire import Model, ModelList
-from agentchat.gateway.services import services_of
+from agentchat.gateway.protocols.openai.completion_types import Model, ModelList
+from agentchat.gateway.services import get_services
 
 ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
 
@@ -22,8 +22,8 @@ ModelName = Annotated[str, PathParameter(description="The agent's id, or a name 
     guards=[may_read_as_openai],
 )
 async def list_models(request: JsonRequest) -> ModelList:
-    agents = await list_named_agents(services_of(request).pool, request.auth.account_id)
-    return ModelList(data=tuple(map(_model, agents)))
+    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    return ModelList(data=tuple(map(_to_model, agents)))
 
 
 @get(
@@ -33,14 +33,14 @@ async def list_models(request: JsonRequest) -> ModelList:
     guards=[may_read_as_openai],
 )
 async def get_model(request: JsonRequest, model: ModelName) -> Model:
-    agents = await list_named_agents(services_of(request).pool, request.auth.account_id)
+    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
     agent = find_named_agent(agents, model)
     if agent is None:
         raise Refusal("agent_not_found")
-    return _model(agent)
+    return _to_model(agent)
 
 
-def _model(agent: NamedAgent) -> Model:
+def _to_model(agent: NamedAgent) -> Model:
     return Model(id=agent.public_name, created=agent.created, name=agent.name)
 
 

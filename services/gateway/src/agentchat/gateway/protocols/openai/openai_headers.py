@@ -4,9 +4,9 @@ import re
 
 from litestar.datastructures import Headers
 
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
@@ -16,21 +16,21 @@ _TASK_HEADER = "X-OpenWebUI-Task"
 _TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 
-async def agent_of_model(request: JsonRequest, model: str) -> str:
+async def find_agent_of_model(request: JsonRequest, model: str) -> str:
     """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
-    agent_id = await access_of(request).agent_names.resolve(request.auth.account_id, model)
+    agent_id = await get_access(request).agent_names.resolve(request.auth.account_id, model)
     if agent_id is None:
         raise Refusal("agent_not_found")
     return agent_id
 
 
-def conversation_key_of(headers: Headers) -> str | None:
+def read_conversation_key(headers: Headers) -> str | None:
     """Return the caller's own name for the conversation; None without one. Raises Refusal: 400."""
     for name in _CONVERSATION_HEADERS:
         value = headers.get(name)
         if value is not None:
             if not _KEY.match(value):
-                raise invalid(name, "This header has 1 to 255 characters of visible ASCII.")
+                raise build_field_refusal(name, "This header has 1 to 255 characters of visible ASCII.")
             return check_name(name, value)
     return None
 

@@ -7,8 +7,8 @@ import msgspec
 
 from agentchat.contracts import errors, wire
 from agentchat.contracts.values import ApprovalNeeded
-from agentchat.gateway.http.refusals import Refusal, RequestIds, WordedRefusal
-from agentchat.gateway.protocols.openai.wire import ErrorObject, OpenAIError
+from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
+from agentchat.gateway.protocols.openai.completion_types import ErrorObject, OpenAIError
 
 # Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
 # run whose model calls were paid for, and which the orchestrator tried again where that helps
@@ -39,24 +39,24 @@ _ADVICE = {
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def openai_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+def format_openai_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
     """Word a refusal as OpenAI does."""
     param = refusal.fields[0].field if refusal.fields else None
     if refusal.row.code == "agent_not_found":
         param = "model"
     has_own_detail = refusal.detail != refusal.row.advice
     message = refusal.detail if has_own_detail else _ADVICE.get(refusal.row.code, refusal.detail)
-    return WordedRefusal(
+    return FormattedRefusal(
         media_type="application/json",
-        body=wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals))),
+        body=wire.encode(OpenAIError(error=_build_error(refusal.row, message, param, refusal.approvals))),
         headers={"x-should-retry": "false"} if _is_final(refusal.row) else {},
     )
 
 
-def event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
+def build_error_event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
     """Build the last event of a stream that failed. The code must be one of the table of errors."""
     row = errors.error(code)
-    return OpenAIError(error=_problem(row, message or row.title, None, approvals))
+    return OpenAIError(error=_build_error(row, message or row.title, None, approvals))
 
 
 def _is_final(row: errors.Code) -> bool:
@@ -64,7 +64,7 @@ def _is_final(row: errors.Code) -> bool:
     return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
 
 
-def _problem(
+def _build_error(
     row: errors.Code, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
 ) -> ErrorObject:
     kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")

@@ -13,13 +13,13 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import FoundRun
 from agentchat.directory.caller import Caller
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.owned_run import find_owned_run
 from agentchat.gateway.runs.run_request import Fork
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _PAGE = 200
@@ -45,14 +45,14 @@ class Named(msgspec.Struct, frozen=True):
     pause: PausePoint | None
 
 
-def response_id(trace_id: str, pause: PausePoint | None = None) -> str:
+def build_response_id(trace_id: str, pause: PausePoint | None = None) -> str:
     """The id of a run's response, or of the part after one of its pauses."""
     if pause is None:
         return f"resp_{trace_id}"
     return f"resp_{trace_id}_{pause.round}" + (f"_{pause.number}" if pause.number else "")
 
 
-def named_by(given: str) -> Named | None:
+def parse_response_id(given: str) -> Named | None:
     """What an id says; None for what is no id of ours."""
     found = _RESPONSE.match(given)
     if found is None:
@@ -60,26 +60,26 @@ def named_by(given: str) -> Named | None:
     return Named(found[1], None if found[2] is None else PausePoint(int(found[2]), int(found[3] or 0)))
 
 
-def shown_id(conversation_id: str) -> str:
+def encode_conversation_id(conversation_id: str) -> str:
     return f"conv_{conversation_id.replace('-', '')}"
 
 
 async def find_response(pool: Pool, caller: Caller, given: str) -> tuple[Named, FoundRun]:
     """Find a response, and its run or queued request. Raises Refusal: 404; DatabaseUnavailable."""
-    named = named_by(given)
+    named = parse_response_id(given)
     if named is None:
-        raise no_such_response()
+        raise make_response_not_found()
     try:
         return named, await find_owned_run(pool, caller, named.trace_id)
     except Refusal:
-        raise no_such_response() from None
+        raise make_response_not_found() from None
 
 
-def no_such_response() -> Refusal:
+def make_response_not_found() -> Refusal:
     return Refusal("not_found", "There is no such response.")
 
 
-def after_pause_of(run: Run, named: Named) -> AfterPause | None:
+def find_pause(run: Run, named: Named) -> AfterPause | None:
     """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
     if named.pause is None:
         return None
@@ -90,15 +90,15 @@ def after_pause_of(run: Run, named: Named) -> AfterPause | None:
         for approval in call.approvals
     )
     if named.pause not in waited:
-        raise no_such_response()
+        raise make_response_not_found()
     return AfterPause(run, named.pause)
 
 
-def in_conversation(given: str) -> ConversationPlace:
+def locate_in_conversation(given: str) -> ConversationPlace:
     """Raises Refusal: 400 for what is no id of ours. Whose it is, and whether it is, the run finds out."""
     found = _CONVERSATION.match(given)
     if found is None:
-        raise invalid("conversation", "This is the id of a conversation, as a response has it.")
+        raise build_field_refusal("conversation", "This is the id of a conversation, as a response has it.")
     return ConversationPlace(conversation_id="-".join(found.groups()))
 
 
@@ -109,15 +109,15 @@ async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> 
 
     Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
-    services, caller = services_of(request), request.auth
+    services, caller = get_services(request), request.auth
     try:
         named, found = await find_response(services.pool, caller, previous)
     except Refusal:
         raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    async with access_of(request).account_bounds.reading(caller):
-        since = await _folded(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+    async with get_access(request).account_bounds.hold_read(caller):
+        since = await _load_pages(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
         if run.state == "running" and not run.pending:
             raise Refusal("conversation_busy")
@@ -127,11 +127,11 @@ async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> 
         if run.reply is not None:
             place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
             return ConversationPlace(fork=place)
-        complete = await _folded(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
-        return ConversationPlace(history=_until(complete, named.trace_id))
+        complete = await _load_pages(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        return ConversationPlace(history=_list_messages_until(complete, named.trace_id))
 
 
-async def _folded(
+async def _load_pages(
     log: Log, found: FoundRun, after_version: int, is_enough: Callable[[Conversation], bool]
 ) -> Conversation:
     """A conversation from after a version on, page by page, so that others are served between."""
@@ -149,7 +149,7 @@ def _has_ended(conversation: Conversation, trace_id: str) -> bool:
     return run is not None and run.state != "running"
 
 
-def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
+def _list_messages_until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
     """The messages until the end of a run. Raises Refusal: 413."""
     messages = [*conversation.seed]
     for run in conversation.runs:

@@ -8,19 +8,19 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 
 from agentchat.contracts.examples import AGENT
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_body import (
     NULL,
     PASSED_OVER,
     ModelName,
     ToolChoice,
+    allow_one_of,
     check_tool_choice,
-    messages_of,
-    one_of,
+    read_messages,
 )
-from agentchat.gateway.protocols.openai.responses.items import InputItem, as_messages
-from agentchat.gateway.protocols.openai.structured import TextFormat
+from agentchat.gateway.protocols.openai.responses.input_items import InputItem, as_messages
+from agentchat.gateway.protocols.openai.structured_output import TextFormat
 
 
 class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     background: bool | None = None
     tool_choice: ToolChoice = None
-    top_logprobs: Annotated[int | None, one_of(0)] = None
+    top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     text: TextOptions | None = None
     prompt: Annotated[Any, Meta(extra_json_schema=NULL)] = None
 
@@ -72,19 +72,19 @@ ResponseData = Annotated[
 ]
 
 
-def history_of(
+def read_history(
     body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int
 ) -> ClientHistory:
     """Read what the client shows: the items `new`, which begin in the body at place `first`.
 
     Raises Refusal: 400, 413.
     """
-    messages = messages_of(as_messages(new, first), "input")
-    messages.system(body.instructions or "")
-    shown = messages.history("input", max_message_bytes)
+    messages = read_messages(as_messages(new, first), "input")
+    messages.add_system(body.instructions or "")
+    shown = messages.build_history("input", max_message_bytes)
     goes_on = first or body.conversation is not None or body.previous_response_id is not None
     if goes_on and any(each.role == "assistant" for each in shown.history):
-        raise invalid("input", "To go on with a conversation, send only what is new.")
+        raise build_field_refusal("input", "To go on with a conversation, send only what is new.")
     return shown
 
 
@@ -92,8 +92,10 @@ def check_fit(body: CreateResponse) -> None:
     """Raises Refusal: 400 for what the caller would miss in the answer."""
     check_tool_choice("tool_choice", body.tool_choice)
     if body.top_logprobs:
-        raise invalid("top_logprobs", "Log probabilities are not available.")
+        raise build_field_refusal("top_logprobs", "Log probabilities are not available.")
     if body.prompt is not None:
-        raise invalid("prompt", "There are no stored prompts here: an agent has its own.")
+        raise build_field_refusal("prompt", "There are no stored prompts here: an agent has its own.")
     if body.conversation is not None and body.previous_response_id is not None:
-        raise invalid("previous_response_id", "Send either `conversation` or `previous_response_id`.")
+        raise build_field_refusal(
+            "previous_response_id", "Send either `conversation` or `previous_response_id`."
+        )

@@ -14,15 +14,15 @@ from agentchat.contracts import updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, Source
 from agentchat.gateway.protocols.openai import openai_refusals
-from agentchat.gateway.protocols.openai.citations import Citation, citations, marked
-from agentchat.gateway.protocols.openai.responses import wire
+from agentchat.gateway.protocols.openai.citations import Citation, find_marks, list_citations
+from agentchat.gateway.protocols.openai.responses import response_types
 from agentchat.gateway.runs.after_pause import AfterPause
 
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
 _BEFORE_ALL = -1
 _AFTER_ALL = 2**62
 
-I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
+I = TypeVar("I", bound=response_types.Item)  # noqa: E741 - an item
 
 
 class ResponseOutput:
@@ -32,7 +32,7 @@ class ResponseOutput:
     """
 
     def __init__(
-        self, begun: wire.Response, after: int = _BEFORE_ALL, after_pause: AfterPause | None = None
+        self, begun: response_types.Response, after: int = _BEFORE_ALL, after_pause: AfterPause | None = None
     ) -> None:
         self.response = begun
         self._after_pause = after_pause
@@ -48,18 +48,18 @@ class ResponseOutput:
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The events of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in new)
+        return b"".join(self._encode_update(update) for update in new)
 
     @property
-    def so_far(self) -> wire.Response:
+    def so_far(self) -> response_types.Response:
         """The response with the text that is under way. No events may be encoded after this."""
         self._end_message("in_progress")
         return self.response
 
-    def _bytes(self, update: updates.Update) -> bytes:
+    def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.Text():
-                return self._say(update.text)
+                return self._encode_text(update.text)
             case updates.Started():
                 started = self.response
                 return self._send("response.created", response=started) + self._send(
@@ -71,7 +71,7 @@ class ResponseOutput:
             case updates.ToolStarted():
                 return self._end_message() + self._call(update)
             case updates.ToolEnded():
-                return self._return(update)
+                return self._encode_return(update)
             case updates.NextRound():
                 before = self._end_message()
                 self._round = update.number
@@ -87,9 +87,9 @@ class ResponseOutput:
 
     def _send(self, kind: str, **fields: object) -> bytes:
         self._number += 1
-        return b"" if self._number <= self._after else _event(kind, self._number, fields)
+        return b"" if self._number <= self._after else _encode_event(kind, self._number, fields)
 
-    def _say(self, text: str) -> bytes:
+    def _encode_text(self, text: str) -> bytes:
         begun = self._begin_message() if self._message is None else b""
         assert self._message is not None
         self._text.append(text)
@@ -97,19 +97,21 @@ class ResponseOutput:
         if self._number <= self._after:
             return begun
         new = text[self._after - before :] if self._after > before else text
-        return begun + _event(
-            "response.output_text.delta", self._number, {**self._place(), "delta": new, "logprobs": ()}
+        return begun + _encode_event(
+            "response.output_text.delta", self._number, {**self._place_part(), "delta": new, "logprobs": ()}
         )
 
-    def _place(self) -> dict[str, object]:
+    def _place_part(self) -> dict[str, object]:
         return {"output_index": self._message, "item_id": self._message_id, "content_index": 0}
 
     def _begin_message(self) -> bytes:
         self._message, self._text = len(self.response.output), []
         self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
-        item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
+        item = self._put(response_types.MessageItem(id=self._message_id, status="in_progress"))
         data = self._send("response.output_item.added", output_index=self._message, item=item)
-        data += self._send("response.content_part.added", **self._place(), part=wire.OutputText(text=""))
+        data += self._send(
+            "response.content_part.added", **self._place_part(), part=response_types.OutputText(text="")
+        )
         if self._cites_all:  # they had these places here once: a number is the same place at every release
             self._number += len(self._sources)
         return data
@@ -117,12 +119,12 @@ class ResponseOutput:
     def _end_message(self, status: str = "completed") -> bytes:
         if self._message is None:
             return b""
-        place, index = self._place(), self._message
+        place, index = self._place_part(), self._message
         text = "".join(self._text)
-        found = (citations if self._cites_all else marked)(text, self._sources)
-        part = wire.OutputText(text=text, annotations=tuple(map(_cited, found)))
+        found = (list_citations if self._cites_all else find_marks)(text, self._sources)
+        part = response_types.OutputText(text=text, annotations=tuple(map(_to_cited_url, found)))
         self._message, self._cites_all = None, False
-        item = self._change(index, wire.MessageItem, status=status, content=(part,))
+        item = self._change(index, response_types.MessageItem, status=status, content=(part,))
         if status != "completed":
             return b""
         data = b""
@@ -136,7 +138,7 @@ class ResponseOutput:
     def _call(self, call: updates.ToolStarted, approval_id: str | None = None) -> bytes:
         index = self._calls[call.call_id] = len(self.response.output)
         arguments = json.encode(call.input).decode()
-        begun = wire.McpCall(
+        begun = response_types.McpCall(
             id=f"mcp_{call.call_id}",
             status="in_progress",
             name=call.name,
@@ -149,25 +151,26 @@ class ResponseOutput:
         data += self._send("response.mcp_call.in_progress", **place)
         return data + self._send("response.mcp_call_arguments.done", **place, arguments=arguments)
 
-    def _return(self, returned: updates.ToolEnded) -> bytes:
-        begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
+    def _encode_return(self, returned: updates.ToolEnded) -> bytes:
+        begun = self._announce_call(returned.call_id) if returned.call_id not in self._calls else b""
         index, output = self._calls[returned.call_id], returned.output or "null"
         place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
         if returned.is_error:
-            error = wire.CallError(content=({"type": "text", "text": _text_of(output)},))
-            item = self._change(index, wire.McpCall, status="failed", error=error)
+            error = response_types.CallError(content=({"type": "text", "text": _read_text(output)},))
+            item = self._change(index, response_types.McpCall, status="failed", error=error)
             data = self._send("response.mcp_call.failed", **place)
         else:
-            item = self._change(index, wire.McpCall, status="completed", output=output)
+            item = self._change(index, response_types.McpCall, status="completed", output=output)
             data = self._send("response.mcp_call.completed", **place)
         return begun + data + self._send("response.output_item.done", output_index=index, item=item)
 
-    def _allowed(self, call_id: str) -> bytes:
+    def _announce_call(self, call_id: str) -> bytes:
         """A call that has waited, with what it was run with."""
         assert self._after_pause is not None
         call = self._after_pause.calls[call_id]
         return self._call(
-            updates.ToolStarted(call_id, call.name, call.ran_input), self._after_pause.approval_of(call_id)
+            updates.ToolStarted(call_id, call.name, call.ran_input),
+            self._after_pause.find_approval_id(call_id),
         )
 
     def _wait(self, waits: updates.Broken) -> bytes:
@@ -178,11 +181,11 @@ class ResponseOutput:
         data = b""
         for call_id in waits.calls:
             if (index := self._calls.get(call_id)) is not None:
-                item = self._change(index, wire.McpCall, status="incomplete")
+                item = self._change(index, response_types.McpCall, status="incomplete")
                 data += self._send("response.output_item.done", output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
-            asked = wire.McpApprovalRequest(
+            asked = response_types.McpApprovalRequest(
                 id=approval.id,
                 name=approval.tool or "",
                 arguments=arguments,
@@ -196,11 +199,11 @@ class ResponseOutput:
         return data + self._send("response.completed", response=self.response)
 
     def _finish(self, finished: updates.Finished) -> bytes:
-        usage = _usage(finished)
+        usage = _to_usage(finished)
         if finished.cut is None:
             self.response = replace(self.response, status="completed", usage=usage)
             return self._send("response.completed", response=self.response)
-        details = wire.Incomplete(reason=_CUT[finished.cut])
+        details = response_types.Incomplete(reason=_CUT[finished.cut])
         self.response = replace(self.response, status="incomplete", usage=usage, incomplete_details=details)
         return self._send("response.incomplete", response=self.response)
 
@@ -209,13 +212,13 @@ class ResponseOutput:
         self._end_message("incomplete")
         for index in self._calls.values():
             call = self.response.output[index]
-            if isinstance(call, wire.McpCall) and call.status == "in_progress":
-                self._change(index, wire.McpCall, status="incomplete")
-        error = openai_refusals.event(broken.code, broken.message).error
+            if isinstance(call, response_types.McpCall) and call.status == "in_progress":
+                self._change(index, response_types.McpCall, status="incomplete")
+        error = openai_refusals.build_error_event(broken.code, broken.message).error
         self.response = replace(
             self.response,
             status="cancelled" if broken.code == "cancelled" else "failed",
-            error=wire.ResponseError(message=error.message, service_code=broken.code),
+            error=response_types.ResponseError(message=error.message, service_code=broken.code),
         )
         return self._send("response.failed", response=self.response)
 
@@ -224,9 +227,9 @@ class ResponseOutput:
 
         SDKs raise what has an `error`.
         """
-        error = openai_refusals.event(broken.code, broken.message).error
+        error = openai_refusals.build_error_event(broken.code, broken.message).error
         fields = {"message": error.message, "code": error.code or "server_error", "param": None}
-        return _event("error", max(self._number, self._after, 0), {**fields, "error": error})
+        return _encode_event("error", max(self._number, self._after, 0), {**fields, "error": error})
 
     def _put(self, item: I) -> I:
         self.response = replace(self.response, output=(*self.response.output, item))
@@ -237,40 +240,40 @@ class ResponseOutput:
         item = before[index]
         assert isinstance(item, kind)
         changed = replace(item, **changes)
-        after: tuple[wire.Item, ...] = (*before[:index], changed, *before[index + 1 :])
+        after: tuple[response_types.Item, ...] = (*before[:index], changed, *before[index + 1 :])
         self.response = replace(self.response, output=after)
         return changed
 
 
-def response_of(
-    begun: wire.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
-) -> wire.Response:
+def build_response(
+    begun: response_types.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
+) -> response_types.Response:
     """The response that has begun, as these updates have made it."""
     output = ResponseOutput(begun, _AFTER_ALL, after_pause)
     output.encode(new)
     return output.so_far
 
 
-def _event(kind: str, number: int, fields: dict[str, object]) -> bytes:
+def _encode_event(kind: str, number: int, fields: dict[str, object]) -> bytes:
     event = {"type": kind, "sequence_number": number, **fields}
     return b"event: " + kind.encode() + b"\n" + json.encode_sse(event)
 
 
-def _cited(citation: Citation) -> wire.CitedUrl:
+def _to_cited_url(citation: Citation) -> response_types.CitedUrl:
     source, start, end = citation
-    return wire.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
+    return response_types.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
 
 
-def _text_of(output: str) -> str:
+def _read_text(output: str) -> str:
     value = msgspec.json.decode(output)
     return value if isinstance(value, str) else output
 
 
-def _usage(finished: updates.Finished) -> wire.ResponseUsage:
+def _to_usage(finished: updates.Finished) -> response_types.ResponseUsage:
     total, usage = finished.message.token_count, finished.usage
-    return wire.ResponseUsage(
+    return response_types.ResponseUsage(
         input_tokens=total - usage.output_tokens,
-        input_tokens_details=wire.InputDetails(
+        input_tokens_details=response_types.InputDetails(
             cached_tokens=usage.cache_read_tokens, cache_write_tokens=usage.cache_creation_tokens
         ),
         output_tokens=usage.output_tokens,

@@ -14,7 +14,7 @@ from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.agent_config import load_agent
 from agentchat.directory.output_schema import check_output_schema
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.runtime.postgres import Pool
 
 MAX_BYTES = 16 * 1024
@@ -58,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
     schema: dict[str, Any] | None = None
 
 
-def wanted_by(given: CompletionFormat | TextFormat | None, field: str) -> Wanted | None:
+def read_wanted_format(given: CompletionFormat | TextFormat | None, field: str) -> Wanted | None:
     """None for text. Raises Refusal: 400."""
     match given:
         case None | CompletionFormat(type="text") | TextFormat(type="text"):
@@ -66,19 +66,21 @@ def wanted_by(given: CompletionFormat | TextFormat | None, field: str) -> Wanted
         case CompletionFormat(type="json_object") | TextFormat(type="json_object"):
             return Wanted(field)
         case CompletionFormat(type="json_schema", json_schema=None):
-            raise invalid(f"{field}.json_schema", "This must be an object with a name and a schema.")
+            raise build_field_refusal(
+                f"{field}.json_schema", "This must be an object with a name and a schema."
+            )
         case CompletionFormat(type="json_schema", json_schema=RequestedSchema(schema=schema)):
-            return Wanted(f"{field}.json_schema.schema", _undated(schema))
+            return Wanted(f"{field}.json_schema.schema", _drop_draft(schema))
         case TextFormat(type="json_schema", name=None):
-            raise invalid(f"{field}.name", "A schema has a name.")
+            raise build_field_refusal(f"{field}.name", "A schema has a name.")
         case TextFormat(type="json_schema", schema=None):
-            raise invalid(f"{field}.schema", "This must be a JSON Schema.")
+            raise build_field_refusal(f"{field}.schema", "This must be a JSON Schema.")
         case TextFormat(type="json_schema", schema=schema):
-            return Wanted(f"{field}.schema", _undated(schema))
-    raise invalid(field, "Its type must be text, json_object or json_schema.")
+            return Wanted(f"{field}.schema", _drop_draft(schema))
+    raise build_field_refusal(field, "Its type must be text, json_object or json_schema.")
 
 
-async def schema_of(
+async def choose_schema(
     pool: Pool, account_id: str, agent_id: str, wanted: Wanted | None
 ) -> dict[str, Any] | None:
     """The schema that the reply must fit; None where that is as the agent is set.
@@ -90,29 +92,29 @@ async def schema_of(
     agent = await load_agent(pool, account_id, agent_id)
     if agent is None:
         raise Refusal("agent_not_found")
-    if agent.output_type == "json" and wanted.schema in (None, _undated(agent.output_schema)):
+    if agent.output_type == "json" and wanted.schema in (None, _drop_draft(agent.output_schema)):
         return None
     if not agent.allow_request_schema:
-        raise invalid(wanted.field, _NOT_ALLOWED)
+        raise build_field_refusal(wanted.field, _NOT_ALLOWED)
     if wanted.schema is None:
         return _ANY_OBJECT
     encoded = wire.encode(wanted.schema)
     if len(encoded) > MAX_BYTES:
-        raise invalid(wanted.field, f"This is larger than {MAX_BYTES // 1024} KiB.")
-    problem = await asyncio.to_thread(_problem_of, encoded)  # up to 0.1 s for one of the largest
+        raise build_field_refusal(wanted.field, f"This is larger than {MAX_BYTES // 1024} KiB.")
+    problem = await asyncio.to_thread(_find_problem, encoded)  # up to 0.1 s for one of the largest
     if problem is not None:
         path, reason = problem
-        raise invalid(wanted.field + path, f"This {reason}.")
+        raise build_field_refusal(wanted.field + path, f"This {reason}.")
     return wanted.schema
 
 
-def _undated(schema: dict[str, Any] | None) -> dict[str, Any]:
+def _drop_draft(schema: dict[str, Any] | None) -> dict[str, Any]:
     """Clients name older drafts, such as zod draft-07; what they use of them means the same in 2020-12."""
     return {name: value for name, value in (schema or {}).items() if name != "$schema"}
 
 
 @lru_cache(maxsize=256)
-def _problem_of(schema: bytes) -> tuple[str, str] | None:
+def _find_problem(schema: bytes) -> tuple[str, str] | None:
     """Where in the schema something is wrong, and what. Cached: a client sends one schema again and again."""
     if b"\\u0000" in schema:
         return "", "holds NUL"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from litestar.params import QueryParameter
 
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 
 MAX_LIMIT = 100
 
@@ -28,7 +28,7 @@ NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last pa
 T = TypeVar("T")
 
 
-def first_page(
+def take_first_page(
     rows: Sequence[T], limit: int, position: Callable[[T], object]
 ) -> tuple[tuple[T, ...], str | None]:
     """Return the page of rows of which one more than `limit` was read, and the cursor of the page after.
@@ -36,15 +36,15 @@ def first_page(
     `position`: That of a row, where the next page continues.
     """
     more = position(rows[limit - 1]) if len(rows) > limit else None
-    return tuple(rows[:limit]), next_cursor(more)
+    return tuple(rows[:limit]), encode_next_cursor(more)
 
 
-def next_cursor(position: object) -> str | None:
+def encode_next_cursor(position: object) -> str | None:
     """Return the cursor of the page after `position`; None for None."""
     return None if position is None else encode_cursor(msgspec.json.encode(position))
 
 
-def position_of(cursor: str | None, kind: Any) -> Any:
+def decode_position(cursor: str | None, kind: Any) -> Any:
     """Return the position in a cursor that we gave out, as a `kind`; None for the first page.
 
     Raises Refusal: 400.
@@ -55,7 +55,7 @@ def position_of(cursor: str | None, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError, msgspec.DecodeError):
-        raise wrong_cursor() from None
+        raise make_wrong_cursor() from None
 
 
 def encode_cursor(position: bytes) -> str:
@@ -68,8 +68,8 @@ def decode_cursor(cursor: str) -> bytes:
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     except ValueError:
-        raise wrong_cursor() from None
+        raise make_wrong_cursor() from None
 
 
-def wrong_cursor() -> Exception:
-    return invalid("cursor", "This is not a cursor that the service has given out.")
+def make_wrong_cursor() -> Exception:
+    return build_field_refusal("cursor", "This is not a cursor that the service has given out.")

@@ -16,10 +16,10 @@ from agentchat.administration.route import Parameter, Route
 from agentchat.administration.routes import ROUTES
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.gateway.admin.admin_token import admin_of, may_administer
-from agentchat.gateway.http.cursors import decode_cursor, encode_cursor, wrong_cursor
+from agentchat.gateway.admin.admin_token import get_admin_access, may_administer
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid, printable
+from agentchat.gateway.http.pagination import decode_cursor, encode_cursor, make_wrong_cursor
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 
 _ACTOR = re.compile(r"[!-~]{1,100}")
 _Actor = Annotated[
@@ -53,16 +53,16 @@ class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request that has nothing to say: none, or an object without members."""
 
 
-def admin_router() -> Router:
+def build_admin_router() -> Router:
     return Router(
         "/",
-        route_handlers=[_handler(route) for route in ROUTES],
+        route_handlers=[_build_handler(route) for route in ROUTES],
         security=[{"admin": list[str]()}],
         tags=["admin"],
     )
 
 
-def _handler(route: Route) -> HTTPRouteHandler:
+def _build_handler(route: Route) -> HTTPRouteHandler:
     """Build the handler of a route. Litestar reads its signature, and describes it by that."""
 
     async def handle(request: JsonRequest, **given: Any) -> Response[Any]:
@@ -87,7 +87,7 @@ def _handler(route: Route) -> HTTPRouteHandler:
         for each in route.query
     ]
     parameters.append(inspect.Parameter("admin_actor", _KEYWORD, annotation=_Actor, default=None))
-    answer = GenericAlias(Response, (_content(route),))
+    answer = GenericAlias(Response, (_get_response_type(route),))
     handle.__signature__ = inspect.Signature(parameters, return_annotation=answer)  # type: ignore[attr-defined]
     handle.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": answer}
     handle.__doc__ = None
@@ -98,7 +98,7 @@ def _handler(route: Route) -> HTTPRouteHandler:
         status_code=route.status,
         operation_id="_".join(["admin", route.method.lower(), *names]),
         summary=route.summary,
-        responses=_more_successes(route),
+        responses=_list_other_successes(route),
         guards=[may_administer],
         request_max_body_size=route.max_bytes,
     )(handle)
@@ -110,7 +110,7 @@ def _query_hint(each: Parameter) -> Any:
     return Annotated[kind | None, QueryParameter(name=each.name, description=each.description, **bounds)]
 
 
-def _content(route: Route) -> Any:
+def _get_response_type(route: Route) -> Any:
     match route.many:
         case "page":
             return AdminPage[route.gives]  # type: ignore[name-defined]
@@ -120,7 +120,7 @@ def _content(route: Route) -> Any:
             return route.gives
 
 
-def _more_successes(route: Route) -> dict[int, ResponseSpec]:
+def _list_other_successes(route: Route) -> dict[int, ResponseSpec]:
     if route.method == "DELETE":
         return {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
     if route.gives is PutDocument and route.status == 201:
@@ -132,9 +132,11 @@ def _more_successes(route: Route) -> dict[int, ResponseSpec]:
 
 async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> Response[Any]:
     """Call the route's function. Raises AdminError, Refusal, DatabaseUnavailable, BusUnavailable."""
-    admin = admin_of(request).admin
-    acting = msgspec.structs.replace(admin, actor=_actor(request, admin.actor))
-    path = {each.argument: _part(each, request.path_params[each.name]) for each in route.path_parameters}
+    admin = get_admin_access(request).admin
+    acting = msgspec.structs.replace(admin, actor=_read_actor(request, admin.actor))
+    path = {
+        each.argument: _read_path_part(each, request.path_params[each.name]) for each in route.path_parameters
+    }
     data = given.get("data")
     body = {} if route.body is None else {route.body_argument: route.body() if data is None else data}
     found = await route.call(acting, **_query(request, route, given), **path, **body)
@@ -151,51 +153,51 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
     return Response(found, status_code=status)
 
 
-def _actor(request: JsonRequest, default: str) -> str:
+def _read_actor(request: JsonRequest, default: str) -> str:
     """Return who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
     name = request.headers.get("x-admin-actor")
     if name is None:
         return default
     if not _ACTOR.fullmatch(name):
-        raise invalid("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
+        raise build_field_refusal("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
     return name
 
 
 def _query(request: JsonRequest, route: Route, given: dict[str, Any]) -> dict[str, Any]:
     """Return what was given. Raises Refusal, 400, for others: a misspelt `dry_run` must not delete."""
     known = {each.name for each in route.query}
-    unknown = [printable(name) for name in request.query_params if name not in known]
+    unknown = [make_printable(name) for name in request.query_params if name not in known]
     if unknown:
         message = "This parameter is not known here."
         fields = [http.FieldError(field=name, message=message) for name in dict.fromkeys(unknown)]
         raise Refusal("invalid_request", f"{unknown[0]}: {message}", fields=fields)
-    values = {each.argument: _checked(each, given[_QUERY + each.name]) for each in route.query}
+    values = {each.argument: _check_parameter(each, given[_QUERY + each.name]) for each in route.query}
     return {argument: value for argument, value in values.items() if value is not None}
 
 
-def _checked(each: Parameter, value: Any) -> Any:
+def _check_parameter(each: Parameter, value: Any) -> Any:
     if each.required and value is None:
-        raise invalid(each.name, "This parameter is required.")
+        raise build_field_refusal(each.name, "This parameter is required.")
     if each.argument == "after" and value is not None:
-        return _position(value)
+        return _read_position(value)
     if isinstance(value, str) and (not value or "\x00" in value):
-        raise invalid(each.name, "This must be a text that is not empty and holds no NUL.")
+        raise build_field_refusal(each.name, "This must be a text that is not empty and holds no NUL.")
     return value
 
 
-def _position(cursor: str) -> str | None:
+def _read_position(cursor: str) -> str | None:
     if not cursor:
         return None
     try:
         position = decode_cursor(cursor).decode()
     except UnicodeDecodeError:
-        raise wrong_cursor() from None
+        raise make_wrong_cursor() from None
     if not position or "\x00" in position:
-        raise wrong_cursor()
+        raise make_wrong_cursor()
     return position
 
 
-def _part(each: Parameter, text: str) -> Any:
+def _read_path_part(each: Parameter, text: str) -> Any:
     """Read a part of the path. Raises NotFound for a number that is none."""
     if each.schema["type"] != "integer":
         return text

@@ -15,11 +15,11 @@ from agentchat.contracts import http, ids
 from agentchat.contracts.values import ApprovalDecision
 from agentchat.conversations.queries.find_approvals import list_approvals
 from agentchat.gateway.access.checks import may_act, may_read
-from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.runs.decide_approval import decide, find_owned_approval
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 ApprovalId = Annotated[
     str,
@@ -68,16 +68,16 @@ async def list_of_account(
 ) -> ApprovalPage:
     """The list may lag by a moment; one approval never does."""
     if conversation_id is not None and not ids.is_uuid(conversation_id.lower()):
-        raise invalid("conversation_id", "This must be a UUID.")
+        raise build_field_refusal("conversation_id", "This must be a UUID.")
     rows = await list_approvals(
-        services_of(request).pool,
+        get_services(request).pool,
         request.auth.account_id,
         status=status,
         conversation_id=conversation_id and conversation_id.lower(),
-        after=position_of(cursor, str),
+        after=decode_position(cursor, str),
         limit=limit + 1,
     )
-    data, cursor = first_page(rows, limit, lambda row: row.id)
+    data, cursor = take_first_page(rows, limit, lambda row: row.id)
     return ApprovalPage(data=data, next_cursor=cursor)
 
 
@@ -88,7 +88,7 @@ async def list_of_account(
     guards=[may_read],
 )
 async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approval:
-    return (await find_owned_approval(services_of(request).pool, request.auth, approval_id)).approval
+    return (await find_owned_approval(get_services(request).pool, request.auth, approval_id)).approval
 
 
 @post(
@@ -103,7 +103,7 @@ async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: Decisi
 
     After the last decision that a run waits for it continues: its stream by `GET /v1/chat/{trace_id}/events`.
     """
-    services, decision = services_of(request), fit(data)
+    services, decision = get_services(request), fit(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)
     await decide(services, request.auth, found.approval, decision)
     return (await find_owned_approval(services.pool, request.auth, approval_id)).approval

@@ -11,15 +11,15 @@ from agentchat.contracts.messages import CancelRequested
 from agentchat.conversations.aggregate.approval_rules import build_pause
 from agentchat.conversations.aggregate.canonical_stream import replay_updates
 from agentchat.conversations.queries.find_run import FoundRun, load_run
-from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import may_act_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid
-from agentchat.gateway.protocols.openai.responses import previous_response, response_output, wire
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.protocols.openai.responses import previous_response, response_output, response_types
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.owned_run import follow_stored_run
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 ResponseId = Annotated[str, PathParameter(description="The response's id.")]
@@ -41,16 +41,16 @@ async def retrieve_response(
     response_id: ResponseId,
     stream: Stream = False,
     starting_after: StartingAfter = None,
-) -> Response[wire.Response]:
+) -> Response[response_types.Response]:
     """At any gateway, for as long as its conversation exists; its events under way as they come."""
-    pool = services_of(request).pool
+    pool = get_services(request).pool
     if starting_after is not None and not stream:
-        raise invalid("starting_after", "`starting_after` requires `stream=true`.")
+        raise build_field_refusal("starting_after", "`starting_after` requires `stream=true`.")
     named, found = await previous_response.find_response(pool, request.auth, response_id)
     if stream and found.begun_at is None:
         raise Refusal("conversation_busy", "The response is queued.")
     if stream:
-        await request.context.enter(access_of(request).account_bounds.streaming(request.auth))
+        await request.context.enter(get_access(request).account_bounds.hold_stream(request.auth))
     stored, begun, after_pause = await _load_response(pool, named, found)
     if found.begun_at is None or (not stream and stored.status != "in_progress"):
         return Response(stored)
@@ -59,7 +59,7 @@ async def retrieve_response(
         request, named.trace_id, conversation_id, begun_at=begun_at, after_pause=after_pause
     )
     if not stream:  # the log has complete rounds only
-        return Response(response_output.response_of(begun, run.take(), after_pause))
+        return Response(response_output.build_response(begun, run.take(), after_pause))
     request.context.trace_id = named.trace_id
     after = -1 if starting_after is None else starting_after
     events = response_output.ResponseOutput(begun, after, after_pause)
@@ -73,9 +73,9 @@ async def retrieve_response(
     summary="Cancel a response that is under way or queued.",
     guards=[may_act_as_openai],
 )
-async def cancel_response(request: JsonRequest, response_id: ResponseId) -> wire.Response:
+async def cancel_response(request: JsonRequest, response_id: ResponseId) -> response_types.Response:
     """The worker is notified, and the response ends soon; one that has ended stays as it is."""
-    services = services_of(request)
+    services = get_services(request)
     named, found = await previous_response.find_response(services.pool, request.auth, response_id)
     response, *_ = await _load_response(services.pool, named, found)
     if response.status in ("queued", "in_progress"):
@@ -100,29 +100,31 @@ responses_in_azure = (
 
 async def _load_response(
     pool: Pool, named: previous_response.Named, found: FoundRun
-) -> tuple[wire.Response, wire.Response, AfterPause | None]:
+) -> tuple[response_types.Response, response_types.Response, AfterPause | None]:
     """Return a response as far as the log has it, as it began, and the pause after which it begins, if any.
 
     Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
     """
-    begun = wire.Response(
-        id=previous_response.response_id(named.trace_id, named.pause),
+    begun = response_types.Response(
+        id=previous_response.build_response_id(named.trace_id, named.pause),
         created_at=found.requested_at or 0,
         status="queued",
         model=found.model or "",
-        conversation=wire.ConversationRef(id=previous_response.shown_id(found.conversation_id)),
+        conversation=response_types.ConversationRef(
+            id=previous_response.encode_conversation_id(found.conversation_id)
+        ),
     )
     if found.begun_at is None:
         return begun, begun, None
     loaded = await load_run(pool, named.trace_id)
     if loaded is None:  # erased meanwhile
-        raise previous_response.no_such_response()
+        raise previous_response.make_response_not_found()
     _, run = loaded
     created = int(datetime.fromisoformat(run.requested_at).timestamp())
     model = run.requested_model or run.agent_id
     begun = replace(begun, status="in_progress", created_at=created, model=model)
     updates = [*replay_updates(run), *([build_pause(run)] if run.pending else [])]
-    if (after_pause := previous_response.after_pause_of(run, named)) is not None:
-        updates = after_pause.rest(updates)
-    stored = response_output.response_of(begun, updates, after_pause)
-    return stored, begun, previous_response.after_pause_of(run, named)
+    if (after_pause := previous_response.find_pause(run, named)) is not None:
+        updates = after_pause.take_rest(updates)
+    stored = response_output.build_response(begun, updates, after_pause)
+    return stored, begun, previous_response.find_pause(run, named)

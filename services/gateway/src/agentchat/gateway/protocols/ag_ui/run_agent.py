@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from agentchat.contracts.http import DecisionBody
 from agentchat.conversations.queries import find_by_history
-from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
+from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes
 from agentchat.gateway.protocols.client_history import (
     MAX_NAME,
     ClientHistory,
@@ -26,7 +26,7 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
-from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, verdict_of
+from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
 _ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
@@ -117,57 +117,59 @@ RunData = Annotated[
 def check_run_id(run_id: str) -> None:
     """Raises Refusal: 400."""
     if not run_id.strip() or len(run_id) > MAX_NAME:
-        raise invalid("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
+        raise build_field_refusal("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
 
 
-def history_of(body: RunAgentInput, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+def read_history(body: RunAgentInput, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
     """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
     texts = MessageBuilder()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
     for each in body.context:
-        texts.system(f"{each.description}: {each.value}")
-    return texts.history("messages", max_bytes)
+        texts.add_system(f"{each.description}: {each.value}")
+    return texts.build_history("messages", max_bytes)
 
 
-def verdicts_of(body: RunAgentInput) -> tuple[Verdict, ...]:
+def read_verdicts(body: RunAgentInput) -> tuple[Verdict, ...]:
     """What was decided, of what the thread waits for. Raises Refusal: 400."""
     if body.resume and body.messages and body.messages[-1].role == "user":
-        raise invalid("resume", "First answer what the thread waits for, in a run of its own.")
-    return tuple(_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
+        raise build_field_refusal("resume", "First answer what the thread waits for, in a run of its own.")
+    return tuple(_read_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
 
 
-def _verdict(entry: ResumeEntry, place: str) -> Verdict:
+def _read_verdict(entry: ResumeEntry, place: str) -> Verdict:
     """What is cancelled was not answered: the call is not run."""
     if entry.status == "cancelled":
         return Verdict(
             approval_id=entry.interrupt_id, body=DecisionBody(decision="denied"), is_dismissal=True
         )
     if entry.payload is None:
-        raise invalid(f"{place}.payload", "What is resolved has a payload: approved is true or false.")
+        raise build_field_refusal(
+            f"{place}.payload", "What is resolved has a payload: approved is true or false."
+        )
     answer = entry.payload
     given = answer.input if answer.edited_args is None else answer.edited_args
-    return verdict_of(entry.interrupt_id, approved=answer.approved, given=given, reason=answer.reason)
+    return build_verdict(entry.interrupt_id, approved=answer.approved, given=given, reason=answer.reason)
 
 
 def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     match message.role:
         case "system" | "developer":
-            texts.system(_text_of(message, place))
+            texts.add_system(_read_text(message, place))
         case "user":
-            texts.user(_text_of(message, place))
+            texts.add_user(_read_text(message, place))
         case "assistant":
-            texts.assistant(_text_of(message, place))
+            texts.add_assistant(_read_text(message, place))
         case "tool":
-            texts.assistant("")
+            texts.add_assistant("")
         case "activity" | "reasoning":
             pass
         case _:
-            raise invalid(f"{place}.role", "This is no role of AG-UI.")
+            raise build_field_refusal(f"{place}.role", "This is no role of AG-UI.")
 
 
-def _text_of(message: AgUiMessage, place: str) -> str:
+def _read_text(message: AgUiMessage, place: str) -> str:
     match message.content:
         case None:
             return ""
@@ -176,7 +178,7 @@ def _text_of(message: AgUiMessage, place: str) -> str:
         case tuple() as parts if all(part.type == "text" for part in parts):
             return "\n".join(part.text for part in parts)
         case _:
-            raise invalid(f"{place}.content", "Only text can be read here.")
+            raise build_field_refusal(f"{place}.content", "Only text can be read here.")
 
 
 async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
@@ -185,14 +187,14 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     One `runId` is one run. What is resumed is the run that waits, whatever is shown. Raises Refusal,
     DatabaseUnavailable.
     """
-    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
+    account_id, agent_id = request.auth.account_id, get_admitted(request).agent_id
     check_run_id(body.run_id)
     thread_id = check_name("threadId", body.thread_id)
-    verdicts = verdicts_of(body)
+    verdicts = read_verdicts(body)
     run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True))
     if body.resume:
         return replace(run_request, verdicts=verdicts, decides_all=True)
-    shown = history_of(body, max_message_bytes(request))
+    shown = read_history(body, get_max_message_bytes(request))
     hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     return await place_in_conversation(request, replace(run_request, key=key), shown, thread_id, hash_of)

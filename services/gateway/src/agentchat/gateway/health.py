@@ -8,7 +8,7 @@ from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ async def get_healthz() -> Health:
 )
 async def get_readyz(request: JsonRequest) -> Response[Readiness]:
     """503 where something that is needed does not answer; the answer has what is not needed as well."""
-    services = services_of(request)
+    services = get_services(request)
     (is_ready, checks), (_, advisory) = await asyncio.gather(
         services.health.ready(), services.advisory.ready()
     )

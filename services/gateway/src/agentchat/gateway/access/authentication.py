@@ -8,10 +8,10 @@ import re
 from litestar.datastructures import Headers
 
 from agentchat.directory.caller import CallerAgent
-from agentchat.gateway.access.access_services import access_of
-from agentchat.gateway.http.peers import peer_of
+from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.http.peers import find_peer
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.http.request_context import Connection, context_of
+from agentchat.gateway.http.request_context import Connection, get_context
 from agentchat.runtime import metrics
 
 _PREFIX = "sk-"
@@ -28,8 +28,8 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         Refusal: 401; 429 for an address that tries many wrong keys.
         DatabaseUnavailable
     """
-    access, context = access_of(connection), context_of(connection)
-    wrong_keys, peer = access.wrong_keys, peer_of(connection.scope, access.trusted_proxies)
+    access, context = get_access(connection), get_context(connection)
+    wrong_keys, peer = access.wrong_keys, find_peer(connection.scope, access.trusted_proxies)
     found = await access.callers.resolve(key, agent_id)  # in one query with all that wait
     if found is None:
         if (wait := wrong_keys.wait(peer)) is not None:
@@ -43,32 +43,32 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     return agent
 
 
-def api_key(headers: Headers) -> str:
+def read_api_key(headers: Headers) -> str:
     """Return the key in X-Api-Key. Raises Refusal: 401."""
-    return _single_key(headers.getall("x-api-key", []))
+    return _check_single_key(headers.getall("x-api-key", []))
 
 
-def bearer_or_api_key(headers: Headers) -> str:
+def read_bearer_or_api_key(headers: Headers) -> str:
     """Return the key as a bearer token, or else in X-Api-Key. Raises Refusal: 401."""
-    return _bearer_or(headers, "x-api-key")
+    return _read_bearer_or(headers, "x-api-key")
 
 
-def openai_key(headers: Headers) -> str:
+def read_openai_key(headers: Headers) -> str:
     """Return the key where OpenAI's clients send theirs, or Azure's. Raises Refusal: 401."""
-    return _bearer_or(headers, "api-key")
+    return _read_bearer_or(headers, "api-key")
 
 
-def _bearer_or(headers: Headers, other: str) -> str:
+def _read_bearer_or(headers: Headers, other: str) -> str:
     values = headers.getall("authorization", [])
     if not values:
-        return _single_key(headers.getall(other, []))
+        return _check_single_key(headers.getall(other, []))
     found = _BEARER.match(values[0]) if len(values) == 1 else None
     if found is None:
         raise Refusal("invalid_api_key")
-    return _single_key([found[1]])
+    return _check_single_key([found[1]])
 
 
-def _single_key(values: list[str]) -> str:
+def _check_single_key(values: list[str]) -> str:
     if not values or not values[0]:
         raise Refusal("missing_api_key")
     if len(values) > 1 or len(values[0]) > _MAX_KEY_LENGTH or not values[0].startswith(_PREFIX):

@@ -46,7 +46,7 @@ class FigureCache:
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._free = asyncio.Semaphore(_AT_ONCE)
 
-    async def of(self, caller: Caller) -> AccountUsage | None:
+    async def get(self, caller: Caller) -> AccountUsage | None:
         """Return the account's figures; None if its plan bounds neither, or if they are unknown."""
         if caller.plan.tokens_per_month is None and caller.plan.storage_bytes is None:
             return None
@@ -91,7 +91,7 @@ def check_month(caller: Caller, figures: AccountUsage | None) -> None:
     tokens = caller.plan.tokens_per_month
     if tokens is not None and figures is not None and figures.month_tokens >= tokens:
         metrics.REFUSED_REQUESTS.labels(code="quota_exceeded").inc()
-        raise Refusal("quota_exceeded", retry_after=seconds_to_next_month(caller))
+        raise Refusal("quota_exceeded", retry_after=count_seconds_to_next_month(caller))
 
 
 def check_storage(caller: Caller, figures: AccountUsage | None) -> None:
@@ -101,7 +101,7 @@ def check_storage(caller: Caller, figures: AccountUsage | None) -> None:
         raise Refusal("storage_full", f"The plan lets the account store {stored:,} bytes.")
 
 
-def seconds_to_next_month(caller: Caller) -> int:
+def count_seconds_to_next_month(caller: Caller) -> int:
     """Return the rest of the month (UTC), by Postgres' clock when the caller was looked up."""
     now = datetime.fromisoformat(caller.now)
     year, month = divmod(now.year * 12 + now.month, 12)

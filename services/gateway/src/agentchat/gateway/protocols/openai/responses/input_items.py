@@ -7,7 +7,7 @@ import msgspec
 
 from agentchat.contracts import wire
 from agentchat.contracts.http import DecisionBody
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,
@@ -72,29 +72,33 @@ def split_at_reference(
             if message is not None:
                 found = Reference(f"resp_{message[1]}", field)
             elif not _CALL_ID.match(item.id or ""):
-                raise no_such_item(field)
+                raise make_unknown_item(field)
     if end and found is None:
-        raise no_such_item(f"input[{end - 1}].id")
+        raise make_unknown_item(f"input[{end - 1}].id")
     return found, end, given[end:]
 
 
-def no_such_item(field: str) -> Refusal:
-    return invalid(field, "There is no such item: only items of this account's responses can be named.")
+def make_unknown_item(field: str) -> Refusal:
+    return build_field_refusal(
+        field, "There is no such item: only items of this account's responses can be named."
+    )
 
 
-def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
+def read_verdicts(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
     """What persons say, where that is what is new: the last of the items. Raises Refusal."""
     items = () if isinstance(given, str) else given
     new = [index for index, item in enumerate(items) if item.type != _ANSWER][-1:]
     first = new[0] + 1 if new else 0
-    return tuple(_verdict(item, f"input[{index}]") for index, item in enumerate(items[first:], start=first))
+    return tuple(
+        _read_verdict(item, f"input[{index}]") for index, item in enumerate(items[first:], start=first)
+    )
 
 
-def _verdict(item: InputItem, place: str) -> Verdict:
+def _read_verdict(item: InputItem, place: str) -> Verdict:
     if item.approve is None:
-        raise invalid(f"{place}.approve", "This must be true or false.")
+        raise build_field_refusal(f"{place}.approve", "This must be true or false.")
     if not isinstance(item.input, dict | None):
-        raise invalid(f"{place}.input", "This must be an object.")
+        raise build_field_refusal(f"{place}.input", "This must be an object.")
     decision = DecisionBody(
         decision="approved" if item.approve else "denied", input=item.input, reason=item.reason or None
     )
@@ -105,11 +109,11 @@ def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[Ope
     """Return the items as messages, in order; they begin in the body at place `first`. Raises Refusal."""
     if isinstance(given, str):
         return (OpenAiMessage(role="user", content=given),)
-    read = (_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))
+    read = (_to_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))
     return tuple(message for message in read if message is not None)
 
 
-def _message(item: InputItem, place: str) -> OpenAiMessage | None:
+def _to_message(item: InputItem, place: str) -> OpenAiMessage | None:
     """None for what is not to be read: items of ours, whose conversation has them."""
     match item.type:
         case "message":
@@ -125,4 +129,4 @@ def _message(item: InputItem, place: str) -> OpenAiMessage | None:
         case _ if item.type in _OURS:
             return None
         case _:
-            raise invalid(f"{place}.type", f"Items of type {item.type[:40]} cannot be read here.")
+            raise build_field_refusal(f"{place}.type", f"Items of type {item.type[:40]} cannot be read here.")

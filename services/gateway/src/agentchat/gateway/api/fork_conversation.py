@@ -16,16 +16,16 @@ from agentchat.conversations.projections.conversations_table import Conversation
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.gateway.access.checks import may_write
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
-from agentchat.gateway.api.conversation_access import (
+from agentchat.gateway.api.get_conversation import (
     ConversationId,
     ShownThread,
-    conversation_named,
+    parse_conversation_id,
     show_conversation,
 )
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.claim_key import claim_command
-from agentchat.gateway.services import services_of
+from agentchat.gateway.services import get_services
 
 _WRONG_PLACE = (
     "This must be the id of a message, a version, such as 12, or a time in ISO 8601, "
@@ -76,7 +76,11 @@ async def fork(
 
     One fork for an Idempotency-Key. 503 where it is unknown whether there is one.
     """
-    services, context, source_id = services_of(request), request.context, conversation_named(conversation_id)
+    services, context, source_id = (
+        get_services(request),
+        request.context,
+        parse_conversation_id(conversation_id),
+    )
     command = ForkConversation(
         trace_id=context.trace_id,
         account_id=request.auth.account_id,
@@ -99,7 +103,7 @@ def _place_of(at: str) -> int | str:
     try:
         place = parse_version_or_time(at)
     except ValueError:
-        raise invalid("at", _WRONG_PLACE) from None
+        raise build_field_refusal("at", _WRONG_PLACE) from None
     return place if isinstance(place, int) else place.isoformat()
 
 
@@ -111,11 +115,11 @@ def _refuse(answer: ForkAnswered) -> NoReturn:
                 "conversation_busy", "A reply is under way: name a place before it, or wait for it."
             )
         case "unknown_version":
-            raise invalid("at", f"The conversation is at version {answer.version}.")
+            raise build_field_refusal("at", f"The conversation is at version {answer.version}.")
         case "unknown_message":
-            raise invalid("at", "The conversation has no such message.")
+            raise build_field_refusal("at", "The conversation has no such message.")
         case "nothing_said":
-            raise invalid("at", "There are no messages before this point.")
+            raise build_field_refusal("at", "There are no messages before this point.")
         case "too_large":
             raise Refusal("conversation_too_large")
         case "unreadable":

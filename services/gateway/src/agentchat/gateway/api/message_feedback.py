@@ -20,10 +20,10 @@ from agentchat.conversations.queries import threads
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.gateway.access.checks import may_read, may_write
-from agentchat.gateway.api.conversation_rows import feedback_row
+from agentchat.gateway.api.conversation_rows import build_feedback_row
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, invalid
-from agentchat.gateway.services import services_of
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool, connection
 
 _MAX_NAME = 200
@@ -82,16 +82,16 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
     reply = await _find_reply(request, message_id)
     name = data.on_behalf_of and cleaned(data.on_behalf_of)
     command = msgspec.structs.replace(
-        _withdrawal(request, reply, name),
+        _build_command(request, reply, name),
         score=data.score,
         label=data.label and cleaned(data.label),
         comment=data.comment and cleaned(data.comment),
     )
     version = await _send(request, command)
-    stored = await _stored(services_of(request).pool, msgspec.structs.replace(reply, until=version))
+    stored = await _load_feedback(get_services(request).pool, msgspec.structs.replace(reply, until=version))
     given = next((each for each in stored if each.on_behalf_of == name), None)
     if given is None:  # erased since
-        raise _not_found()
+        raise _make_not_found()
     return given
 
 
@@ -103,7 +103,7 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
 )
 async def list_feedback(request: JsonRequest, message_id: MessageId) -> FeedbackList:
     reply = await _find_reply(request, message_id)
-    return FeedbackList(data=await _stored(services_of(request).pool, reply))
+    return FeedbackList(data=await _load_feedback(get_services(request).pool, reply))
 
 
 @delete(
@@ -121,10 +121,10 @@ async def withdraw(
     ] = None,
 ) -> None:
     reply = await _find_reply(request, message_id)
-    await _send(request, _withdrawal(request, reply, on_behalf_of and cleaned(on_behalf_of)))
+    await _send(request, _build_command(request, reply, on_behalf_of and cleaned(on_behalf_of)))
 
 
-def _withdrawal(request: JsonRequest, reply: _Reply, name: str | None) -> GiveFeedback:
+def _build_command(request: JsonRequest, reply: _Reply, name: str | None) -> GiveFeedback:
     """Build the command that takes back what was given for a name; with a score it gives some."""
     return GiveFeedback(
         trace_id=reply.trace_id,
@@ -138,31 +138,33 @@ def _withdrawal(request: JsonRequest, reply: _Reply, name: str | None) -> GiveFe
 
 async def _send(request: JsonRequest, command: GiveFeedback) -> int:
     """Return the version of the conversation after the command. Raises Refusal, BusUnavailable."""
-    answer = await give_feedback(services_of(request).bus.rpc, command)
+    answer = await give_feedback(get_services(request).bus.rpc, command)
     match answer.outcome:
         case "recorded":
             return answer.version
         case "full":
             raise Refusal("conversation_full")
         case "too_many":
-            raise invalid("on_behalf_of", f"{MAX_FEEDBACK} others have given feedback on this reply.")
+            raise build_field_refusal(
+                "on_behalf_of", f"{MAX_FEEDBACK} others have given feedback on this reply."
+            )
         case _:
-            raise _not_found()
+            raise _make_not_found()
 
 
-async def _stored(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]:
+async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]:
     found = await find_feedback(pool, reply.conversation_id, [reply.message_id], reply.until)
     newest = found[reply.message_id].newest if reply.message_id in found else ()
-    return tuple(feedback_row(reply.conversation_id, each) for each in newest)
+    return tuple(build_feedback_row(reply.conversation_id, each) for each in newest)
 
 
 async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
     """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
-    pool, message_id = services_of(request).pool, message_id.lower()
+    pool, message_id = get_services(request).pool, message_id.lower()
     place = await _place(pool, message_id)
     thread = None if place is None else await threads.find_thread(pool, place[0])
     if place is None or thread is None or thread.account_id != request.auth.account_id:
-        raise _not_found()
+        raise _make_not_found()
     conversation_id, trace_id = place
     if ids.is_trace_id(message_id):
         message_id = ids.reply_id(trace_id)
@@ -202,5 +204,5 @@ async def _is_behind(pool: Pool, head: int) -> bool:
         return await is_behind(conn, head, "messages")
 
 
-def _not_found() -> Refusal:
+def _make_not_found() -> Refusal:
     return Refusal("not_found", "There is no such reply.")

@@ -1,0 +1,24 @@
+"""DELETE /v1/conversations/{id}: delete a conversation for every reader."""
+
+from litestar import delete
+
+from agentchat.bus.commands import erase_conversation
+from agentchat.gateway.access.checks import may_act
+from agentchat.gateway.api.get_conversation import ConversationId, parse_conversation_id
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.services import get_services
+
+
+@delete(
+    "/v1/conversations/{conversation_id:str}",
+    operation_id="deleteConversation",
+    summary="Delete a conversation for every reader, for ever.",
+    guards=[may_act],
+)
+async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
+    """A run under way is cancelled first. 503 where it is unknown whether it was deleted."""
+    rpc, trace_id = get_services(request).bus.rpc, request.context.trace_id
+    conversation_id = parse_conversation_id(conversation_id)
+    if not await erase_conversation(rpc, request.auth.account_id, conversation_id, trace_id=trace_id):
+        raise Refusal("conversation_not_found")
