@@ -9,9 +9,9 @@ import pytest
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import open_log
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.anthropic.client import AnthropicWire
-from agentchat.orchestrator.models.call_retries import StreamingModel
-from agentchat.orchestrator.models.provider_calls import ProviderWire
+from agentchat.orchestrator.models.anthropic.client import AnthropicApi
+from agentchat.orchestrator.models.provider_calls import ProviderApi
+from agentchat.orchestrator.models.streaming_model import StreamingModel
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
@@ -27,13 +27,13 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 
 @pytest.fixture
-async def wire() -> ProviderWire[Any]:
+async def wire() -> ProviderApi[Any]:
     """The provider's wire that `caller` and `impatient` speak."""
-    return AnthropicWire(Guard(()))
+    return AnthropicApi(Guard(()))
 
 
 @pytest.fixture
-async def caller(provider: ScriptedProvider, wire: ProviderWire[Any]) -> AsyncIterator[Caller]:
+async def caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
     """A client of the scripted provider, whose retries follow each other at once."""
     client = StreamingModel(wire, first_backoff_seconds=0.005)
     yield Caller(client, provider.url)
@@ -41,7 +41,7 @@ async def caller(provider: ScriptedProvider, wire: ProviderWire[Any]) -> AsyncIt
 
 
 @pytest.fixture
-async def impatient(provider: ScriptedProvider, wire: ProviderWire[Any]) -> AsyncIterator[Caller]:
+async def impatient(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
     client = StreamingModel(
         wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005

@@ -25,9 +25,9 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.directory.secrets import Sealer
-from agentchat.orchestrator.orchestrator_services import DEFAULT, Timings
+from agentchat.orchestrator.services import DEFAULT, Timings
 from agentchat.orchestrator.settings import Settings
-from agentchat.orchestrator.worker import work
+from agentchat.orchestrator.worker import run_worker
 from agentchat.runtime.postgres import Pool, connection
 from tests.administrator import administrator
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider
@@ -250,7 +250,7 @@ class World:
         """An orchestrator in this process, with changed settings; yields what stops it."""
         stop = asyncio.Event()
         settings = msgspec.structs.replace(self.settings, **changes)
-        task = asyncio.create_task(work(settings, name, stop, timings))
+        task = asyncio.create_task(run_worker(settings, name, stop, timings))
         try:
             yield stop
         finally:

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from agentchat.orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, Reply
+from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelClient, ModelFailure, ModelReply
 
 
 class Caller:
     """A provider's client and what it sent on."""
 
-    def __init__(self, client: Model, url: str) -> None:
+    def __init__(self, client: ModelClient, url: str) -> None:
         self.client = client
         self.credentials = Credentials(url, "sk-test")
         self.said: list[str] = []
         self.meter = Meter()
         self.began = asyncio.Event()
 
-    async def stream(self, **call: Any) -> Reply:
+    async def stream(self, **call: Any) -> ModelReply:
         self.said, self.meter = [], Meter()
         fields: dict[str, Any] = {
             "model": "demo",

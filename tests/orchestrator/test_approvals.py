@@ -18,7 +18,7 @@ from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
 from agentchat.conversations.leases.leases import Leases
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox
@@ -130,7 +130,7 @@ async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -
     caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
     await working.cancel(request)
-    again = rebuild_request(conversation, run_of(conversation, request.trace_id), CANCELLED + 1)
+    again = ask_again(conversation, get_run(conversation, request.trace_id), CANCELLED + 1)
     await working.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
     assert ran(box) == []
@@ -178,7 +178,7 @@ def _run_after(request: ChatRequested, *stored: events.Event) -> Run:
         content=request.message,
     )
     conversation: Conversation = fold(request.conversation_id, (message, *stored))
-    return run_of(conversation, request.trace_id)
+    return get_run(conversation, request.trace_id)
 
 
 async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, events.Event]:

@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts import frames
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import CancelRequested
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import breaks, says
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from agentchat.contracts import events, frames, subjects
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator

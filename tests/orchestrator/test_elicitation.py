@@ -16,8 +16,8 @@ from agentchat.conversations.aggregate.approval_rules import list_needed_approva
 from agentchat.conversations.aggregate.rounds import CallApproval
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
-from agentchat.orchestrator.inbox.exhausted import end_exhausted
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.inbox.exhausted_deliveries import end_exhausted
+from agentchat.orchestrator.services import WorkerServices
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import ADA
@@ -254,7 +254,7 @@ async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World
     exhausted = Exhausted(
         stream=subjects.TOOLS, subject="chat.tools.requests.x", data=wire.encode(request), deliveries=50
     )
-    await end_exhausted(cast(Parts, SimpleNamespace(bus=world.bus)), exhausted)
+    await end_exhausted(cast(WorkerServices, SimpleNamespace(bus=world.bus)), exhausted)
     async with world.raw() as nats:
         stored = await nats.jetstream().get_last_msg(
             subjects.RESULTS, subjects.tool_result(request.trace_id, request.call_id)

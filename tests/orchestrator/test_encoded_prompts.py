@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
 from agentchat.orchestrator.models import ModelCall
-from agentchat.orchestrator.models.anthropic.client import body_of, json_of
+from agentchat.orchestrator.models.anthropic.client import build_body, encode_body
 from tests.conversations.given import asked, began, given, replied, trace, turn
 from tests.conversations.test_history import conversations
 
@@ -35,9 +35,9 @@ def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]
             settled=prompt.settled,
             already_sent=sent,
         )
-        calls.append((call, msgspec.json.encode(body_of(call))))
-        assert json_of(call) == calls[-1][1]
-    assert all(json_of(call) == body for call, body in calls)
+        calls.append((call, msgspec.json.encode(build_body(call))))
+        assert encode_body(call) == calls[-1][1]
+    assert all(encode_body(call) == body for call, body in calls)
 
 
 def test_what_the_log_keeps_of_a_block_next_to_the_protocol_is_not_sent() -> None:
@@ -53,7 +53,7 @@ def test_what_the_log_keeps_of_a_block_next_to_the_protocol_is_not_sent() -> Non
         settled=prompt.settled,
     )
     assert b"provider_data" in msgspec.json.encode(prompt.messages[: prompt.settled.count])
-    assert json_of(call) == msgspec.json.encode(body_of(call))
+    assert encode_body(call) == msgspec.json.encode(build_body(call))
 
 
 def test_a_message_is_encoded_once() -> None:

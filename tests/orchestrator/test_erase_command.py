@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.turn import StartRun, fail, open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import open_pool
 from tests.conversations.read_models import follow
 from tests.orchestrator.given import Listener, World

@@ -17,9 +17,9 @@ from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import open_store
-from agentchat.orchestrator.orchestrator_services import DEFAULT, Parts
 from agentchat.orchestrator.rpc.fork_command import fork
-from agentchat.orchestrator.worker import _parts
+from agentchat.orchestrator.services import DEFAULT, WorkerServices
+from agentchat.orchestrator.worker import _open_services
 from agentchat.runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
@@ -113,9 +113,9 @@ class GatedLog(Log):
 
 
 @contextlib.asynccontextmanager
-async def gated(world: World) -> AsyncIterator[tuple[Parts, GatedLog]]:
+async def gated(world: World) -> AsyncIterator[tuple[WorkerServices, GatedLog]]:
     """The parts of a worker, whose commands wait for the log to open."""
-    async with _parts(world.settings, "forker", asyncio.Event(), DEFAULT) as opened:
+    async with _open_services(world.settings, "forker", asyncio.Event(), DEFAULT) as opened:
         yield replace(opened, log=(log := GatedLog(opened.pool))), log
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models import Credentials, Model, anthropic, openai
+from agentchat.orchestrator.models import Credentials, ModelClient, anthropic, openai
 from agentchat.orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
@@ -42,15 +42,15 @@ def spoken(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 async def client(
-    spoken: tuple[Callable[..., Model], Answer], provider: ScriptedProvider
-) -> AsyncIterator[Model]:
+    spoken: tuple[Callable[..., ModelClient], Answer], provider: ScriptedProvider
+) -> AsyncIterator[ModelClient]:
     provider.will(spoken[1])
     opened = spoken[0](Guard((urlsplit(provider.url).netloc,)))
     yield opened
     await opened.aclose()
 
 
-def caller_of(client: Model, url: str, *, guarded: bool = True) -> Caller:
+def caller_of(client: ModelClient, url: str, *, guarded: bool = True) -> Caller:
     caller = Caller(client, url)
     caller.credentials = Credentials(url, "sk-own", guarded=guarded)
     return caller
@@ -68,7 +68,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("guarded", [True, False])
 async def test_nothing_of_the_environment_is_sent(
-    client: Model, provider: ScriptedProvider, guarded: bool
+    client: ModelClient, provider: ScriptedProvider, guarded: bool
 ) -> None:
     await caller_of(client, provider.url, guarded=guarded).stream()
     assert "sk-own" in str(provider.calls[0].headers)
@@ -77,7 +77,10 @@ async def test_nothing_of_the_environment_is_sent(
 
 @pytest.mark.parametrize("guarded", [True, False])
 async def test_a_cookie_is_not_kept(
-    client: Model, spoken: tuple[Callable[..., Model], Answer], provider: ScriptedProvider, guarded: bool
+    client: ModelClient,
+    spoken: tuple[Callable[..., ModelClient], Answer],
+    provider: ScriptedProvider,
+    guarded: bool,
 ) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.whole(529, "text/html", b"", set_cookie="account=1; Path=/", retry_after="60")
@@ -92,7 +95,9 @@ async def test_a_cookie_is_not_kept(
     assert "cookie" not in provider.calls[1].headers
 
 
-async def test_an_error_is_read_as_far_as_it_can_matter(client: Model, provider: ScriptedProvider) -> None:
+async def test_an_error_is_read_as_far_as_it_can_matter(
+    client: ModelClient, provider: ScriptedProvider
+) -> None:
     sent = 0
 
     async def answer(exchange: Exchange) -> None:
@@ -112,7 +117,7 @@ async def test_an_error_is_read_as_far_as_it_can_matter(client: Model, provider:
 @pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize("charset", ["zlib", "undefined", "utf-16"])
 async def test_a_charset_of_python_alone_is_not_decoded(
-    client: Model, provider: ScriptedProvider, charset: str, guarded: bool
+    client: ModelClient, provider: ScriptedProvider, charset: str, guarded: bool
 ) -> None:
     """Python has codecs that expand, and some that raise what no client expects."""
 
@@ -143,7 +148,7 @@ async def test_a_charset_of_python_alone_is_not_decoded(
     ],
 )
 async def test_an_answer_that_is_no_http_is_a_failure(
-    client: Model, provider: ScriptedProvider, sent: bytes, guarded: bool
+    client: ModelClient, provider: ScriptedProvider, sent: bytes, guarded: bool
 ) -> None:
     async def answer(exchange: Exchange) -> None:
         exchange._writer.write(sent)

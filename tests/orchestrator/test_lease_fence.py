@@ -14,9 +14,9 @@ from agentchat.contracts.timings import HOLD_SECONDS
 from agentchat.contracts.updates import Finished, Text
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
 from agentchat.gateway.runs.view import View
-from agentchat.orchestrator.orchestrator_services import Timings
-from agentchat.orchestrator.run.channel import Fence, TraceChannel
+from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
 from agentchat.orchestrator.run.interruption import Interrupted
+from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import there_for_long
@@ -119,7 +119,7 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         held = Leases(pool, "sleeper", clock=lambda: now)
         lease = await held.acquire(request.trace_id)
         assert lease is not None
-        channel = TraceChannel(Fence(world.bus.traces, lease), request.trace_id, 1)
+        channel = TraceChannel(LeaseFence(world.bus.traces, lease), request.trace_id, 1)
         await channel.send_text("before")
         now = HOLD_SECONDS
         saying = asyncio.create_task(channel.send_text(", after"))

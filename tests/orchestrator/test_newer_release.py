@@ -13,7 +13,7 @@ from agentchat.contracts.messages import (
 )
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import open_store
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World, ago, until_logged
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import says

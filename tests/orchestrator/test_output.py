@@ -10,7 +10,7 @@ import pytest
 
 from agentchat.contracts import events, frames
 from agentchat.directory.agent_config import AgentConfig, McpServer
-from agentchat.orchestrator.models.schema import output_format
+from agentchat.orchestrator.models.structured_schema import to_output_format
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
@@ -111,11 +111,11 @@ async def test_a_checking_process_that_died_is_replaced_unnoticed() -> None:
     )
     others, checks = checkers(), SchemaChecks()
     try:
-        assert await checks.problem(agent, "{}") != ""
+        assert await checks.find_problem(agent, "{}") != ""
         first = checkers() - others
         for pid in first:
             os.kill(pid, signal.SIGKILL)
-        assert await checks.problem(agent, '{"item": "tea", "price": 1}') == ""
+        assert await checks.find_problem(agent, '{"item": "tea", "price": 1}') == ""
         second = checkers() - others
         assert second
         assert not second & first
@@ -131,11 +131,11 @@ async def test_a_check_that_fails_is_no_reason_to_leave_a_schema_alone() -> None
     )
     others, checks = checkers(), SchemaChecks()
     try:
-        assert await checks.problem(agent, '{"price": "1"}') != ""
+        assert await checks.find_problem(agent, '{"price": "1"}') != ""
         first = checkers() - others
-        assert await checks.problem(agent, '{"price": 1' + "0" * 400 + "}") == "it could not be checked"
+        assert await checks.find_problem(agent, '{"price": 1' + "0" * 400 + "}") == "it could not be checked"
         assert checkers() - others == first
-        assert await checks.problem(agent, '{"price": 2}') == ""
+        assert await checks.find_problem(agent, '{"price": 2}') == ""
     finally:
         await checks.aclose()
 
@@ -150,9 +150,9 @@ async def test_a_checking_process_that_cannot_live_is_no_fault_of_the_schemas(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     checks = SchemaChecks()
     try:
-        assert await checks.problem(agent, "{}") == "it could not be checked"
+        assert await checks.find_problem(agent, "{}") == "it could not be checked"
         monkeypatch.delenv("PYTHONPATH")
-        assert await checks.problem(agent, '{"item": "tea", "price": 1}') == ""
+        assert await checks.find_problem(agent, '{"item": "tea", "price": 1}') == ""
     finally:
         await checks.aclose()
 
@@ -193,7 +193,7 @@ async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(working
 )
 def test_a_schema_is_translated_for_the_provider(schema: dict[str, Any], sent: dict[str, Any]) -> None:
     root = {"type": "object", "properties": {"a": schema}, "$defs": {"n": {"type": "number"}}}
-    found = output_format(root)
+    found = to_output_format(root)
     assert found is not None
     definitions = found.pop("$defs", None)
     assert found == {
@@ -220,4 +220,4 @@ def test_a_schema_is_translated_for_the_provider(schema: dict[str, Any], sent: d
     ],
 )
 def test_what_the_provider_has_no_words_for_is_left_to_an_instruction(schema: Any) -> None:
-    assert output_format({"type": "object", "properties": {"a": schema}}) is None
+    assert to_output_format({"type": "object", "properties": {"a": schema}}) is None

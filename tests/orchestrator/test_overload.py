@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from structlog.testing import capture_logs
 
 from agentchat.contracts import frames
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from agentchat.runtime import metrics
 from tests.orchestrator.given import World, until_logged
 from tests.orchestrator.scripted import holds

@@ -9,10 +9,10 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.values import Usage
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
-from agentchat.orchestrator.models.anthropic.client import AnthropicWire
-from agentchat.orchestrator.models.call_retries import SLICE_BYTES, StreamingModel
+from agentchat.orchestrator.models.anthropic.client import AnthropicApi
+from agentchat.orchestrator.models.streaming_model import SLICE_BYTES, StreamingModel
 from agentchat.orchestrator.run import channel
-from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
+from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, FramePacer
 from agentchat.runtime.cpu_budget import CpuBudget
 from tests.orchestrator.given import World
 from tests.orchestrator.provider_caller import Caller, user
@@ -26,7 +26,7 @@ TEXT = [f"{number:04d} " for number in range(5_000)]
 
 def sent_over(seconds: float, every: float) -> int:
     """How many pieces go out of a model that has one ready each `every` seconds, so long."""
-    pace, now, sent = Pace(), 0.0, 0
+    pace, now, sent = FramePacer(), 0.0, 0
     while now < seconds:
         sent += 1
         now += max(every, pace.pause_after(now))
@@ -42,7 +42,7 @@ def test_a_model_that_sends_as_fast_as_it_can_is_sent_on_twenty_times_a_second()
 
 
 def test_once_a_model_is_slower_again_each_piece_goes_out_at_once() -> None:
-    pace = Pace()
+    pace = FramePacer()
     assert any(pace.pause_after(0.0) for _ in range(2 * PIECES_AT_ONCE))
     assert pace.pause_after(2 * PIECES_AT_ONCE / PIECES_A_SECOND) == 0.0
 
@@ -54,7 +54,7 @@ class Sent:
         self.frames: list[frames.Frame] = []
         self.is_open = True
 
-    async def ready(self, frame: frames.Frame) -> None:
+    async def wait_until_allowed(self, frame: frames.Frame) -> None:
         raise AssertionError(f"{frame} waits")
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
@@ -111,7 +111,7 @@ async def test_the_pieces_of_a_fast_model_server_are_joined_and_none_is_lost(
 
 async def test_an_account_over_its_share_waits_and_another_does_not(provider: ScriptedProvider) -> None:
     budget = CpuBudget(0.5, 0.05)
-    model = StreamingModel(AnthropicWire(Guard(())), loop=budget)
+    model = StreamingModel(AnthropicApi(Guard(())), loop=budget)
     budget.spend("busy", 60.0)
     provider.will(says("busy"), says("other"))
     busy = asyncio.create_task(_stream(model, provider.url, "busy"))

@@ -11,7 +11,7 @@ from agentchat.administration.admin_values import NewKnowledgeBase
 from agentchat.contracts import frames
 from agentchat.directory.agent_config import Retrieval
 from agentchat.orchestrator.models import ModelCall
-from agentchat.orchestrator.models.anthropic.client import body_of
+from agentchat.orchestrator.models.anthropic.client import build_body
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
@@ -113,7 +113,7 @@ def test_an_agent_says_how_long_the_prompt_is_cached_and_whether() -> None:
     call = ModelCall(model="m", system="Be brief.", messages=[user("a"), user("b")], parameters={}, earlier=1)
 
     def controls(chosen: dict[str, str] | None) -> list[Any]:
-        body = body_of(msgspec.structs.replace(call, parameters={"cache_control": chosen}))
+        body = build_body(msgspec.structs.replace(call, parameters={"cache_control": chosen}))
         assert "cache_control" not in body
         blocks = [*body["system"], *(block for each in body["messages"] for block in each["content"])]
         return [block.get("cache_control") for block in blocks]

@@ -8,7 +8,7 @@ import msgspec
 from agentchat.contracts import events, frames
 from agentchat.contracts.values import ToolSpec
 from agentchat.orchestrator.models import ModelCall
-from agentchat.orchestrator.models.port import tools_sha256
+from agentchat.orchestrator.models.port import hash_tools
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 
@@ -43,9 +43,9 @@ def test_the_hash_of_the_tools_is_of_what_the_model_is_shown() -> None:
     call = ModelCall(model="m", system="", messages=[], parameters={}, tools=(spec,))
 
     def hashed(**changed: Any) -> str:
-        return tools_sha256(msgspec.structs.replace(call, tools=(msgspec.structs.replace(spec, **changed),)))
+        return hash_tools(msgspec.structs.replace(call, tools=(msgspec.structs.replace(spec, **changed),)))
 
-    assert hashed(server="other", tool="search", read_only=True) == tools_sha256(call)
-    assert hashed(input_schema={"b": 2, "a": 1}) == tools_sha256(call)
+    assert hashed(server="other", tool="search", read_only=True) == hash_tools(call)
+    assert hashed(input_schema={"b": 2, "a": 1}) == hash_tools(call)
     others = {hashed(name="seek"), hashed(description="Seek it."), hashed(input_schema={"a": 2})}
-    assert len(others | {tools_sha256(call)}) == 4
+    assert len(others | {hash_tools(call)}) == 4

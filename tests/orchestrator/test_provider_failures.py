@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.contracts.text import is_line
 from agentchat.orchestrator.models import ModelCall
-from agentchat.orchestrator.models.anthropic.reply import AnthropicReply
+from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply
 from agentchat.orchestrator.models.reply_builder import MAX_BLOCKS, MAX_EVENT_BYTES, EventReader, StreamBroken
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (

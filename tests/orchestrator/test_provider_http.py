@@ -9,9 +9,9 @@ import pytest
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
-from agentchat.orchestrator.models.anthropic.client import AnthropicWire
-from agentchat.orchestrator.models.call_retries import StreamingModel
-from agentchat.orchestrator.models.openai.client import OpenAIWire
+from agentchat.orchestrator.models.anthropic.client import AnthropicApi
+from agentchat.orchestrator.models.openai.client import OpenAIApi
+from agentchat.orchestrator.models.streaming_model import StreamingModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
@@ -19,7 +19,7 @@ from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 NAME = "models.example"
 
 
-@pytest.fixture(params=[(AnthropicWire, says("ok")), (OpenAIWire, scripted_chat.says("ok"))])
+@pytest.fixture(params=[(AnthropicApi, says("ok")), (OpenAIApi, scripted_chat.says("ok"))])
 def spoken(request: pytest.FixtureRequest) -> Any:
     """A provider's wire, and an answer on it."""
     return request.param

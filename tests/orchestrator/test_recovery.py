@@ -13,7 +13,7 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import ConversationStore, open_store
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import asks, breaks, says
 from tests.orchestrator.test_tools import SHOP

@@ -9,9 +9,9 @@ from agentchat.contracts import frames
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.orchestrator.models.anthropic.client import takes_prefill
-from agentchat.orchestrator.models.continuation import Seam, going_on, with_text
-from agentchat.orchestrator.run.interrupted_text import AlreadySent, already_sent
+from agentchat.orchestrator.models.anthropic.client import can_prefill
+from agentchat.orchestrator.models.continue_reply import Seam, add_continuation, replace_text
+from agentchat.orchestrator.run.interrupted_text import SentOutput, read_sent_output
 
 
 def _run(*recorded: str) -> Run:
@@ -43,12 +43,12 @@ def _resumed(attempt: int, text: str) -> frames.Resumed:
 
 
 def test_nothing_kept_is_nothing_sent() -> None:
-    assert already_sent(_run(), []) == AlreadySent()
+    assert read_sent_output(_run(), []) == SentOutput()
 
 
 def test_text_behind_what_is_recorded_was_sent_with_its_cuts() -> None:
     kept: list[frames.Frame] = [_accepted(), _said(2, "It "), frames.Alive(seq=3, attempt=1), _said(4, "has")]
-    assert already_sent(_run(), kept) == AlreadySent(text="It has", cuts=(3, 6))
+    assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
 
 
 def test_recorded_rounds_are_not_sent_again() -> None:
@@ -58,17 +58,17 @@ def test_recorded_rounds_are_not_sent_again() -> None:
         _said(3, "Sec", round_number=2),
         _said(4, "ond", round_number=2),
     ]
-    assert already_sent(_run("First. "), kept) == AlreadySent(text="Second", cuts=(3, 6))
-    assert already_sent(_run("First. ", "Second"), kept) == AlreadySent()
+    assert read_sent_output(_run("First. "), kept) == SentOutput(text="Second", cuts=(3, 6))
+    assert read_sent_output(_run("First. ", "Second"), kept) == SentOutput()
 
 
 def test_nobody_can_say_what_was_in_a_gap() -> None:
     kept: list[frames.Frame] = [_accepted(), _said(2, "It "), _said(4, "shipped")]
-    assert already_sent(_run(), kept).text == "It "
+    assert read_sent_output(_run(), kept).text == "It "
 
 
 def test_a_lost_beginning_leaves_nothing_to_go_on_from() -> None:
-    assert already_sent(_run(), [_said(2, "It "), _said(3, "has")]) == AlreadySent()
+    assert read_sent_output(_run(), [_said(2, "It "), _said(3, "has")]) == SentOutput()
 
 
 def test_an_overtaken_attempt_is_not_heard() -> None:
@@ -79,7 +79,7 @@ def test_an_overtaken_attempt_is_not_heard() -> None:
         _said(3, "HAS"),
         _said(2, "has", attempt=2),
     ]
-    assert already_sent(_run(), kept) == AlreadySent(text="It has", cuts=(3, 6))
+    assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
 
 
 def test_an_attempt_that_knew_of_less_text_counts_from_there() -> None:
@@ -90,12 +90,12 @@ def test_an_attempt_that_knew_of_less_text_counts_from_there() -> None:
         _resumed(2, "It "),
         _said(2, "has", attempt=2),
     ]
-    assert already_sent(_run(), kept).text == "It has"
+    assert read_sent_output(_run(), kept).text == "It has"
 
 
 def test_frames_that_contradict_the_log_are_not_believed() -> None:
     kept: list[frames.Frame] = [_accepted(), _said(2, "Something else")]
-    assert already_sent(_run("First. "), kept) == AlreadySent()
+    assert read_sent_output(_run("First. "), kept) == SentOutput()
 
 
 def test_calls_and_results_that_were_announced_are_known() -> None:
@@ -105,15 +105,15 @@ def test_calls_and_results_that_were_announced_are_known() -> None:
         frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
         frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
     ]
-    already = already_sent(_run(), kept)
+    already = read_sent_output(_run(), kept)
     assert set(already.called) == {"a", "b"}
     assert set(already.returned) == {"a"}
 
 
 def test_sources_that_went_out_are_not_sent_again() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=())
-    assert already_sent(_run(), [_accepted(), found]) == AlreadySent(sourced=True)
-    assert already_sent(_run(), [found]) == AlreadySent()  # after a gap
+    assert read_sent_output(_run(), [_accepted(), found]) == SentOutput(sourced=True)
+    assert read_sent_output(_run(), [found]) == SentOutput()  # after a gap
 
 
 @pytest.mark.parametrize(
@@ -135,22 +135,22 @@ def test_sources_that_went_out_are_not_sent_again() -> None:
     ],
 )
 def test_prefill_ended_with_the_models_of_4_6(model: str, takes: bool) -> None:
-    assert takes_prefill(model, {}) is takes
+    assert can_prefill(model, {}) is takes
 
 
 def test_a_model_that_thinks_takes_no_prefill() -> None:
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-    assert not takes_prefill("claude-opus-4-5", thinking)
-    assert takes_prefill("claude-opus-4-5", {"thinking": {"type": "disabled"}})
+    assert not can_prefill("claude-opus-4-5", thinking)
+    assert can_prefill("claude-opus-4-5", {"thinking": {"type": "disabled"}})
 
 
 def test_a_prefill_does_not_end_in_white_space() -> None:
     question = {"role": "user", "content": [{"type": "text", "text": "Well?"}]}
-    assert going_on([question], "Yes, \n", prefill=True) == [
+    assert add_continuation([question], "Yes, \n", prefill=True) == [
         question,
         {"role": "assistant", "content": [{"type": "text", "text": "Yes,"}]},
     ]
-    assert going_on([question], " \n", prefill=True) == [question]
+    assert add_continuation([question], " \n", prefill=True) == [question]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_prefill_does_not_end_in_white_space() -> None:
 )
 def test_new_text_joins_what_was_sent(sent: str, pieces: list[str], whole: str) -> None:
     seam = Seam(sent)
-    joined = "".join([*map(seam.join, pieces), seam.rest()])
+    joined = "".join([*map(seam.join, pieces), seam.flush()])
     assert sent + joined == whole
 
 
@@ -216,4 +216,4 @@ def test_what_was_said_takes_the_place_of_the_text_and_all_keeps_its_order(
     blocks: list[dict[str, Any]], sent: str, expected: list[dict[str, Any]]
 ) -> None:
     """Anthropic wants thinking blocks back where they stood."""
-    assert list(with_text(tuple(blocks), sent)) == expected
+    assert list(replace_text(tuple(blocks), sent)) == expected

@@ -28,7 +28,7 @@ async def disable(shelf: Shelf, disabled: bool) -> None:
     await admin_knowledge.change(administrator(shelf.pool), shelf.id, changes)
 
 
-def run_of(shelf: Shelf) -> Retriever:
+def get_run(shelf: Shelf) -> Retriever:
     looks = Retrieval(knowledge_base_id=shelf.id)
     agent = AgentConfig(
         name="Guide", model="m", retrieval=looks, agent_id="a", account_id=shelf.account, version=1
@@ -39,12 +39,12 @@ def run_of(shelf: Shelf) -> Retriever:
 async def test_a_disabled_knowledge_base_gives_new_runs_nothing_and_takes_nothing_from_old_ones(
     shelf: Shelf,
 ) -> None:
-    before = await run_of(shelf).find("returning goods")
+    before = await get_run(shelf).find("returning goods")
     assert [source.snippet for source in before] == [RETURNS]
     await disable(shelf, True)
-    run = run_of(shelf)
+    run = get_run(shelf)
     assert await run.find("returning goods") == ()
-    assert await run.documents(()) == ""
-    assert RETURNS in await run_of(shelf).documents(before)
+    assert await run.load_documents(()) == ""
+    assert RETURNS in await get_run(shelf).load_documents(before)
     await disable(shelf, False)
-    assert await run_of(shelf).find("returning goods") == before
+    assert await get_run(shelf).find("returning goods") == before

@@ -13,7 +13,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.contracts import frames
 from agentchat.directory.plans import Plan
 from agentchat.limits import Limiter
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new

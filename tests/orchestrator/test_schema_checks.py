@@ -37,17 +37,19 @@ def _agent(account: str, number: int, schema: dict[str, Any]) -> AgentConfig:
 
 async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply(checks: SchemaChecks) -> None:
     sound = _agent("sound", 0, {"type": "object"})
-    assert await checks.problem(sound, "{}") == ""
+    assert await checks.find_problem(sound, "{}") == ""
     text = '{"code": "%s!"}' % ("a" * 60)
-    bombs = [asyncio.create_task(checks.problem(_agent("slow", number, BOMB), text)) for number in range(6)]
+    bombs = [
+        asyncio.create_task(checks.find_problem(_agent("slow", number, BOMB), text)) for number in range(6)
+    ]
     await asyncio.sleep(0.1)  # until the account has its share; less would make it only easier
-    assert await checks.problem(sound, "[]") != ""
+    assert await checks.find_problem(sound, "[]") != ""
     # Each of them takes a second, two at a time.
     assert sum(bomb.done() for bomb in bombs) <= 2
     for bomb in bombs:
         bomb.cancel()
     await asyncio.wait(bombs)
-    assert await checks.problem(sound, "{}") == ""
+    assert await checks.find_problem(sound, "{}") == ""
 
 
 def _doubling(levels: int) -> dict[str, Any]:
@@ -88,8 +90,8 @@ async def test_a_hostile_schema_takes_bounded_time_and_memory(
 ) -> None:
     before = _children_usage()
     async with asyncio.timeout(20):  # of a busy machine; what counts is CPU time
-        await checks.problem(_agent("hostile", 0, schema), json.dumps(value))
-        assert await checks.problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
+        await checks.find_problem(_agent("hostile", 0, schema), json.dumps(value))
+        assert await checks.find_problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
     await checks.aclose()  # a process is counted at its end
     after = _children_usage()
     assert after.ru_utime - before.ru_utime < 2 * CPU_SECONDS + 2.0, (
@@ -103,9 +105,9 @@ def _children_usage() -> resource.struct_rusage:
 
 
 async def test_a_schema_that_takes_too_long_is_stated_and_its_process_replaced(checks: SchemaChecks) -> None:
-    problem = await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
+    problem = await checks.find_problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
     assert problem == "it could not be checked in time, as the schema takes too long"
-    assert await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""
+    assert await checks.find_problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""
 
 
 @pytest.mark.parametrize("reference", ["http://{address}/schema.json", "file:///etc/hostname"])
@@ -115,7 +117,7 @@ async def test_a_reference_to_elsewhere_is_not_fetched(checks: SchemaChecks, ref
     host, port = server.sockets[0].getsockname()
     schema = {"$ref": reference.format(address=f"{host}:{port}")}
     try:
-        assert await checks.problem(_agent("a", 0, schema), "{}") == "it could not be checked"
+        assert await checks.find_problem(_agent("a", 0, schema), "{}") == "it could not be checked"
         assert not arrived.is_set()
     finally:
         server.close()
@@ -139,8 +141,8 @@ async def test_a_pattern_is_one_of_ecma_262(
     wrong: dict[str, Any],
 ) -> None:
     agent = _agent("a", 0, schema)
-    assert await checks.problem(agent, json.dumps(text)) == ""
-    problem = await checks.problem(agent, json.dumps(wrong))
+    assert await checks.find_problem(agent, json.dumps(text)) == ""
+    problem = await checks.find_problem(agent, json.dumps(wrong))
     assert "does not satisfy" in problem
     if pattern := schema.get("properties", {}).get("id", {}).get("pattern"):
         assert problem.endswith(json.dumps(pattern)), "as its author wrote it"

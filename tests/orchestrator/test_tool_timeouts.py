@@ -6,7 +6,7 @@ import pytest
 
 from agentchat.contracts.timings import TOOL_SLACK_SECONDS
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.orchestrator.run.run_clock import later
+from agentchat.orchestrator.run.run_clock import add_seconds
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import SPECS, Toolbox, calls_of
 
@@ -26,7 +26,7 @@ async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -
     await calls.close()
     (request,) = toolbox.requested
     assert request.timeout_s == 40.0
-    assert request.deadline == later(call.at, 40.0 + TOOL_SLACK_SECONDS)
+    assert request.deadline == add_seconds(call.at, 40.0 + TOOL_SLACK_SECONDS)
 
 
 async def test_call_ends_with_its_run(working: World, toolbox: Toolbox) -> None:

@@ -13,7 +13,7 @@ from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import McpServer
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.tools.requested import MAX_CALLS, asked_for, sendable
+from agentchat.orchestrator.tools.reply_calls import MAX_CALLS, build_call_events, make_sendable
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
@@ -181,13 +181,15 @@ def test_a_reply_with_too_many_calls_has_those_beyond_the_bound_answered() -> No
     reply = events.ModelReplied(
         trace_id="t", at="", round=1, blocks=blocks, stop_reason="tool_use", usage=Usage()
     )
-    done = asked_for(reply, {spec.name: spec for spec in SPECS}, {})
+    done = build_call_events(reply, {spec.name: spec for spec in SPECS}, {})
     assert sum(isinstance(event, events.ToolReturned) for event in done) == 100 - MAX_CALLS
 
 
 def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended() -> None:
     asked = [("a", "find"), ("b", "find"), ("b", "find"), ("", "fi nd!")]
-    blocks = sendable(({"type": "tool_use", "id": i, "name": name, "input": {}} for i, name in asked), {"a"})
+    blocks = make_sendable(
+        ({"type": "tool_use", "id": i, "name": name, "input": {}} for i, name in asked), {"a"}
+    )
     assert len({block["id"] for block in blocks} | {"a"}) == 5
     assert [block["name"] for block in blocks] == ["find", "find", "find", "fi_nd_"]
 

@@ -13,7 +13,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import ConversationStore, open_store
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 

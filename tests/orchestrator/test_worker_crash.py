@@ -12,7 +12,7 @@ import pytest
 
 from agentchat.contracts import events, frames
 from agentchat.contracts.tool_messages import ToolRequested
-from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.services import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator

@@ -11,8 +11,8 @@ from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.directory.compaction_settings import PROMPT, Compaction
-from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from agentchat.orchestrator.models.anthropic.client import messages_of
+from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, ModelReply, OnText
+from agentchat.orchestrator.models.anthropic.client import build_messages
 from agentchat.orchestrator.models.providers import Defaults
 from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.faults import ToolFailed
@@ -72,19 +72,21 @@ class SimAgents:
         self._postgres = postgres
         self._agent = agent_of(process.world)
 
-    async def current(self, _account_id: str, _agent_id: str, _conversation_id: str) -> AgentConfig | None:
+    async def load_current(
+        self, _account_id: str, _agent_id: str, _conversation_id: str
+    ) -> AgentConfig | None:
         return await self._process.call(
             self._process.postgres, "agent", lambda: self._agent, patience=3.0, away=DatabaseUnavailable
         )
 
-    def known(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
+    def get_cached(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
         """In half of the worlds nothing is, so that runs begin in more than one statement."""
         return self._agent if self._process.world.plan.seed % 2 else None
 
-    async def at_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
-        return await self.current(account_id, agent_id, "")
+    async def load_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
+        return await self.load_current(account_id, agent_id, "")
 
-    def key_of(self, _agent: AgentConfig) -> str | None:
+    def unseal_key(self, _agent: AgentConfig) -> str | None:
         return "key"
 
     async def servers(self, _account: str, _agent: str, _version: int, run: str) -> tuple[McpServer, ...]:
@@ -152,10 +154,10 @@ class SimModels:
     def __init__(self, model: "SimModel") -> None:
         self._model = model
 
-    def defaults(self, _provider: str) -> Defaults:
+    def get_defaults(self, _provider: str) -> Defaults:
         return Defaults("", None)
 
-    async def of(self, _provider: str) -> "SimModel":
+    async def get_model(self, _provider: str) -> "SimModel":
         return self._model
 
 
@@ -169,7 +171,7 @@ class SimModel:
 
     async def stream(
         self, _credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
-    ) -> Reply:
+    ) -> ModelReply:
         """One reply. As the real one does, it asks again where nothing was said yet."""
         while True:
             breaks = self._asked.next_break()
@@ -179,7 +181,7 @@ class SimModel:
                 for piece in pieces:
                     await asyncio.sleep(self._asked.world.rng.random() * self._asked.world.plan.pace)
                     if breaks is not None and said >= breaks:
-                        raise _broken()
+                        raise _translate_error()
                     said += 1
                     if on_text is not None:
                         await on_text(piece)
@@ -191,10 +193,10 @@ class SimModel:
                 continue
             finally:
                 meter.usage += Usage(input_tokens=_INPUT_TOKENS, output_tokens=said)
-            return Reply(blocks=blocks, stop_reason="tool_use" if len(blocks) > 1 else "end_turn")
+            return ModelReply(blocks=blocks, stop_reason="tool_use" if len(blocks) > 1 else "end_turn")
 
 
-def _broken() -> ModelFailure:
+def _translate_error() -> ModelFailure:
     return ModelFailure("provider_error", kind="cut", transient=True)
 
 
@@ -217,7 +219,7 @@ class Asked:
 
     def look(self, postgres: Postgres, call: ModelCall) -> tuple[list[str], tuple[dict[str, Any], ...]]:
         """The pieces still to say, and the blocks of the whole reply."""
-        messages = messages_of(call)
+        messages = build_messages(call)
         if messages[-1]["content"][-1].get("text") == PROMPT:
             return self._summary(messages)
         asked = [(number, key) for number, key in _questions(messages) if key in self._by_key]

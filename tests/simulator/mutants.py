@@ -13,12 +13,12 @@ from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.inbox.inbox import Inbox
-from agentchat.orchestrator.opening.taking import LeaseHeld, take_lease
 from agentchat.orchestrator.run.channel import TraceChannel
-from agentchat.orchestrator.run.endings import end_frame
-from agentchat.orchestrator.run.interrupted_text import AlreadySent
+from agentchat.orchestrator.run.endings import build_end_frame
+from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.run_attempt import RunAttempt
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.starting.take_lease import LeaseHeld, take_lease
 from agentchat.tool_runner.tools.server_tool import OfferedTool
 from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
@@ -37,9 +37,9 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _opening_turns_by(opened: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in ("decide_request", "taking"):
+        for module in ("decide_request", "take_lease"):
             stack.enter_context(
-                _instead(sys.modules[f"agentchat.orchestrator.opening.{module}"], "open_turn", opened)
+                _instead(sys.modules[f"agentchat.orchestrator.starting.{module}"], "open_turn", opened)
             )
         yield
 
@@ -108,7 +108,7 @@ def ended_runs_have_their_calls_run() -> Any:
 def resumed_behind_nothing() -> Any:
     """The next worker does not read back what was sent of the round."""
     return _instead(
-        sys.modules["agentchat.orchestrator.run.run_attempt"], "already_sent", lambda *_: AlreadySent()
+        sys.modules["agentchat.orchestrator.run.run_attempt"], "read_sent_output", lambda *_: SentOutput()
     )
 
 
@@ -151,8 +151,8 @@ def done_before_saved() -> Any:
 
         async def told(new: Any) -> None:
             if any(isinstance(event, events.RunCompleted) for event in new):
-                after = run_of(evolve_all(self.log.conversation, new), opened.trace_id)
-                await self.channel.send(end_frame(after))
+                after = get_run(evolve_all(self.log.conversation, new), opened.trace_id)
+                await self.channel.send(build_end_frame(after))
             await append(new)
 
         setattr(self.log, "append", told)  # noqa: B010 - a method
@@ -168,7 +168,7 @@ def history_without_the_run_before() -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
         return build_prompt(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "build_prompt", shown)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "prompt_for", shown)
 
 
 def lost_lease_is_nothing() -> Any:
@@ -187,10 +187,12 @@ def lost_lease_is_nothing() -> Any:
 def round_said_twice() -> Any:
     """What an earlier attempt sent of a round is said again, after itself."""
 
-    def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
+    def add_continuation(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["agentchat.orchestrator.models.anthropic.client"], "going_on", going_on)
+    return _instead(
+        sys.modules["agentchat.orchestrator.models.anthropic.client"], "add_continuation", add_continuation
+    )
 
 
 def covers_more_than_was_summarised() -> Any:
@@ -199,7 +201,7 @@ def covers_more_than_was_summarised() -> Any:
     def through(conversation: Any, _trace_id: str, _runs: int) -> int:
         return int(conversation.runs[-1].version - 1)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "find_last_covered_version", through)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "through_version", through)
 
 
 FOUND_NEAR = {

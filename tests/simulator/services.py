@@ -19,9 +19,9 @@ from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
 from agentchat.gateway.runs.start_run import RunStart
-from agentchat.orchestrator.heartbeat import beat
+from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.inbox import Inbox
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolListings
 from agentchat.orchestrator.worker import _drain
 from agentchat.projector.sweeper import Sweeper
@@ -74,7 +74,7 @@ class SimLimiter:
 async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: Asked) -> None:
     """As `orchestrator.worker.work`."""
     pool = SimPool(process, postgres)
-    parts = Parts(
+    parts = WorkerServices(
         bus=cast(Any, bus),
         store=ConversationStore(SimLog(pool), cast(Any, SimWriter(pool)), Cache()),
         log=SimLog(pool),
@@ -91,7 +91,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
         stop=process.stop,
     )
     following = await bus.traces.follow_cancels(parts.register.cancel)
-    beating = process.spawn(beat(parts))
+    beating = process.spawn(run_heartbeat(parts))
     line = process.spawn(parts.line.follow(cast(Any, pool)))
     process.spawn(_drain(parts))
     await bus.queues.consume("REQUESTS", Inbox(parts).handle, slots=_SLOTS, stop=process.stop)
@@ -261,7 +261,7 @@ class _Slot:
     async def take(self, _trace_id: str) -> None:
         return None
 
-    async def give_back(self) -> None:
+    async def release_slot(self) -> None:
         return None
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.openai.client import OpenAIWire
-from agentchat.orchestrator.models.provider_calls import ProviderWire
+from agentchat.orchestrator.models.openai.client import OpenAIApi
+from agentchat.orchestrator.models.provider_calls import ProviderApi
 
 
 @pytest.fixture
-async def wire() -> ProviderWire[Any]:
+async def wire() -> ProviderApi[Any]:
     """Instead of Anthropic's."""
-    return OpenAIWire(Guard(()))
+    return OpenAIApi(Guard(()))

@@ -6,8 +6,8 @@ import pytest
 
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.model_parameters import DIALECTS as NAMES
-from agentchat.orchestrator.models.openai.client import body_of, enforces
-from agentchat.orchestrator.models.openai.dialects import DIALECTS, dialect_of
+from agentchat.orchestrator.models.openai.client import build_body, can_enforce
+from agentchat.orchestrator.models.openai.dialects import DIALECTS, find_dialect
 from agentchat.orchestrator.models.port import ModelCall
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
@@ -37,7 +37,7 @@ def returned(*ids: str, text: str = "") -> dict[str, Any]:
 
 def body(base_url: str = "http://127.0.0.1:1/v1", **call: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"model": "m", "system": "", "messages": [user("hi")], "parameters": {}}
-    return body_of(ModelCall(**given | call), base_url)
+    return build_body(ModelCall(**given | call), base_url)
 
 
 def messages(dialect: str, *more: dict[str, Any], **call: Any) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ async def test_the_call_carries_everything_that_the_agent_is(
     ],
 )
 def test_the_host_tells_the_dialect(base_url: str, name: str) -> None:
-    assert dialect_of(base_url, {}) is DIALECTS[name]
+    assert find_dialect(base_url, {}) is DIALECTS[name]
 
 
 def test_an_agent_may_name_any_dialect_of_the_table_and_no_other() -> None:
@@ -96,7 +96,7 @@ def test_an_agent_may_name_any_dialect_of_the_table_and_no_other() -> None:
 
 
 def test_a_parameter_tells_the_dialect_where_the_host_cannot() -> None:
-    assert dialect_of("http://127.0.0.1:1", {"dialect": "mistral"}) is DIALECTS["mistral"]
+    assert find_dialect("http://127.0.0.1:1", {"dialect": "mistral"}) is DIALECTS["mistral"]
     assert "dialect" not in body(parameters={"dialect": "mistral"})
 
 
@@ -219,7 +219,7 @@ def test_a_closed_and_complete_schema_is_strict() -> None:
             "additionalProperties": False,
         },
     }
-    assert enforces(OPENAI, {}, SCHEMA)
+    assert can_enforce(OPENAI, {}, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_schema_that_strict_cannot_say_is_sent_as_it_is_and_the_model_is_told(
 ) -> None:
     sent = body(OPENAI, output_schema=schema)["response_format"]["json_schema"]
     assert sent == {"name": "reply", "schema": schema}
-    assert not enforces(OPENAI, {}, schema)
+    assert not can_enforce(OPENAI, {}, schema)
 
 
 def test_fields_may_be_called_like_keywords() -> None:
@@ -255,7 +255,7 @@ def test_fields_may_be_called_like_keywords() -> None:
 def test_other_servers_get_what_they_take_and_the_model_is_told(dialect: str, kind: str) -> None:
     parameters = {"dialect": dialect}
     assert body(output_schema=SCHEMA, parameters=parameters)["response_format"]["type"] == kind
-    assert not enforces("http://127.0.0.1:1", parameters, SCHEMA)
+    assert not can_enforce("http://127.0.0.1:1", parameters, SCHEMA)
 
 
 def test_a_format_does_not_keep_the_model_from_its_tools() -> None:

@@ -18,9 +18,9 @@ def main() -> None:
     telemetry.configure("orchestrator", settings.otlp_endpoint)
 
     async def work(stop: asyncio.Event) -> None:
-        from agentchat.orchestrator.worker import work
+        from agentchat.orchestrator.worker import run_worker
 
-        await work(settings, name, stop)
+        await run_worker(settings, name, stop)
 
     worker.run(work)
 

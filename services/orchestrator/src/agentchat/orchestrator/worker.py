@@ -18,17 +18,17 @@ from agentchat.directory.secrets import build_sealer, refuse_unknown_key
 from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.knowledge.embedding.vectors import usable
 from agentchat.limits.limiter import Limiter
-from agentchat.orchestrator.heartbeat import beat
-from agentchat.orchestrator.inbox.exhausted import end_exhausted
+from agentchat.orchestrator.agent_loader import Agents
+from agentchat.orchestrator.heartbeat import run_heartbeat
+from agentchat.orchestrator.inbox.exhausted_deliveries import end_exhausted
 from agentchat.orchestrator.inbox.inbox import Inbox
-from agentchat.orchestrator.models import Models, defaults_of
-from agentchat.orchestrator.orchestrator_services import DEFAULT, Parts, Timings
+from agentchat.orchestrator.models import Models, read_defaults
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
-from agentchat.orchestrator.rpc.conversation_commands import serving_commands
-from agentchat.orchestrator.rpc.erasing import keep_removing
-from agentchat.orchestrator.rpc.model_check import serving_checks
-from agentchat.orchestrator.rpc.what_if import serving_what_ifs
-from agentchat.orchestrator.run_agent import Agents
+from agentchat.orchestrator.rpc.answer_what_if import serve_what_ifs
+from agentchat.orchestrator.rpc.conversation_commands import serve_commands
+from agentchat.orchestrator.rpc.erase_conversation import keep_removing
+from agentchat.orchestrator.rpc.model_check import serve_checks
+from agentchat.orchestrator.services import DEFAULT, Timings, WorkerServices
 from agentchat.orchestrator.settings import Settings
 from agentchat.orchestrator.tools.listed_tools import ToolListings
 from agentchat.runtime import logs
@@ -42,52 +42,54 @@ _RENEWAL_POOL = 1
 _AGENT_UNCHANGED = Condition(UNCHANGED, width=5)
 
 
-async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
+async def run_worker(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
     """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
-    async with _parts(settings, name, stop, timings) as parts, asyncio.TaskGroup() as background:
-        health = HealthChecks({"nats": parts.bus.ping, "postgres": parts.store.ping})
+    async with _open_services(settings, name, stop, timings) as services, asyncio.TaskGroup() as background:
+        health = HealthChecks({"nats": services.bus.ping, "postgres": services.store.ping})
         async with (
-            serving_commands(parts),
-            serving_checks(parts),
-            serving_what_ifs(parts),
+            serve_commands(services),
+            serve_checks(services),
+            serve_what_ifs(services),
             serve_health(health, settings.host, settings.health_port) as port,
         ):
-            following = await parts.bus.traces.follow_cancels(parts.register.cancel)
+            following = await services.bus.traces.follow_cancels(services.register.cancel)
             following.look_again()
-            beating = background.create_task(beat(parts))
-            line = background.create_task(parts.line.follow(settings.database_url))
+            beating = background.create_task(run_heartbeat(services))
+            line = background.create_task(services.line.follow(settings.database_url))
             background.create_task(
-                parts.bus.queues.follow_max_deliveries(
-                    lambda message: end_exhausted(parts, message), stop=stop
+                services.bus.queues.follow_max_deliveries(
+                    lambda message: end_exhausted(services, message), stop=stop
                 )
             )
-            background.create_task(_drain(parts))
-            removing = background.create_task(keep_removing(parts, settings.unlisted_hours * 3600))
-            logs.get_logger("worker").info("ready", health_port=port, run_slots=parts.run_slots)
-            inbox = Inbox(parts)
-            ready, slots = parts.leases.readiness, parts.run_slots
-            await parts.bus.queues.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
+            background.create_task(_drain(services))
+            removing = background.create_task(keep_removing(services, settings.unlisted_hours * 3600))
+            logs.get_logger("worker").info("ready", health_port=port, run_slots=services.run_slots)
+            inbox = Inbox(services)
+            ready, slots = services.leases.readiness, services.run_slots
+            await services.bus.queues.consume(
+                "REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready
+            )
             for task in (beating, line, removing):
                 task.cancel()
             await following.close()
 
 
-async def _drain(parts: Parts) -> None:
+async def _drain(services: WorkerServices) -> None:
     """Runs get a few seconds to come to the end of their step; then others go on with them."""
-    await parts.stop.wait()
-    parts.register.interrupt("shutdown", waiting_only=True)
+    await services.stop.wait()
+    services.register.interrupt("shutdown", waiting_only=True)
     try:
-        async with asyncio.timeout(parts.timings.drain_seconds):
-            await parts.register.wait_until_none()
+        async with asyncio.timeout(services.timings.drain_seconds):
+            await services.register.wait_until_none()
     except TimeoutError:
-        parts.register.interrupt("shutdown")
+        services.register.interrupt("shutdown")
 
 
 @asynccontextmanager
-async def _parts(
+async def _open_services(
     settings: Settings, name: str, stop: asyncio.Event, timings: Timings
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[WorkerServices]:
     sealer = build_sealer(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(embedder_of(settings))
@@ -105,12 +107,12 @@ async def _parts(
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name, timeout=timings.limits_seconds)
         stack.push_async_callback(limiter.aclose)
-        models = Models(defaults_of(settings), settings.guard())
+        models = Models(read_defaults(settings), settings.guard())
         stack.push_async_callback(models.aclose)
-        await models.of(DEFAULT_PROVIDER)
+        await models.get_model(DEFAULT_PROVIDER)
         schema_checks = SchemaChecks()
         stack.push_async_callback(schema_checks.aclose)
-        yield Parts(
+        yield WorkerServices(
             bus=bus,
             store=store,
             log=Log(pool),

@@ -15,16 +15,22 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from agentchat.net_guard.judged_addresses import look_up_for
-from agentchat.orchestrator.opening.open_run import open_run
-from agentchat.orchestrator.opening.run_slots import NoSlotYet
-from agentchat.orchestrator.opening.taking import LeaseHeld, start_run_in_one_statement, take_lease
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.net_guard.addresses import looking_up_for
+from agentchat.orchestrator.request_stages import (
+    EndedRun,
+    LeasedRequest,
+    PausedRun,
+    ReceivedRequest,
+    StartedAttempt,
+)
 from agentchat.orchestrator.run.endings import announce_end, announce_pause, refuse, release
 from agentchat.orchestrator.run.interruption import Interrupted, Interruption
-from agentchat.orchestrator.run.run_attempt import run_to_end
+from agentchat.orchestrator.run.run_attempt import run_attempt
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.stages import EndedStage, Opened, PausedStage, Received, Taken
+from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.starting.run_slots import NoSlotYet
+from agentchat.orchestrator.starting.start_run import start_run
+from agentchat.orchestrator.starting.take_lease import LeaseHeld, start_run_in_one_statement, take_lease
 from agentchat.runtime import failpoints, logs, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -37,16 +43,16 @@ _SOON_DELIVERIES = 20
 
 
 class Inbox:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: WorkerServices) -> None:
+        self._services = services
         self._clock: RunClock | None = None  # of the run that began last
 
     async def handle(self, delivery: Delivery) -> None:
         """Take one delivery to its end. One that has to wait for its turn frees its slot."""
         try:
-            request = _decoded(delivery.data)
+            request = _decode_request(delivery.data)
         except ValueError as error:
-            await self._dead_letter(delivery, str(error))
+            await self._move_to_dead_letters(delivery, str(error))
             return
         with (
             telemetry.span(
@@ -62,40 +68,40 @@ class Inbox:
             ),
             look_up_for(request.account_id),
         ):
-            received = Received(request=request, delivery=delivery, interruption=Interruption())
-            async with putting_back(self._parts, received):
-                opened = await start_run_in_one_statement(self._parts, received, self._clock)
-                await self._end(opened or await take_lease(self._parts, received))
+            received = ReceivedRequest(request=request, delivery=delivery, interruption=Interruption())
+            async with put_back_on_failure(self._services, received):
+                started = await start_run_in_one_statement(self._services, received, self._clock)
+                await self._end(started or await take_lease(self._services, received))
                 failpoints.reach("orchestrator-before-ack")
                 await delivery.ack()
 
-    async def _end(self, taken: Taken) -> None:
-        self._clock = taken.clock
-        outcome = taken if isinstance(taken, Opened) else await open_run(self._parts, taken)
+    async def _end(self, leased: LeasedRequest) -> None:
+        self._clock = leased.clock
+        outcome = leased if isinstance(leased, StartedAttempt) else await start_run(self._services, leased)
         match outcome:
             case Rejected():
-                await refuse(self._parts, taken, outcome)
-            case Opened():
-                await self._announce(await run_to_end(self._parts, outcome))
-            case EndedStage() | PausedStage():
+                await refuse(self._services, leased, outcome)
+            case StartedAttempt():
+                await self._announce(await run_attempt(self._services, outcome))
+            case EndedRun() | PausedRun():
                 await self._announce(outcome)
 
-    async def _announce(self, outcome: EndedStage | PausedStage) -> None:
-        if isinstance(outcome, EndedStage):
-            await announce_end(self._parts, outcome)
+    async def _announce(self, outcome: EndedRun | PausedRun) -> None:
+        if isinstance(outcome, EndedRun):
+            await announce_end(self._services, outcome)
         else:
-            await announce_pause(self._parts, outcome)
+            await announce_pause(self._services, outcome)
 
-    async def _dead_letter(self, delivery: Delivery, reason: str) -> None:
+    async def _move_to_dead_letters(self, delivery: Delivery, reason: str) -> None:
         logs.get_logger("inbox").error("request_undecodable", reason=reason)
         payload = delivery.data.decode("utf-8", "replace")
-        await self._parts.bus.queues.dead_letter(
+        await self._services.bus.queues.dead_letter(
             DeadLettered(stream=subjects.REQUESTS, subject=delivery.subject, reason=reason, payload=payload)
         )
         await delivery.term()
 
 
-def _decoded(data: bytes) -> ChatRequested:
+def _decode_request(data: bytes) -> ChatRequested:
     """Raises ValueError for what is no JSON, no request, or no time."""
     request = wire.decode_message(ChatRequested, data)
     for at in (request.requested_at, request.deadline):
@@ -104,42 +110,42 @@ def _decoded(data: bytes) -> ChatRequested:
 
 
 @asynccontextmanager
-async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
+async def put_back_on_failure(services: WorkerServices, received: ReceivedRequest) -> AsyncIterator[None]:
     """Have the request in hand while the block runs; what the block raises puts it back."""
     deliveries = received.delivery.attempt
-    parts.register.enter(received)
+    services.register.enter(received)
     try:
         yield
     except LeaseHeld:
-        await received.delivery.nak(await _leased_delay(parts, received))
+        await received.delivery.nak(await _get_delay_while_leased(services, received))
     except Interrupted as interrupted:
         seconds = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
-        await _put_back(parts, received, interrupted.reason, seconds)
+        await _put_back(services, received, interrupted.reason, seconds)
     except NoSlotYet:
-        await _put_back(parts, received, "no_slot", _LOST_SECONDS)
+        await _put_back(services, received, "no_slot", _LOST_SECONDS)
     except (VersionConflict, WaiterLost):
-        await _put_back(parts, received, "lost", _LOST_SECONDS)
+        await _put_back(services, received, "lost", _LOST_SECONDS)
     except UnknownEvent as error:
-        await _put_back(parts, received, str(error), _unknown_delay(parts, deliveries))
+        await _put_back(services, received, str(error), _get_delay_for_newer_release(services, deliveries))
     except (DatabaseUnavailable, UnreadableEvent) as error:
-        await _put_back(parts, received, str(error), _away_delay(parts, deliveries))
+        await _put_back(services, received, str(error), _get_delay_while_unavailable(services, deliveries))
     except Exception:  # noqa: BLE001 - the outermost frame of a request
         logs.get_logger("inbox").exception("request_broke")
-        await _put_back(parts, received, "broke", _away_delay(parts, deliveries))
+        await _put_back(services, received, "broke", _get_delay_while_unavailable(services, deliveries))
     finally:
-        parts.register.remove(received)
+        services.register.remove(received)
 
 
-async def _put_back(parts: Parts, received: Received, reason: str, seconds: float) -> None:
+async def _put_back(services: WorkerServices, received: ReceivedRequest, reason: str, seconds: float) -> None:
     """Not another frame: whoever takes it next goes on from the log."""
     logs.get_logger("inbox").info("request_put_back", reason=reason)
-    stage = parts.register.stage_of(received)
-    if isinstance(stage, Taken):
-        await release(parts, stage)
+    stage = services.register.stage_of(received)
+    if isinstance(stage, LeasedRequest):
+        await release(services, stage)
     await received.delivery.nak(seconds)
 
 
-async def _leased_delay(parts: Parts, received: Received) -> float:
+async def _get_delay_while_leased(services: WorkerServices, received: ReceivedRequest) -> float:
     """Seconds until a request is worth looking at whose lease is held: soon at first, as its holder may have
     died; then so that a run's ten minutes take fewer than the 50 deliveries that a message has.
 
@@ -150,18 +156,18 @@ async def _leased_delay(parts: Parts, received: Received) -> float:
     if deliveries <= len(_LEASED_SECONDS):
         return _LEASED_SECONDS[deliveries - 1]
     try:
-        held = await parts.leases.has_live_lease(received.request.trace_id)
+        held = await services.leases.alive(received.request.trace_id)
     except DatabaseUnavailable:
         held = True
     return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS
 
 
-def _unknown_delay(parts: Parts, deliveries: int) -> float:
+def _get_delay_for_newer_release(services: WorkerServices, deliveries: int) -> float:
     """Soon at first: while a newer release replaces this one, one of its workers takes the next delivery."""
-    seconds = parts.timings.put_back_seconds
+    seconds = services.timings.put_back_seconds
     return seconds[0] if deliveries <= _SOON_DELIVERIES else seconds[-1]
 
 
-def _away_delay(parts: Parts, deliveries: int) -> float:
-    seconds = parts.timings.put_back_seconds
+def _get_delay_while_unavailable(services: WorkerServices, deliveries: int) -> float:
+    seconds = services.timings.put_back_seconds
     return seconds[min(deliveries, len(seconds)) - 1]

@@ -10,23 +10,23 @@ the events of a stream, and knows what a broken one cost.
 from agentchat.orchestrator.models.port import (
     Credentials,
     Meter,
-    Model,
     ModelCall,
+    ModelClient,
     ModelFailure,
+    ModelReply,
     OnText,
-    Reply,
 )
-from agentchat.orchestrator.models.providers import PROVIDERS, Models, defaults_of
+from agentchat.orchestrator.models.providers import PROVIDERS, Models, read_defaults
 
 __all__ = [
     "PROVIDERS",
     "Credentials",
     "Meter",
-    "Model",
     "ModelCall",
+    "ModelClient",
     "ModelFailure",
+    "ModelReply",
     "Models",
     "OnText",
-    "Reply",
-    "defaults_of",
+    "read_defaults",
 ]

@@ -42,7 +42,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
         try:
-            answer = await self._sent(request, body)
+            answer = await self._send(request, body)
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("the connection took too long") from error
         except _NOT_SENT as error:
@@ -55,7 +55,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._session.close()
 
-    async def _sent(self, request: httpx2.Request, body: bytes) -> aiohttp.ClientResponse:
+    async def _send(self, request: httpx2.Request, body: bytes) -> aiohttp.ClientResponse:
         url = URL(str(request.url), encoded=True)
         if self._guard is not None:
             judge(self._guard, url)

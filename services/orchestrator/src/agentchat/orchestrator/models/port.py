@@ -70,7 +70,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     account_id: str = ""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """A complete reply, fit to be stored and to be sent back to the model.
 
     `stop_reason` is a StopReason or a word that is new to us; `raw_stop_reason` is the provider's own.
@@ -90,7 +90,7 @@ MOST_TOKENS = 100_000_000
 """Of one call: a count above it is no model's, and sums of such overflow the database's integers."""
 
 
-def tokens(reported: int | None) -> int:
+def clamp_tokens(reported: int | None) -> int:
     return min(max(reported or 0, 0), MOST_TOKENS)
 
 
@@ -101,12 +101,12 @@ class Meter:
         self.usage = Usage()
 
 
-class Model(Protocol):
+class ModelClient(Protocol):
     """A provider's models. Any number of calls may run at once."""
 
     async def stream(
         self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
-    ) -> Reply:
+    ) -> ModelReply:
         """One reply; its text goes to `on_text` as it arrives, or nowhere until the reply is complete.
 
         Transient failures are retried only while no text has gone out. Raises ModelFailure.
@@ -115,7 +115,7 @@ class Model(Protocol):
     async def check(self, credentials: Credentials, call: ModelCall) -> None:
         """Make the call once and hang up as soon as the provider has taken it. Raises ModelFailure."""
 
-    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+    def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Whether a call there, with these parameters and this `output_schema`, needs no instruction."""
 
     async def aclose(self) -> None:
@@ -149,11 +149,11 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
         self.provider_message = provider_message
 
 
-def cut_short(kind: str) -> ModelFailure:
+def make_cut_short(kind: str) -> ModelFailure:
     return ModelFailure("provider_error", _CUT, kind=kind, transient=True)
 
 
-def timed_out(kind: str) -> ModelFailure:
+def make_timeout(kind: str) -> ModelFailure:
     return ModelFailure("provider_timeout", kind=kind, transient=True)
 
 
@@ -168,17 +168,17 @@ _MESSAGES = {
 }
 
 
-def prompt_sha256(call: ModelCall) -> str:
+def hash_prompt(call: ModelCall) -> str:
     """Of the system prompt as it is sent, in hexadecimal: replies with equal hashes had the same prefix."""
-    return text_sha256(call.system)
+    return hash_text(call.system)
 
 
-def text_sha256(text: str) -> str:
+def hash_text(text: str) -> str:
     """In hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def tools_sha256(call: ModelCall) -> str:
+def hash_tools(call: ModelCall) -> str:
     """Of what the model is shown of the tools, in their order, in hexadecimal."""
     shown = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
@@ -191,7 +191,7 @@ COMPACTION = "compaction"
 """The type of a block that the provider made, which only it can read; as Anthropic's Messages API has it."""
 
 
-def summary_of(reply: Reply) -> tuple[str, dict[str, Any] | None]:
+def extract_summary(reply: ModelReply) -> tuple[str, dict[str, Any] | None]:
     """The summary as text, "" for none, and the block that its provider is to be sent instead."""
     for block in reply.blocks:
         if block["type"] == COMPACTION:

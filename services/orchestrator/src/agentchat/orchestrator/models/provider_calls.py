@@ -18,7 +18,7 @@ import httpx2
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import is_compressed, open_session
 from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
-from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
+from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, make_timeout
 from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply
 from agentchat.runtime.bounded import BoundedMap
 
@@ -34,13 +34,15 @@ _DESTINATIONS = 256
 _REFUSED = "The agent's base URL leads to an address that may not be called."
 
 
-def of_status(status: int, message: str, headers: Mapping[str, str], *, too_long: bool) -> ModelFailure:
+def from_http_status(
+    status: int, message: str, headers: Mapping[str, str], *, too_long: bool
+) -> ModelFailure:
     """`message` is the provider's own sentence; `too_long`: it says that the prompt is too long for the
     model.
 
     The failure's kind is `http_<status>`.
     """
-    code, words, transient = _of_status(status, too_long)
+    code, words, transient = _classify_status(status, too_long)
     return ModelFailure(
         code,
         words,
@@ -51,7 +53,7 @@ def of_status(status: int, message: str, headers: Mapping[str, str], *, too_long
     )
 
 
-def _of_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
+def _classify_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
     """The code, words other than its own, and whether another try may help."""
     match status:
         case 400 | 422 if too_long:
@@ -98,7 +100,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 SdkClient = TypeVar("SdkClient")
 
 
-class ProviderWire(ABC, Generic[SdkClient]):
+class ProviderApi(ABC, Generic[SdkClient]):
     """Sends a provider's calls and reads their replies. `guard` judges the agents' own addresses."""
 
     status_error: type[Any]
@@ -115,8 +117,8 @@ class ProviderWire(ABC, Generic[SdkClient]):
             os.environ.pop(name, None)
         tls = httpx2.create_ssl_context()
         session = partial(open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT)
-        self._unguarded = _http_client(AioHttpTransport(session(), None))
-        self._guarded = _http_client(AioHttpTransport(session(guard=guard), guard))
+        self._unguarded = _create_http_client(AioHttpTransport(session(), None))
+        self._guarded = _create_http_client(AioHttpTransport(session(guard=guard), guard))
         self._clients: BoundedMap[Credentials, SdkClient] = BoundedMap(_DESTINATIONS)
 
     @contextlib.asynccontextmanager
@@ -137,15 +139,15 @@ class ProviderWire(ABC, Generic[SdkClient]):
         await self._guarded.aclose()
 
     @abstractmethod
-    def builder(self) -> StreamedReply:
+    def create_reply(self) -> StreamedReply:
         """Make the reader of one stream."""
 
     @abstractmethod
-    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+    def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """As `Model.enforces`."""
 
     @abstractmethod
-    def _client(self, options: dict[str, Any]) -> SdkClient:
+    def _create_client(self, options: dict[str, Any]) -> SdkClient:
         """Make the SDK's client with these options of its constructor."""
 
     @abstractmethod
@@ -153,26 +155,26 @@ class ProviderWire(ABC, Generic[SdkClient]):
         """Send the call, with the query of `base_url`. The body of the response is not read."""
 
     @abstractmethod
-    def _status_failure(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+    def _translate_status(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         """Translate an answer that is no success. `body` is its JSON, or text that is none."""
 
     async def _answer(self, credentials: Credentials, call: ModelCall) -> httpx2.Response:
         """Return the answer as soon as its head is here. Raises ModelFailure."""
         try:
-            return await self._send(self._client_of(credentials), credentials.base_url, call)
+            return await self._send(self._get_client(credentials), credentials.base_url, call)
         except self.status_error as error:
-            raise self._status_failure(error.status_code, error.response.headers, error.body) from error
+            raise self._translate_status(error.status_code, error.response.headers, error.body) from error
         except httpx2.InvalidURL as error:
             raise ModelFailure("provider_error", _REFUSED, kind="address") from error
         except (self.connection_error, ValueError) as error:  # ValueError: a header that would be two
             cause = error.__cause__
             if isinstance(cause, httpx2.TimeoutException):
-                raise timed_out("connect_timeout") from error
+                raise make_timeout("connect_timeout") from error
             if cause is not None and isinstance(cause.__cause__, AddressRefused):
                 raise ModelFailure("provider_error", _REFUSED, kind="address") from error
             raise ModelFailure("provider_error", kind="connection", transient=True) from error
 
-    def _client_of(self, credentials: Credentials) -> SdkClient:
+    def _get_client(self, credentials: Credentials) -> SdkClient:
         found = self._clients.get(credentials)
         if found is None:
             http = self._guarded if credentials.guarded else self._unguarded
@@ -182,18 +184,18 @@ class ProviderWire(ABC, Generic[SdkClient]):
                 "http_client": http,
                 "max_retries": 0,
             }
-            found = self._client(options)
+            found = self._create_client(options)
             self._clients.put(credentials, found)
         return found
 
 
-def path_below(base_url: str, path: str) -> str:
+def join_path(base_url: str, path: str) -> str:
     """Return a path with the query of the base URL, which a gateway in front of a model may need."""
     _, mark, query = base_url.partition("?")
     return path + mark + query
 
 
-def _http_client(transport: AioHttpTransport) -> httpx2.AsyncClient:
+def _create_http_client(transport: AioHttpTransport) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=transport, headers={"accept-encoding": "identity"}, timeout=None, trust_env=False
     )

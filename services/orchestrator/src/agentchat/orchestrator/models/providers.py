@@ -11,14 +11,14 @@ from collections.abc import Mapping
 import msgspec
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.call_retries import loop_budget
-from agentchat.orchestrator.models.port import Model, ModelFailure
+from agentchat.orchestrator.models.port import ModelClient, ModelFailure
+from agentchat.orchestrator.models.streaming_model import create_loop_budget
 from agentchat.orchestrator.settings import Settings
 
 _UNKNOWN = "This service does not know the agent's model provider."
 
 
-class Provider(msgspec.Struct, frozen=True):
+class ProviderModule(msgspec.Struct, frozen=True):
     """`module` has `open_model(guard, loop) -> Model`; the others name the settings of address and key."""
 
     module: str
@@ -27,10 +27,10 @@ class Provider(msgspec.Struct, frozen=True):
 
 
 PROVIDERS = {
-    "anthropic": Provider(
+    "anthropic": ProviderModule(
         "agentchat.orchestrator.models.anthropic", "anthropic_base_url", "anthropic_api_key"
     ),
-    "openai": Provider("agentchat.orchestrator.models.openai", "openai_base_url", "openai_api_key"),
+    "openai": ProviderModule("agentchat.orchestrator.models.openai", "openai_base_url", "openai_api_key"),
 }
 
 
@@ -44,7 +44,7 @@ class Defaults(msgspec.Struct, frozen=True):
         return f"Defaults(base_url={self.base_url!r})"
 
 
-def defaults_of(settings: Settings) -> dict[str, Defaults]:
+def read_defaults(settings: Settings) -> dict[str, Defaults]:
     return {
         name: Defaults(getattr(settings, provider.base_url), getattr(settings, provider.api_key))
         for name, provider in PROVIDERS.items()
@@ -57,19 +57,19 @@ class Models:
     def __init__(self, defaults: Mapping[str, Defaults], guard: Guard) -> None:
         self._defaults = defaults
         self._guard = guard
-        self._loop = loop_budget()
-        self._open: dict[str, Model] = {}
+        self._loop = create_loop_budget()
+        self._open: dict[str, ModelClient] = {}
 
-    def defaults(self, provider: str) -> Defaults:
+    def get_defaults(self, provider: str) -> Defaults:
         """What the deployment has for it. Raises ModelFailure for one that is not known."""
         try:
             return self._defaults[provider]
         except KeyError:
             raise ModelFailure("provider_error", _UNKNOWN, kind="unknown_provider") from None
 
-    async def of(self, provider: str) -> Model:
+    async def get_model(self, provider: str) -> ModelClient:
         """Its models. Raises ModelFailure for one that is not known."""
-        self.defaults(provider)
+        self.get_defaults(provider)
         if provider not in self._open:
             # An SDK takes a second to import: not on the loop, which renews leases.
             module = await asyncio.to_thread(importlib.import_module, PROVIDERS[provider].module)

@@ -15,7 +15,7 @@ import msgspec
 
 from agentchat.contracts.text import cleaned_json, short_line
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.port import ModelCall, ModelFailure, Reply
+from agentchat.orchestrator.models.port import ModelCall, ModelFailure, ModelReply
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
@@ -73,7 +73,7 @@ class EventReader:
             raise StreamBroken("an event without an end")
 
 
-def decoded(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
     """An event's data as `kind`, which `decoder` decodes. Raises StreamBroken."""
     try:
         return decoder.decode(data)
@@ -87,29 +87,29 @@ def decoded(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
             raise StreamBroken("an event that is not JSON of the protocol") from error
 
 
-def with_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
+def add_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
     """`reported`, with an estimate of what is missing: the input where none was reported, the output where
     the blocks `received` have more than was reported.
     """
     sent = reported.input_tokens + reported.cache_read_tokens + reported.cache_creation_tokens
     return msgspec.structs.replace(
         reported,
-        input_tokens=reported.input_tokens if sent else _tokens(_length_of_call(call)),
-        output_tokens=max(reported.output_tokens, _tokens(sum(map(_length_of, received)))),
+        input_tokens=reported.input_tokens if sent else _estimate_tokens(_measure_call(call)),
+        output_tokens=max(reported.output_tokens, _estimate_tokens(sum(map(_measure_block, received)))),
     )
 
 
-def _tokens(length: int) -> int:
+def _estimate_tokens(length: int) -> int:
     return -(-length // CHARACTERS_A_TOKEN)
 
 
-def _length_of_call(call: ModelCall) -> int:
+def _measure_call(call: ModelCall) -> int:
     blocks = (block for message in call.messages for block in message["content"])
     tools = sum(len(msgspec.json.encode(each)) for each in call.tools)
-    return len(call.system) + len(call.already_sent) + tools + sum(map(_length_of, blocks))
+    return len(call.system) + len(call.already_sent) + tools + sum(map(_measure_block, blocks))
 
 
-def _length_of(block: Mapping[str, Any]) -> int:
+def _measure_block(block: Mapping[str, Any]) -> int:
     """Characters of text; of what is none, bytes of JSON."""
     text = block.get("text") or block.get("thinking")
     if isinstance(text, str):
@@ -159,13 +159,13 @@ class StreamedReply(ABC):
             self.finished = True
         return "".join(texts), moved
 
-    def complete(self) -> Reply:
+    def complete(self) -> ModelReply:
         """The reply. Raises StreamBroken where it did not come to its end, however calmly it closed."""
         if not self._is_complete():
             raise StreamBroken("the stream ended before the reply did")
         reason = self._stop_reason()
-        contents = list(self._contents(cut=reason in _CUT))
-        return Reply(
+        contents = list(self._build_blocks(cut=reason in _CUT))
+        return ModelReply(
             blocks=tuple(block for block, _ in contents),
             stop_reason=reason,
             raw_stop_reason=self._raw_stop_reason or "",
@@ -174,16 +174,16 @@ class StreamedReply(ABC):
             bad_inputs={place: problem for place, (_, problem) in enumerate(contents) if problem},
         )
 
-    def received(self) -> tuple[dict[str, Any], ...]:
+    def get_partial_blocks(self) -> tuple[dict[str, Any], ...]:
         """The blocks so far, of a reply that may have been broken off."""
-        return tuple(block for block, _ in self._contents(cut=True))
+        return tuple(block for block, _ in self._build_blocks(cut=True))
 
-    def _begins(self, message_id: str | None, model: str | None) -> None:
+    def _mark_begun(self, message_id: str | None, model: str | None) -> None:
         self.begun = True
         self._message_id = self._message_id or short_line(message_id or "", _NAME_CHARS)
         self._model = self._model or short_line(model or "", _NAME_CHARS)
 
-    def _ends(self, reason: str) -> None:
+    def _mark_ended(self, reason: str) -> None:
         self._raw_stop_reason = short_line(reason)
 
     def _is_complete(self) -> bool:
@@ -197,7 +197,7 @@ class StreamedReply(ABC):
         """The text that an event adds; None for a ping. Raises as `feed` does."""
 
     @abstractmethod
-    def _contents(self, *, cut: bool) -> Iterable[Content]:
+    def _build_blocks(self, *, cut: bool) -> Iterable[Content]:
         """The blocks. `cut`: a limit ended the reply, which may have been in the middle of a call."""
 
 

@@ -41,19 +41,19 @@ class CheckResult(msgspec.Struct, frozen=True):
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    checked(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
+    check_json(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
     decoder = msgspec.json.Decoder(CheckRequest)
     for line in sys.stdin.buffer:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
-        found = checked(decoder.decode(line))
+        found = check_json(decoder.decode(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         result = msgspec.structs.replace(found, seconds=time.process_time() - began)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def checked(request: CheckRequest) -> CheckResult:
+def check_json(request: CheckRequest) -> CheckResult:
     """What is wrong with the text: where, and what the schema states there. No value out of the text is in
     it.
     """
@@ -66,7 +66,7 @@ def checked(request: CheckRequest) -> CheckResult:
     try:
         value = msgspec.json.decode(request.text)
     except (msgspec.DecodeError, RecursionError):
-        return _problem("it is not JSON")
+        return _make_problem("it is not JSON")
     try:
         originals: dict[str, str] = {}
         schema = python_schema(request.schema, originals)
@@ -91,12 +91,12 @@ def checked(request: CheckRequest) -> CheckResult:
             reason=reason,
         )
     except RecursionError:
-        return _problem("it is nested too deeply to be checked")
+        return _make_problem("it is nested too deeply to be checked")
     except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
-        return _problem("it could not be checked")
+        return _make_problem("it could not be checked")
 
 
-def _problem(words: str) -> CheckResult:
+def _make_problem(words: str) -> CheckResult:
     return CheckResult(words, reason=words)
 
 

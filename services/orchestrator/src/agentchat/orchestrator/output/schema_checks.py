@@ -39,7 +39,9 @@ class SchemaChecks:
         self._idle: list[_Checker] = []
         self._log = logs.get_logger("schema")
 
-    async def problem(self, agent: AgentConfig, text: str, *, schema: dict[str, Any] | None = None) -> str:
+    async def find_problem(
+        self, agent: AgentConfig, text: str, *, schema: dict[str, Any] | None = None
+    ) -> str:
         """What is wrong with `text` as JSON of the agent's schema, or of `schema`, in words for callers.
 
         "" for nothing.
@@ -66,14 +68,14 @@ class SchemaChecks:
             async with self._turns.turn(agent.account_id):
                 if self._budget.wait_seconds(agent.account_id) > 0:
                     continue  # other checks of the account have spent it meanwhile
-                result = await self._result(request)
+                result = await self._run_check(request)
                 self._budget.spend(agent.account_id, CPU_SECONDS if result is None else result.seconds)
             if result is not None:
                 return result
             self._log.warning("schema_too_slow", account_id=agent.account_id, agent_id=agent.agent_id)
             return CheckResult(_TOO_SLOW, reason=_TOO_SLOW)
 
-    async def _result(self, request: CheckRequest) -> CheckResult | None:
+    async def _run_check(self, request: CheckRequest) -> CheckResult | None:
         """None where the check takes more time than it may."""
         for _ in range(2):  # that a process died for another reason is no fault of this schema's
             checker = self._idle.pop() if self._idle else await _Checker.start()
@@ -81,7 +83,7 @@ class SchemaChecks:
             if result is not None:
                 self._idle.append(checker)
                 return result
-            if await checker.ended_with() == -signal.SIGVTALRM:
+            if await checker.wait_for_exit() == -signal.SIGVTALRM:
                 return None
         self._log.warning("schema_checker_died")
         return CheckResult(_UNCHECKED, reason=_UNCHECKED)
@@ -122,7 +124,7 @@ class _Checker:
             raise
         return msgspec.json.decode(line, type=CheckResult) if line.endswith(b"\n") else None
 
-    async def ended_with(self) -> int:
+    async def wait_for_exit(self) -> int:
         """The exit status, or minus the signal; kills a process that lives but no longer answers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):

@@ -14,10 +14,10 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.rpc.erasing import erase
+from agentchat.orchestrator.rpc.erase_conversation import erase
 from agentchat.orchestrator.rpc.fork_command import fork
-from agentchat.orchestrator.rpc.record_decision import decide
+from agentchat.orchestrator.rpc.record_decision import record_decision
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -43,43 +43,43 @@ A = TypeVar("A", messages.DescribeAnswered, messages.FeedbackAnswered)
 
 
 async def _append_by_rule(
-    parts: Parts, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
+    services: WorkerServices, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
 ) -> A | int:
     """What the rule answers; or the version of the event that it has to append, which then is stored.
 
     Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
     """
     while True:
-        conversation = await _load(parts, command.conversation_id)
-        decided = rule(conversation, command, await read_server_time(parts.pool))
+        conversation = await _load(services, command.conversation_id)
+        decided = rule(conversation, command, await server_now(services.pool))
         if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
             return decided
         try:
             # Not through the cache: a conversation that holds something unreadable takes it too.
-            await parts.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.encode_pairs([decided])
+            await services.store.append_stored(
+                conversation.conversation_id, conversation.version, mapper.stored([decided])
             )
         except VersionConflict:
             continue
         return conversation.version + 1
 
 
-async def _load(parts: Parts, conversation_id: str) -> Conversation:
+async def _load(services: WorkerServices, conversation_id: str) -> Conversation:
     """The conversation; without those of its events that cannot be decoded. Raises as `_append_by_rule`."""
     try:
-        return await parts.store.load(conversation_id)
+        return await services.store.load(conversation_id)
     except UnknownEvent:
         raise
     except UnreadableEvent:
-        return await parts.store.load_readable(conversation_id)
+        return await services.store.load_readable(conversation_id)
 
 
-def serving_commands(parts: Parts) -> AbstractAsyncContextManager[None]:
+def serve_commands(services: WorkerServices) -> AbstractAsyncContextManager[None]:
     """Serve commands while the block runs, any number at a time; what was begun is brought to its end."""
-    return parts.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, parts))
+    return services.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
 
 
-async def _handle(parts: Parts, data: bytes) -> bytes:
+async def _handle(services: WorkerServices, data: bytes) -> bytes:
     """Raises DecodeError for what is none, Declined where a worker of a newer release is to take it."""
     command = wire.decode_command(data)
     log = logs.get_logger("commands")
@@ -93,35 +93,35 @@ async def _handle(parts: Parts, data: bytes) -> bytes:
         answer: Answer
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
-                answer = await _obeyed(parts, command)
+                answer = await _execute(services, command)
         except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
             log.warning("not_obeyed", reason=str(error))
             answer = _UNAVAILABLE[type(command)]
         except UnknownEvent as error:
             raise Declined(str(error)) from error
-        log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
+        log.info("command_answered", command=type(command).__name__, outcome=_get_outcome(answer))
         return wire.encode(answer)
 
 
-def _outcome(answer: Answer) -> str:
+def _get_outcome(answer: Answer) -> str:
     return answer.code or "decided" if isinstance(answer, messages.ApprovalAnswered) else answer.outcome
 
 
-async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
+async def _execute(services: WorkerServices, command: messages.Command) -> Answer:
     match command:
         case messages.EraseConversation():
-            return messages.EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
+            return messages.EraseAnswered(outcome="erased" if await erase(services, command) else "not_found")
         case messages.DescribeConversation():
-            described = await _append_by_rule(parts, command, description_rules.describe_conversation)
+            described = await _append_by_rule(services, command, title_and_metadata.describe)
             if isinstance(described, int):
                 return messages.DescribeAnswered(outcome="described", version=described)
             return described
         case messages.DecideApproval():
-            return await decide(parts, command)
+            return await record_decision(services, command)
         case messages.ForkConversation():
-            return await fork(parts, command)
+            return await fork(services, command)
         case messages.GiveFeedback():
-            given = await _append_by_rule(parts, command, feedback_rules.give_feedback)
+            given = await _append_by_rule(services, command, giving_feedback.give)
             if isinstance(given, int):
                 return messages.FeedbackAnswered(outcome="recorded", version=given)
             return given

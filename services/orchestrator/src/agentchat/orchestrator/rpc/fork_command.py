@@ -12,52 +12,54 @@ from agentchat.conversations.aggregate import forking
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry, sum_bytes
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.conversations.event_store.log import LogEntry, bytes_of
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.shared_task import shared
 
 
-async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
+async def fork(services: WorkerServices, command: ForkConversation) -> ForkAnswered:
     """Obey it once, however often it is given: whoever is asked again meanwhile awaits the same task.
 
     Raises DatabaseUnavailable, TimeoutError, and UnknownEvent: a worker of a newer release is to be asked.
     """
-    task = parts.forks.get(command)
+    task = services.forks.get(command)
     if task is None:
-        task = parts.forks[command] = shared(_obeyed(parts, command))
-        task.add_done_callback(lambda _: parts.forks.pop(command))
+        task = services.forks[command] = shared(_execute(services, command))
+        task.add_done_callback(lambda _: services.forks.pop(command))
     return await asyncio.shield(task)
 
 
-async def _obeyed(parts: Parts, command: ForkConversation) -> ForkAnswered:
+async def _execute(services: WorkerServices, command: ForkConversation) -> ForkAnswered:
     async with asyncio.timeout(COMMAND_SECONDS):
         while True:
-            decided = await _decide(parts, command)
+            decided = await _decide(services, command)
             if isinstance(decided, ForkAnswered):
                 return decided
             with contextlib.suppress(VersionConflict):
-                await parts.store.append_stored(command.conversation_id, 0, decided)
+                await services.store.append_stored(command.conversation_id, 0, decided)
                 return ForkAnswered(outcome="forked", version=len(decided))
 
 
-async def _decide(parts: Parts, command: ForkConversation) -> list[tuple[str, bytes]] | ForkAnswered:
+async def _decide(
+    services: WorkerServices, command: ForkConversation
+) -> list[tuple[str, bytes]] | ForkAnswered:
     """Return the events of the fork as they are stored, or why there is none."""
     try:
-        async with parts.fork_decisions.turn(command.account_id):
-            stored = await parts.log.read_events(command.conversation_id)
-            if answered := forking.find_answer(stored, command):
+        async with services.fork_decisions.turn(command.account_id):
+            stored = await services.log.events(command.conversation_id)
+            if answered := forking.answer_of(stored, command):
                 return answered
-            source, is_whole = await _source(parts, command)
-            now = await read_server_time(parts.pool)
+            source, is_whole = await _load_source(services, command)
+            now = await server_now(services.pool)
 
-            def decided() -> list[tuple[str, bytes]] | ForkAnswered:
+            def decide_fork() -> list[tuple[str, bytes]] | ForkAnswered:
                 past, sizes = [entry.event for entry in source], [len(entry.state) for entry in source]
                 found = forking.fork(past, sizes, command, now, is_whole=is_whole)
                 return found if isinstance(found, ForkAnswered) else mapper.encode_pairs(found)
 
             # In a thread, one at a time: it may be thousands of events.
-            return await asyncio.to_thread(decided)
+            return await asyncio.to_thread(decide_fork)
     except UnknownEvent:
         raise
     except UnreadableEvent as error:
@@ -65,14 +67,14 @@ async def _decide(parts: Parts, command: ForkConversation) -> list[tuple[str, by
         return ForkAnswered(outcome="unreadable")
 
 
-async def _source(parts: Parts, command: ForkConversation) -> tuple[list[LogEntry], bool]:
+async def _load_source(services: WorkerServices, command: ForkConversation) -> tuple[list[LogEntry], bool]:
     """Return the events that are copied, and whether these are all that were wanted.
 
     Of a source with more than may be copied, these are a page more.
     """
     source: list[LogEntry] = []
     until_version = max(1, command.at) if isinstance(command.at, int) else None
-    pages = parts.log.read_pages(command.source_id, until_version=until_version)
+    pages = services.log.pages(command.source_id, until_version=until_version)
     async with contextlib.aclosing(pages):
         async for page in pages:
             source += page

@@ -10,10 +10,10 @@ from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import cleaned
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.addresses import looking_up_for
+from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.run_agent import credentials_of
+from agentchat.orchestrator.services import WorkerServices
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 _SAID_CHARS = 300
@@ -34,34 +34,36 @@ _TELLING = frozenset({"bad_parameter", "model_not_found"})
 
 
 @asynccontextmanager
-async def serving_checks(parts: Parts) -> AsyncIterator[None]:
+async def serve_checks(services: WorkerServices) -> AsyncIterator[None]:
     """Answer CheckModel while the block runs, as one of all orchestrators."""
 
     async def answer(data: bytes) -> bytes:
         request = wire.decode_message(messages.CheckModel, data)
-        with look_up_for(request.account_id):
-            return wire.encode(messages.ModelChecked(provider=await check_provider(parts, request)))
+        with looking_up_for(request.account_id):
+            return wire.encode(messages.ModelChecked(provider=await check_provider(services, request)))
 
-    serving = await parts.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)
+    serving = await services.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)
     try:
         yield
     finally:
         await serving.close()
 
 
-async def check_provider(parts: Parts, request: messages.CheckModel) -> ProviderCheck:
+async def check_provider(services: WorkerServices, request: messages.CheckModel) -> ProviderCheck:
     """Call the model as a run of that agent version would. Raises DatabaseUnavailable."""
-    agent = await parts.agents.at_version(request.account_id, request.agent_id, request.agent_version)
+    agent = await services.agents.load_version(request.account_id, request.agent_id, request.agent_version)
     if agent is None:
-        return _failed("agent_not_found", "There is no such agent, or no such version of it.")
+        return _make_failed_check("agent_not_found", "There is no such agent, or no such version of it.")
     try:
-        credentials = credentials_of(parts.agents, parts.models, agent)
+        credentials = resolve_credentials(services.agents, services.models, agent)
     except ModelFailure as failure:
-        return _failed(_code(failure), str(failure))
-    return await _called(parts, agent, credentials)
+        return _make_failed_check(_get_code(failure), str(failure))
+    return await _call_model(services, agent, credentials)
 
 
-async def _called(parts: Parts, agent: AgentConfig, credentials: Credentials) -> ProviderCheck:
+async def _call_model(
+    services: WorkerServices, agent: AgentConfig, credentials: Credentials
+) -> ProviderCheck:
     call = ModelCall(
         model=agent.model,
         system="",
@@ -71,20 +73,20 @@ async def _called(parts: Parts, agent: AgentConfig, credentials: Credentials) ->
     )
     began = time.perf_counter()
     try:
-        model = await parts.models.of(agent.provider)
+        model = await services.models.get_model(agent.provider)
         await model.check(credentials, call)
     except ModelFailure as failure:
-        found = _failed(_code(failure), _detail(failure, credentials.api_key))
+        found = _make_failed_check(_get_code(failure), _describe(failure, credentials.api_key))
     else:
         found = ProviderCheck(ok=True, code="ok")
     return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
 
 
-def _failed(code: ProviderCode, detail: str) -> ProviderCheck:
+def _make_failed_check(code: ProviderCode, detail: str) -> ProviderCheck:
     return ProviderCheck(ok=False, code=code, detail=detail)
 
 
-def _code(failure: ModelFailure) -> ProviderCode:
+def _get_code(failure: ModelFailure) -> ProviderCode:
     if failure.kind in _CODES:
         return _CODES[failure.kind]
     match failure.code:
@@ -96,11 +98,11 @@ def _code(failure: ModelFailure) -> ProviderCode:
             return "provider_error"
 
 
-def _detail(failure: ModelFailure, key: str) -> str:
+def _describe(failure: ModelFailure, key: str) -> str:
     """Our words, and the provider's where they name a parameter or a model; never the key."""
-    if _code(failure) == "unreachable":
+    if _get_code(failure) == "unreachable":
         return "The model provider could not be reached."
-    if _code(failure) not in _TELLING or not failure.provider_message:
+    if _get_code(failure) not in _TELLING or not failure.provider_message:
         return str(failure)
     said = cleaned(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
     return f"{failure} It said: {said}"

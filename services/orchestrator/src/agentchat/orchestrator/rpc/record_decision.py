@@ -18,10 +18,10 @@ from agentchat.conversations.aggregate.turn import DECIDED, rebuild_request
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
-from agentchat.orchestrator.tools.requested import MAX_INPUT_BYTES
+from agentchat.orchestrator.tools.reply_calls import MAX_INPUT_BYTES
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -29,16 +29,16 @@ _UNKNOWN = ApprovalAnswered(code="not_found", detail="There is no such approval.
 _AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked about just now.")
 
 
-async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
+async def record_decision(services: WorkerServices, command: DecideApproval) -> ApprovalAnswered:
     """Decide, if nobody has; safe to repeat.
 
     Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
     """
     try:
         while True:
-            conversation = await parts.store.load(command.conversation_id)
+            conversation = await services.store.load(command.conversation_id)
             try:
-                return await _decide(parts, command, conversation)
+                return await _decide(services, command, conversation)
             except VersionConflict:
                 continue
     except UnknownEvent:
@@ -47,33 +47,37 @@ async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
         return _AWAY
 
 
-async def _decide(parts: Parts, command: DecideApproval, conversation: Conversation) -> ApprovalAnswered:
+async def _decide(
+    services: WorkerServices, command: DecideApproval, conversation: Conversation
+) -> ApprovalAnswered:
     """Raises VersionConflict where somebody else has appended meanwhile."""
     run = conversation.run(command.trace_id)
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
     answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
-    outcome = approval_rules.decide_approval(run, answer, now=await read_server_time(parts.pool))
-    if isinstance(outcome, DecisionRefused):
+    outcome = approvals.decide(run, answer, now=await server_now(services.pool))
+    if isinstance(outcome, NotDecided):
         return ApprovalAnswered(code=outcome.code)
-    if isinstance(outcome, DecisionEvents):
-        if problem := await _problem(parts, command, run, answer):
+    if isinstance(outcome, Decided):
+        if problem := await _find_problem(services, command, run, answer):
             return ApprovalAnswered(code="invalid_request", detail=problem)
         failpoints.reach("orchestrator-before-decision")
-        conversation = await parts.store.append(conversation, outcome.events)
+        conversation = await services.store.append(conversation, outcome.events)
         failpoints.reach("orchestrator-decided")
-    await _go_on(parts, conversation, run_of(conversation, command.trace_id))
+    await _request_run(services, conversation, get_run(conversation, command.trace_id))
     return ApprovalAnswered()
 
 
-async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
+async def _request_run(services: WorkerServices, conversation: Conversation, run: Run) -> None:
     """Request a run that waits for nobody any more."""
     if run.is_unpaused:
         with contextlib.suppress(BusUnavailable):
-            await parts.bus.queues.request_chat(rebuild_request(conversation, run, DECIDED + run.attempt))
+            await services.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
 
 
-async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: ApprovalAnswer) -> str:
+async def _find_problem(
+    services: WorkerServices, command: DecideApproval, run: Run, answer: ApprovalAnswer
+) -> str:
     """What is wrong with an input that takes the place of the model's, or that a tool has asked for.
 
     "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.
@@ -88,15 +92,15 @@ async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: Appr
         return ""
     if len(wire.encode(given)) > MAX_INPUT_BYTES:
         return f"It is longer than {MAX_INPUT_BYTES} bytes."
-    agent = await parts.agents.at_version(command.account_id, run.agent_id, run.agent_version)
+    agent = await services.agents.load_version(command.account_id, run.agent_id, run.agent_version)
     if agent is None:
         return "There is no such agent any more."
-    schema = await _schema(parts, agent, call) if asked is None else asked.requested_schema or {}
-    return await parts.schema_checks.problem(agent, wire.encode(given).decode(), schema=schema)
+    schema = await _load_schema(services, agent, call) if asked is None else asked.requested_schema or {}
+    return await services.schema_checks.find_problem(agent, wire.encode(given).decode(), schema=schema)
 
 
-async def _schema(parts: Parts, agent: AgentConfig, call: Call) -> dict[str, Any]:
-    for spec in await parts.listings.of(agent):
+async def _load_schema(services: WorkerServices, agent: AgentConfig, call: Call) -> dict[str, Any]:
+    for spec in await services.listings.get_tools(agent):
         if spec.name == call.name:
             return spec.input_schema
     raise ToolsUnavailable(call.name)

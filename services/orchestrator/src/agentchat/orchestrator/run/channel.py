@@ -13,7 +13,7 @@ from agentchat.contracts.timings import ALIVE_SECONDS
 from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.leases.leases import Lease
-from agentchat.orchestrator.run.interrupted_text import AlreadySent
+from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.runtime import failpoints
 
@@ -32,7 +32,7 @@ _REPEAT_SECONDS = 2.0
 """Text that is lost on its way, as when a NATS node dies, comes again within about this."""
 
 
-class Pace:
+class FramePacer:
     """Of one attempt at a run. A piece costs this worker, the bus and each gateway that follows the run about
     as much as a long text does. So the pieces of a model that keeps sending faster than PIECES_A_SECOND are
     joined: one goes out each INTERVAL_SECONDS, until the model sends slower.
@@ -52,7 +52,7 @@ class Pace:
         return INTERVAL_SECONDS
 
 
-class Fence:
+class LeaseFence:
     """The bus, for as long as the lease of a run is live by this worker's own clock.
 
     The worker may be cut off from Postgres but not from NATS, or may have been stopped for a while: it cannot
@@ -68,7 +68,7 @@ class Fence:
         """Whether any frame may be sent now."""
         return self._lease.is_live
 
-    async def ready(self, frame: frames.Frame) -> None:
+    async def wait_until_allowed(self, frame: frames.Frame) -> None:
         """Return when the lease is live. Raises Interrupted: it is lost, or was not renewed in time."""
         if isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
             return
@@ -86,7 +86,7 @@ class FrameSink(Protocol):
     def is_open(self) -> bool:
         """Whether any frame may be sent now, without `ready`."""
 
-    async def ready(self, frame: frames.Frame) -> None:
+    async def wait_until_allowed(self, frame: frames.Frame) -> None:
         """Return when it may be sent. Raises Interrupted where this worker may not send it any more."""
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
@@ -109,12 +109,12 @@ class TraceChannel:
         self._trace_id = trace_id
         self._alive_seconds = alive_seconds
         self._seq = 0
-        self._parts: list[str] = []
+        self._pieces: list[str] = []
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
         self._repeated = (0, 0)  # of the round: up to where the last two repetitions went, the earlier first
-        self._pace = Pace()
+        self._pace = FramePacer()
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._repeated_at = self._loop.time()
 
@@ -122,7 +122,7 @@ class TraceChannel:
         """The first frame of the first attempt."""
         await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
 
-    async def resume(self, conversation_id: str, run: Run, already: AlreadySent) -> None:
+    async def resume(self, conversation_id: str, run: Run, already: SentOutput) -> None:
         """The first frames of a later attempt: where it continues, and what was recorded but not sent.
 
         The text that was sent of the next round is kept, in case the run ends before that round begins.
@@ -139,17 +139,17 @@ class TraceChannel:
         for each in run.rounds:
             for call in each.calls:
                 if call.call_id not in already.called:
-                    await self.send(_called(each.number, call.call_id, call.name, call.input))
+                    await self.send(_build_tool_called(each.number, call.call_id, call.name, call.input))
                 if call.output is not None and call.call_id not in already.returned:
-                    await self.send(_returned(call.call_id, call.is_error))
+                    await self.send(_build_tool_returned(call.call_id, call.is_error))
 
     async def announce(self, done: Sequence[events.Event]) -> None:
         for event in done:
             match event:
                 case events.ToolCalled():
-                    await self.send(_called(event.round, event.call_id, event.name, event.input))
+                    await self.send(_build_tool_called(event.round, event.call_id, event.name, event.input))
                 case events.ToolReturned():
-                    await self.send(_returned(event.call_id, event.is_error))
+                    await self.send(_build_tool_returned(event.call_id, event.is_error))
                 case events.SourcesRetrieved():
                     await self.send(frames.SourcesFound(seq=0, attempt=0, sources=event.sources))
                 case events.ModelReplied():
@@ -160,7 +160,7 @@ class TraceChannel:
     async def send(self, frame: frames.Frame) -> None:
         """Publish a frame of this attempt; its seq and attempt are set here."""
         if not self._sink.is_open:
-            await self._sink.ready(frame)
+            await self._sink.wait_until_allowed(frame)
         self._seq += 1  # after the wait, during which others may be sent
         self._last_sent = self._loop.time()
         await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
@@ -168,7 +168,7 @@ class TraceChannel:
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
         """Text from now on is of this round; `sent` of it was sent before."""
         self.round = number
-        self._parts = [sent] if sent else []
+        self._pieces = [sent] if sent else []
         self._length = len(sent)
         self._cuts = list(cuts)
         self._repeated = (len(sent), len(sent))
@@ -184,12 +184,12 @@ class TraceChannel:
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
             if not self._sink.is_open:
-                await self._sink.ready(self._delta(piece))
-            delta = self._delta(piece)
+                await self._sink.wait_until_allowed(self._build_delta(piece))
+            delta = self._build_delta(piece)
             self._seq += 1
             self._last_sent = self._loop.time()
             self.deltas += 1
-            self._parts.append(piece)
+            self._pieces.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
             await self._sink.publish_frame(self._trace_id, delta)
@@ -197,7 +197,7 @@ class TraceChannel:
             if pause := self._pace.pause_after(self._last_sent):
                 await asyncio.sleep(pause)
 
-    def _delta(self, piece: str) -> frames.Delta:
+    def _build_delta(self, piece: str) -> frames.Delta:
         offset = self._before + self._length
         return frames.Delta(
             seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
@@ -205,13 +205,13 @@ class TraceChannel:
 
     @property
     def text(self) -> str:
-        return "".join(self._parts)
+        return "".join(self._pieces)
 
     @property
     def cuts(self) -> tuple[int, ...]:
         return thin_cuts(self._cuts)
 
-    def text_events(self, now: str) -> tuple[events.Delta, ...]:
+    def build_text_events(self, now: str) -> tuple[events.Delta, ...]:
         """The text of the round so far, as its one event; () where there is none."""
         text = self.text
         if not text:
@@ -244,9 +244,9 @@ class TraceChannel:
             await self.send(frames.Alive(seq=0, attempt=0))
 
 
-def _called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:
+def _build_tool_called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:
     return frames.ToolCalled(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
 
 
-def _returned(call_id: str, is_error: bool) -> frames.ToolReturned:
+def _build_tool_returned(call_id: str, is_error: bool) -> frames.ToolReturned:
     return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, is_error=is_error)

@@ -10,45 +10,49 @@ from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.leases.leases import Lease
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.run.interrupted_text import already_sent
+from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun
+from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.run.interruption import Interrupted
-from agentchat.orchestrator.stages import EndedStage, PausedStage, Taken
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 CANCELLED = "The run was cancelled."
 
 
-async def announce_end(parts: Parts, ended: EndedStage) -> None:
+async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
     """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
     run = ended.run
-    await _let_go(parts, ended, settle(parts, ended.request.account_id, run))
+    await _release_slot_and_lease(services, ended, release_ended_run(services, ended.request.account_id, run))
     failpoints.reach("orchestrator-before-completed")
     if ended.channel is not None:
-        await ended.channel.send(end_frame(run))
+        await ended.channel.send(build_end_frame(run))
     else:
-        await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
+        await services.bus.traces.publish_frame(run.trace_id, build_end_frame(run))
 
 
-async def announce_pause(parts: Parts, paused: PausedStage) -> None:
+async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
     """Tell of a run that waits in the log: nothing is held for it any more."""
-    await _let_go(parts, paused, parts.limiter.release(paused.request.account_id, paused.trace_id))
+    await _release_slot_and_lease(
+        services, paused, services.limiter.release(paused.request.account_id, paused.trace_id)
+    )
     if paused.channel is not None:
         await paused.channel.send(frames.Paused(seq=0, attempt=0))
     else:
-        await parts.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
+        await services.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
 
 
-async def refuse(parts: Parts, taken: Taken, refusal: Rejected) -> None:
+async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejected) -> None:
     """Nothing was appended, and nothing will be. Raises Interrupted where another worker may have it."""
-    if not await taken.lease.wait_until_live():
+    if not await leased.lease.wait_until_live():
         raise Interrupted("lost")
-    request = taken.request
+    request = leased.request
     logs.get_logger("inbox").info("request_refused", code=refusal.code)
     # First: a refused request that came again might begin, and its caller asks again meanwhile.
-    await taken.delivery.ack(at_once=True)
-    await _let_go(parts, taken, parts.limiter.release(request.account_id, request.trace_id))
+    await leased.delivery.ack(at_once=True)
+    await _release_slot_and_lease(
+        services, leased, services.limiter.release(request.account_id, request.trace_id)
+    )
     refused = frames.Refused(
         seq=0,
         attempt=request.attempt,
@@ -56,16 +60,16 @@ async def refuse(parts: Parts, taken: Taken, refusal: Rejected) -> None:
         message=refusal.message,
         approvals=refusal.approvals,
     )
-    await parts.bus.traces.publish_frame(request.trace_id, refused)
+    await services.bus.traces.publish_frame(request.trace_id, refused)
 
 
-async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
+async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tuple[events.Delta, ...]:
     """What readers had of a round that was never recorded: the log keeps it with the end of its run.
 
     For who ends a run that he did not work on. () where TRACES has none of it any more.
     """
     try:
-        already = already_sent(run, await parts.bus.traces.frames_of(run.trace_id))
+        already = read_sent_output(run, await services.bus.traces.frames_of(run.trace_id))
     except BusUnavailable:
         return ()
     if run.state != "running" or not already.text:
@@ -78,40 +82,42 @@ async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
     )
 
 
-async def publish_end(parts: Parts, account_id: str, run: Run) -> None:
+async def publish_end(services: WorkerServices, account_id: str, run: Run) -> None:
     """What the worker of a run does at its end, for one that nobody works on."""
-    await settle(parts, account_id, run)
-    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
+    await release_ended_run(services, account_id, run)
+    await services.bus.traces.publish_frame(run.trace_id, build_end_frame(run))
 
 
-async def settle(parts: Parts, account_id: str, run: Run) -> None:
+async def release_ended_run(services: WorkerServices, account_id: str, run: Run) -> None:
     """Free the slot of a run that has ended in the log: any number of times."""
     assert run.ended_at is not None, "it has ended"
-    await parts.limiter.release(account_id, run.trace_id, ended=True)
+    await services.limiter.release(account_id, run.trace_id, ended=True)
 
 
-async def _let_go(parts: Parts, stage: Taken, freed: Coroutine[None, None, None]) -> None:
+async def _release_slot_and_lease(
+    services: WorkerServices, stage: LeasedRequest, freed: Coroutine[None, None, None]
+) -> None:
     """Free the account's slot and release the lease. The slot is not to be renewed again."""
-    parts.register.enter(stage.released())
-    if parts.leases.is_holding(stage.trace_id, stage.lease):
-        await asyncio.gather(freed, release_lease(parts, stage.trace_id, stage.lease))
+    services.register.enter(stage.to_released())
+    if services.leases.holds(stage.trace_id, stage.lease):
+        await asyncio.gather(freed, release_lease(services, stage.trace_id, stage.lease))
     else:  # nearly always: the run's last append has released it
         await freed
 
 
-async def release(parts: Parts, stage: Taken) -> None:
+async def release(services: WorkerServices, stage: LeasedRequest) -> None:
     """Hold nothing for the request any more, so that another worker can have it at once."""
-    parts.register.enter(stage.released())
-    await release_lease(parts, stage.trace_id, stage.lease)
+    services.register.enter(stage.to_released())
+    await release_lease(services, stage.trace_id, stage.lease)
 
 
-async def release_lease(parts: Parts, trace_id: str, lease: Lease) -> None:
+async def release_lease(services: WorkerServices, trace_id: str, lease: Lease) -> None:
     """Postgres not answering only means that the lease has to expire."""
     with contextlib.suppress(DatabaseUnavailable):
-        await parts.leases.release(trace_id, lease)
+        await services.leases.release(trace_id, lease)
 
 
-def end_frame(run: Run) -> frames.Completed | frames.Failed:
+def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
     """The frame that tells how a run ended, unnumbered."""
     if run.state == "completed" and run.reply is not None:
         tool_calls = sum(len(each.calls) for each in run.rounds)

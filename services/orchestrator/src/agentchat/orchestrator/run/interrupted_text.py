@@ -8,7 +8,7 @@ from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
 
 
-class AlreadySent(msgspec.Struct, frozen=True, kw_only=True):
+class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
     """`text` of the round that is not recorded yet, with the cuts of its frames; and the calls and results
     whose frames went out, by call id. `sourced`: that of the sources went out.
     """
@@ -20,7 +20,7 @@ class AlreadySent(msgspec.Struct, frozen=True, kw_only=True):
     sourced: bool = False
 
 
-def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
+def read_sent_output(run: Run, kept: list[frames.Frame]) -> SentOutput:
     """What readers of `kept`, the run's frames in the order in which they were stored, have seen.
 
     Frames of an attempt that a later one has overtaken do not count, nor do those after a gap: nobody can
@@ -32,9 +32,9 @@ def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
     recorded, text = run.text, "".join(seen.pieces)
     called, returned = frozenset(seen.called), frozenset(seen.returned)
     if len(text) <= len(recorded) or not text.startswith(recorded):
-        return AlreadySent(called=called, returned=returned, sourced=seen.sourced)
+        return SentOutput(called=called, returned=returned, sourced=seen.sourced)
     ends = (end - len(recorded) for end in seen.ends)
-    return AlreadySent(
+    return SentOutput(
         text=text[len(recorded) :],
         cuts=tuple(end for end in ends if end > 0),
         called=called,
@@ -54,17 +54,17 @@ class _Reader:
         self.sourced = False
         self._attempt = 0
         self._seq = 0
-        self._broken = False
+        self._translate_error = False
 
     def read(self, frame: frames.Frame) -> None:
         if frame.seq == 0 or frame.attempt < self._attempt:
             return
         if frame.attempt > self._attempt:
             self._attempt, self._seq = frame.attempt, 0
-            self._broken = not isinstance(frame, frames.Accepted | frames.Resumed)
-        self._broken = self._broken or frame.seq != self._seq + 1
+            self._translate_error = not isinstance(frame, frames.Accepted | frames.Resumed)
+        self._translate_error = self._translate_error or frame.seq != self._seq + 1
         self._seq = frame.seq
-        if self._broken:
+        if self._translate_error:
             return
         match frame:
             case frames.Resumed():
@@ -85,7 +85,7 @@ class _Reader:
         """The attempt goes on after the text that its worker knew of, which may be less than was sent."""
         text = "".join(self.pieces)[: resumed.offset]
         if len(text) < resumed.offset or hashlib.sha256(text.encode()).hexdigest() != resumed.sha256:
-            self._broken = True
+            self._translate_error = True
             return
         self.pieces = [text] if text else []
         self.ends = [end for end in self.ends if end < resumed.offset] + ([resumed.offset] if text else [])

@@ -40,7 +40,7 @@ class Interruption:
             if self._scope is not None and not self._scope.expired():
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def allowed(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def run_unless_interrupted(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` for as long as nothing speaks against it. Raises Interrupted."""
         if self.reason is not None:
             raise Interrupted(self.reason)

@@ -12,9 +12,17 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
-from agentchat.orchestrator.models.continuation import Seam
-from agentchat.orchestrator.output.final_output import OutputSpec
+from agentchat.orchestrator.models import (
+    Credentials,
+    Meter,
+    ModelCall,
+    ModelClient,
+    ModelFailure,
+    ModelReply,
+    OnText,
+)
+from agentchat.orchestrator.models.continue_reply import Seam
+from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.runtime import genai, logs, metrics, telemetry
 
@@ -65,7 +73,7 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             span.set_attribute(genai.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
 
 
-def _describe(span: Span, reply: Reply) -> None:
+def _describe(span: Span, reply: ModelReply) -> None:
     span.set_attribute(genai.RESPONSE_ID, reply.message_id)
     span.set_attribute(genai.RESPONSE_MODEL, reply.model)
     span.set_attribute(genai.RESPONSE_FINISH_REASONS, [reply.stop_reason])
@@ -84,20 +92,25 @@ class RoundCost:
             self._round, self._meter = number, Meter()
         return self._meter
 
-    def recorded(self) -> None:
+    def mark_recorded(self) -> None:
         self._meter = Meter()
 
-    def unrecorded(self, run: Run) -> Usage:
+    def get_unrecorded(self, run: Run) -> Usage:
         """What is not in the log yet; `run` is the run as the log has it."""
         recorded = any(each.number == self._round and each.blocks is not None for each in run.rounds)
         return Usage() if recorded else self._meter.usage
 
 
-class Replies:
+class ReplyStreamer:
     """Asks `model`, of the provider of that name, for the replies of one attempt."""
 
     def __init__(
-        self, model: Model, provider: str, credentials: Credentials, channel: TraceChannel, output: OutputSpec
+        self,
+        model: ModelClient,
+        provider: str,
+        credentials: Credentials,
+        channel: TraceChannel,
+        output: OutputSpec,
     ) -> None:
         self._model = model
         self._provider = provider
@@ -105,47 +118,47 @@ class Replies:
         self._channel = channel
         self._output = output
 
-    async def whole(self, call: ModelCall, meter: Meter, *, go_on: bool) -> Reply:
+    async def stream_reply(self, call: ModelCall, meter: Meter, *, go_on: bool) -> ModelReply:
         """A whole reply. With `go_on`, one that breaks off after some text is gone on with, once.
 
         Raises ModelFailure.
         """
         try:
-            return await self._streamed(call, meter)
+            return await self._stream_text(call, meter)
         except ModelFailure as failure:
             if not (failure.transient and self._channel.text and go_on):
                 raise
             logs.get_logger("run").warning("reply_broke_off", kind=failure.kind, round=self._channel.round)
         await asyncio.sleep(_BEFORE_GOING_ON_SECONDS)
-        return await self._streamed(call, meter)
+        return await self._stream_text(call, meter)
 
-    async def unsaid(self, call: ModelCall, meter: Meter) -> Reply:
+    async def request_without_streaming(self, call: ModelCall, meter: Meter) -> ModelReply:
         """A reply that no reader is told. Raises ModelFailure."""
         reply = await self._request(call, None, meter)
-        _refuse_unfit(reply)
+        _raise_if_unusable(reply)
         return reply
 
-    async def _streamed(self, call: ModelCall, meter: Meter) -> Reply:
+    async def _stream_text(self, call: ModelCall, meter: Meter) -> ModelReply:
         if self._output.is_json:
-            return await self._streamed_json(call, meter)
+            return await self._send_checked_json(call, meter)
         sent = self._channel.text
         seam = Seam(sent)
 
-        async def say(text: str) -> None:
+        async def send_joined(text: str) -> None:
             await self._channel.send_text(seam.join(text))
 
         if sent:
-            reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
-            await self._channel.send_text(seam.rest())
+            reply = await self._request(msgspec.structs.replace(call, already_sent=sent), send_joined, meter)
+            await self._channel.send_text(seam.flush())
         else:
             reply = await self._request(call, self._channel.send_text, meter)
-        _refuse_unfit(reply)
+        _raise_if_unusable(reply)
         return reply
 
-    async def _streamed_json(self, call: ModelCall, meter: Meter) -> Reply:
+    async def _send_checked_json(self, call: ModelCall, meter: Meter) -> ModelReply:
         """JSON is sent when it is whole, and only if it is the answer (docs/change/design.md 6)."""
         reply = await self._request(call, None, meter)
-        _refuse_unfit(reply)
+        _raise_if_unusable(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):
             text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
             await self._output.check(reply, text)
@@ -155,14 +168,14 @@ class Replies:
             await self._channel.send_text(text[len(sent) :])
         return reply
 
-    async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> Reply:
+    async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> ModelReply:
         with _call_span(self._provider, call, meter) as span:
             reply = await self._model.stream(self._credentials, call, on_text, meter)
             _describe(span, reply)
             return reply
 
 
-def _refuse_unfit(reply: Reply) -> None:
+def _raise_if_unusable(reply: ModelReply) -> None:
     """A reply that is none. One that was cut by a limit is one as far as it goes, and one with a stop reason
     that is new to us is taken as it is.
     """

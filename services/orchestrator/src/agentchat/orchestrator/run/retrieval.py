@@ -46,22 +46,24 @@ class Retriever:
             self._passages = ()
         return tuple(passage.source for passage in self._passages)
 
-    async def documents(self, sources: Sequence[Source] | None) -> str:
+    async def load_documents(self, sources: Sequence[Source] | None) -> str:
         """The passages of a run's recorded sources, as the model is shown them; "" without any."""
         retrieval = self._agent.retrieval
         if retrieval is None or not sources:
             return ""
         if self._passages is None:
-            self._passages = await self.found_before(retrieval.knowledge_base_id, sources)
+            self._passages = await self.load_found_passages(retrieval.knowledge_base_id, sources)
         return documents_of(self._passages)
 
-    def instructed(self, system_prompt: str) -> str:
+    def add_instruction(self, system_prompt: str) -> str:
         """The system prompt, told how to use documents if the agent retrieves."""
         if self._agent.retrieval is None:
             return system_prompt
         return f"{system_prompt}\n\n{INSTRUCTION}".lstrip()
 
-    async def found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
+    async def load_found_passages(
+        self, knowledge_base_id: str, sources: Sequence[Source]
+    ) -> Sequence[Passage]:
         """What an earlier attempt found; the snippets alone where Postgres does not answer."""
         try:
             return await load_passages(self._pool, self._agent.account_id, knowledge_base_id, sources)

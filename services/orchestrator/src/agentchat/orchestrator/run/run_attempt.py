@@ -10,39 +10,39 @@ from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.turn import cancel, fail
 from agentchat.conversations.errors import VersionConflict
+from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.output.final_output import OutputSpec
-from agentchat.orchestrator.run.channel import Fence, TraceChannel
-from agentchat.orchestrator.run.interrupted_text import AlreadySent, already_sent
+from agentchat.orchestrator.output.output_spec import OutputSpec
+from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
+from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
+from agentchat.orchestrator.run.interrupted_text import SentOutput, read_sent_output
 from agentchat.orchestrator.run.interruption import Interrupted, is_cancelled
-from agentchat.orchestrator.run.model_reply import Replies, RoundCost
-from agentchat.orchestrator.run.perform import Performer
+from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
+from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.orchestrator.run.turn_loop import run_turn
-from agentchat.orchestrator.run_agent import credentials_of
-from agentchat.orchestrator.stages import EndedStage, Opened, PausedStage
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 
-async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
+async def run_attempt(services: WorkerServices, started: StartedAttempt) -> EndedRun | PausedRun:
     """Work until the run has ended in the log, or waits there for a person.
 
     Raises Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: then it goes on, here or
     elsewhere.
     """
-    attempt = RunAttempt(parts, opened)
-    log, request = logs.get_logger("inbox"), opened.request
+    attempt = RunAttempt(services, started)
+    log, request = logs.get_logger("inbox"), started.request
     log.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # its slot may have ended with the worker that had it
         metrics.TAKEOVERS.inc()
-        await parts.limiter.hold([(request.account_id, request.trace_id)])
+        await services.limiter.hold([(request.account_id, request.trace_id)])
     try:
-        await attempt.go()
+        await attempt.run()
     except (Interrupted, VersionConflict, DatabaseUnavailable):
         raise
     except Exception:
@@ -54,8 +54,8 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
     if run.pending:
         failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
-        return opened.paused(attempt.channel)
-    seconds = opened.clock.seconds_since(run.requested_at)
+        return started.to_paused(attempt.channel)
+    seconds = started.clock.seconds_since(run.requested_at)
     metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()
     metrics.RUN_SECONDS.labels(state=run.state).observe(seconds)
     log.info(
@@ -66,30 +66,32 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
         tokens=run.usage.total,
         seconds=round(seconds, 3),
     )
-    return opened.ended(run, attempt.channel)
+    return started.to_ended(run, attempt.channel)
 
 
 class RunAttempt:
     """The attempt that the log has just begun. `log` is where it is recorded, `channel` where it is heard."""
 
-    def __init__(self, parts: Parts, opened: Opened) -> None:
-        self._parts = parts
-        self._opened = opened
+    def __init__(self, services: WorkerServices, started: StartedAttempt) -> None:
+        self._services = services
+        self._opened = started
         self._cost = RoundCost()
-        self.log = RunLog(parts.store, parts.leases, opened.conversation, opened.trace_id, opened.lease)
+        self.log = RunLog(
+            services.store, services.leases, started.conversation, started.trace_id, started.lease
+        )
         run = self.log.run
-        timings, fence = parts.timings, Fence(parts.bus.traces, opened.lease)
+        timings, fence = services.timings, LeaseFence(services.bus.traces, started.lease)
         self.channel = TraceChannel(fence, run.trace_id, run.attempt, alive_seconds=timings.alive_seconds)
-        parts.register.enter(opened.running(self.channel))
-        left = RUN_SECONDS + run.paused_seconds - opened.clock.seconds_since(run.requested_at)
-        opened.interruption.limit(left)
+        services.register.enter(started.to_running(self.channel))
+        left = RUN_SECONDS + run.paused_seconds - started.clock.seconds_since(run.requested_at)
+        started.interruption.limit(left)
         self._tools = RunToolCalls(
-            *(parts.bus, opened.agent, run, opened.clock, opened.clock.after(left)),
+            *(services.bus, started.agent, run, started.clock, started.clock.after(left)),
             tool_seconds=timings.tool_seconds,
             slack_seconds=timings.tool_slack_seconds,
         )
 
-    async def go(self) -> None:
+    async def run(self) -> None:
         """Work until the run has ended in the log, or waits there, or raise what `run_to_end` does."""
         agent = self._opened.agent
         with telemetry.span(
@@ -104,7 +106,7 @@ class RunAttempt:
             },
         ):
             try:
-                await self._work()
+                await self._take_turn()
             except ModelFailure as failure:
                 await self.fail(failure.code, str(failure), failure.kind)
             except ToolsUnavailable as error:
@@ -112,87 +114,87 @@ class RunAttempt:
             except Interrupted as interrupted:
                 await self._stop(interrupted)
             finally:
-                self._tools.recorded(self.log.run)
+                self._tools.forget_recorded(self.log.run)
                 await self._tools.close()
 
     async def fail(self, code: str, message: str, kind: str) -> None:
         """End the run without a reply, whatever it was doing."""
         logs.get_logger("run").warning("run_failing", code=code, kind=kind)
-        await self._end(fail(self.log.run, code, message, self._now(), self._spent()))
+        await self._end(fail(self.log.run, code, message, self._get_now(), self._sum_usage()))
 
-    async def _work(self) -> None:
-        performer = await self._performer(await self._begin())
-        await run_turn(performer, self._opened.interruption, self._parts.stop)
-        if self.log.run.pending and await is_cancelled(self._parts.bus.traces, self.log.run.trace_id):
+    async def _take_turn(self) -> None:
+        performer = await self._create_performer(await self._announce_attempt())
+        await run_turn(performer, self._opened.interruption, self._services.stop)
+        if self.log.run.pending and await is_cancelled(self._services.bus.traces, self.log.run.trace_id):
             raise Interrupted("cancelled")  # it was asked for before this was known to wait
 
-    async def _begin(self) -> AlreadySent:
+    async def _announce_attempt(self) -> SentOutput:
         """Say that the attempt has begun; a later one, after what earlier ones have said."""
         run, conversation_id = self.log.run, self.log.conversation.conversation_id
         if run.attempt == 1:
             await self.channel.accept(conversation_id)
             failpoints.reach("orchestrator-accepted")
-            return AlreadySent()
+            return SentOutput()
         try:
-            kept = await self._parts.bus.traces.frames_of(run.trace_id)
+            kept = await self._services.bus.traces.frames_of(run.trace_id)
         except BusUnavailable:
             kept = []  # readers will not find this to go on from what they have, and say so
-        already = already_sent(run, kept)
+        already = read_sent_output(run, kept)
         await self.channel.resume(conversation_id, run, already)
         return already
 
-    async def _performer(self, already: AlreadySent) -> Performer:
-        parts, agent = self._parts, self._opened.agent
-        model = await parts.models.of(agent.provider)
-        credentials = credentials_of(parts.agents, parts.models, agent)
+    async def _create_performer(self, already: SentOutput) -> Performer:
+        services, agent = self._services, self._opened.agent
+        model = await services.models.get_model(agent.provider)
+        credentials = resolve_credentials(services.agents, services.models, agent)
         requested = self.log.run.output_schema
-        output = OutputSpec(agent, parts.schema_checks, model, credentials.base_url, requested)
+        output = OutputSpec(agent, services.schema_checks, model, credentials.base_url, requested)
         return Performer(
             log=self.log,
             agent=agent,
-            replies=Replies(model, agent.provider, credentials, self.channel, output),
-            listings=parts.listings,
-            histories=parts.histories,
+            replies=ReplyStreamer(model, agent.provider, credentials, self.channel, output),
+            listings=services.listings,
+            histories=services.histories,
             tools=self._tools,
             channel=self.channel,
             clock=self._opened.clock,
             cost=self._cost,
             already=already,
-            retriever=Retriever(parts.pool, agent, parts.embedder),
+            retriever=Retriever(services.pool, agent, services.embedder),
             output=output,
         )
 
     async def _stop(self, interrupted: Interrupted) -> None:
         match interrupted.reason:
             case "cancelled":
-                await self._end(cancel(self.log.run, self._now(), self._spent()))
+                await self._end(cancel(self.log.run, self._get_now(), self._sum_usage()))
             case "deadline":
                 await self.fail("deadline_exceeded", "The run took longer than ten minutes.", "deadline")
             case "shutdown":
-                await self._note_hand_over()
+                await self._record_hand_over()
                 raise interrupted
             case "lost":
                 raise interrupted
 
-    async def _note_hand_over(self) -> None:
+    async def _record_hand_over(self) -> None:
         """That this attempt did not fail is known here alone, and what its model call under way has cost."""
         run = self.log.run
-        await self.log.note(
+        await self.log.append_once(
             events.ReplyLost(
                 trace_id=run.trace_id,
-                at=self._now(),
+                at=self._get_now(),
                 round=self.channel.round or len(run.rounds),
-                usage=self._cost.unrecorded(run),
+                usage=self._cost.get_unrecorded(run),
             )
         )
 
     async def _end(self, end: Sequence[events.Event]) -> None:
         """What was said of the round under way is kept with the end; a run that has ended stays as it is."""
         if end:
-            await self.log.append([*self.channel.text_events(self._now()), *end])
+            await self.log.append([*self.channel.build_text_events(self._get_now()), *end])
 
-    def _spent(self) -> Usage:
-        return self.log.run.usage + self._cost.unrecorded(self.log.run)
+    def _sum_usage(self) -> Usage:
+        return self.log.run.usage + self._cost.get_unrecorded(self.log.run)
 
-    def _now(self) -> str:
+    def _get_now(self) -> str:
         return self._opened.clock.now()

@@ -8,28 +8,28 @@ class RunClock:
     """No decision about a run depends on what this host takes the time to be."""
 
     def __init__(self, server_now: str) -> None:
-        self._start = _utc(server_now)
+        self._start = _parse_time(server_now)
         self._began = time.monotonic()
 
     def now(self) -> str:
         return self.after(0.0)
 
     def after(self, seconds: float) -> str:
-        return _text(self._start, time.monotonic() - self._began + seconds)
+        return _format_time(self._start, time.monotonic() - self._began + seconds)
 
     def seconds_since(self, at: str) -> float:
         """How long ago `at` was; negative where it is still to come."""
-        start = (self._start - _utc(at)).total_seconds()
+        start = (self._start - _parse_time(at)).total_seconds()
         return start + time.monotonic() - self._began
 
 
-def later(at: str, seconds: float) -> str:
-    return _text(_utc(at), seconds)
+def add_seconds(at: str, seconds: float) -> str:
+    return _format_time(_parse_time(at), seconds)
 
 
-def _text(start: datetime, seconds: float) -> str:
+def _format_time(start: datetime, seconds: float) -> str:
     return (start + timedelta(seconds=seconds)).isoformat(timespec="microseconds") + "Z"
 
 
-def _utc(at: str) -> datetime:
+def _parse_time(at: str) -> datetime:
     return datetime.fromisoformat(at).astimezone(UTC).replace(tzinfo=None)

@@ -22,7 +22,7 @@ _LEAVES = events.RunEnd | events.DecisionRequested
 
 
 class RunRecorder(Protocol):
-    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rerun.recorded`)."""
+    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rerun.recorded_tools`)."""
 
     @property
     def conversation(self) -> Conversation:
@@ -55,7 +55,7 @@ class RunLog:
 
     @property
     def run(self) -> Run:
-        return run_of(self.conversation, self._trace_id)
+        return get_run(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
         """Append, again and again for some seconds if Postgres is away: the store knows its own events.
@@ -96,14 +96,14 @@ class RunLog:
             else:
                 return
 
-    async def note(self, event: events.Event) -> None:
+    async def append_once(self, event: events.Event) -> None:
         """Append what nobody depends on, once and within a second."""
         with contextlib.suppress(DatabaseUnavailable, VersionConflict, TimeoutError):
             async with asyncio.timeout(_NOTE_SECONDS):
                 await self._append([event])
 
 
-def run_of(conversation: Conversation, trace_id: str) -> Run:
+def get_run(conversation: Conversation, trace_id: str) -> Run:
     run = conversation.run(trace_id)
     assert run is not None, "an opened request has a run"
     return run

@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.compaction import Compact, plan_compactio
 from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.interruption import Interruption
-from agentchat.orchestrator.run.perform import Performer
+from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.runtime import logs
 
 
@@ -23,12 +23,12 @@ class Compactor:
     """
 
     def __init__(self, performer: Performer, interruption: Interruption) -> None:
-        self._performer = performer
+        self._create_performer = performer
         self._wanted = performer.agent.compaction
         self._log = performer.log
         self._interruption = interruption
-        self._failed = False
-        self._once_more = False
+        self._make_failure = False
+        self._has_retried = False
         self._most: int | None = None  # runs that fit into a call that asks for a summary
 
     async def make_room(self) -> None:
@@ -38,42 +38,44 @@ class Compactor:
         ToolsUnavailable, and what an append does.
         """
         wanted = self._wanted
-        if wanted is None or self._failed:
+        if wanted is None or self._make_failure:
             return
         trace_id = self._log.run.trace_id
         step = plan_compaction(
             self._log.conversation, trace_id, tokens=wanted.at_tokens, keep_runs=wanted.keep_runs
         )
         if step is not None:
-            await self._summarise(step.runs)
+            await self._summarize(step.runs)
 
-    async def made_room(self, failure: ModelFailure) -> bool:
+    async def retry_after_compaction(self, failure: ModelFailure) -> bool:
         """Once more, and whether the call may be made again: where it was too long. Raises as `make_room`."""
         wanted = self._wanted
-        if failure.code != "context_too_long" or wanted is None or self._once_more:
+        if failure.code != "context_too_long" or wanted is None or self._has_retried:
             return False
-        if self._performer.channel.text:
+        if self._create_performer.channel.text:
             return False
-        self._once_more = True
-        step = plan_smaller_prompt(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
-        return step is not None and await self._summarise(step.runs)
+        self._has_retried = True
+        step = once_more(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
+        return step is not None and await self._summarize(step.runs)
 
-    async def _summarise(self, runs: int) -> bool:
+    async def _summarize(self, runs: int) -> bool:
         """Of so many runs, in as many calls as that takes; whether it was done."""
         log = logs.get_logger("run")
         while runs:
             part = min(runs, self._most or runs)
             try:
-                done = await self._interruption.allowed(partial(self._performer.compact, Compact(part)))
+                done = await self._interruption.run_unless_interrupted(
+                    partial(self._create_performer.compact, Compact(part))
+                )
             except ModelFailure as failure:
                 if failure.code == "context_too_long" and part > 1:
                     self._most = part // 2
                     continue
                 log.warning("compaction_failed", code=failure.code, kind=failure.kind, runs=part)
-                self._failed = True
+                self._make_failure = True
                 return False
             await self._log.append(done)
-            self._performer.cost.recorded()
+            self._create_performer.cost.mark_recorded()
             log.info("context_compacted", runs=part)
             runs -= part
         return True
@@ -91,9 +93,9 @@ async def run_turn(performer: Performer, interruption: Interruption, stop: async
                 interruption.interrupt("shutdown")
             await compactor.make_room()
         try:
-            done = await interruption.allowed(partial(performer.perform, step))
+            done = await interruption.run_unless_interrupted(partial(performer.perform, step))
         except ModelFailure as failure:
-            if await compactor.made_room(failure):
+            if await compactor.retry_after_compaction(failure):
                 continue
             raise
         await log.append(done)

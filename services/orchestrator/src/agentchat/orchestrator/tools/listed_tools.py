@@ -45,7 +45,7 @@ class ToolListings:
         self._kept: BoundedMap[_Place, _Kept] = BoundedMap(_VERSIONS)
         self._asking: dict[_Place, asyncio.Task[tuple[ToolSpec, ...]]] = {}
 
-    async def of(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+    async def get_tools(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
         """The tools, in the order in which the model is shown them. Raises ToolsUnavailable.
 
         An old answer is good enough, and makes that the question is asked again.
@@ -60,7 +60,7 @@ class ToolListings:
         assert asking is not None, "what is not kept is requested"
         return await asyncio.shield(asking)
 
-    def missing(self, agent: AgentConfig) -> tuple[str, ...]:
+    def get_missing_servers(self, agent: AgentConfig) -> tuple[str, ...]:
         """The servers whose tools are not in what `of` returned last."""
         kept = self._kept.get(agent.key)
         return kept.missing if kept is not None else ()
@@ -71,11 +71,11 @@ class ToolListings:
         kept = self._kept.get(place)
         fresh = kept is not None and kept.fresh_until > time.monotonic()
         if agent.mcp_servers and not fresh and place not in self._asking:
-            task = self._asking[place] = shared(self._find_out(place, agent))
+            task = self._asking[place] = shared(self._refresh(place, agent))
             task.add_done_callback(lambda _: self._asking.pop(place))
 
-    async def _find_out(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:
-        listed = await self._listed(agent)
+    async def _refresh(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+        listed = await self._request_listing(agent)
         for server in listed.unavailable:
             logs.get_logger("tools").warning("server_unavailable", server=server.server, reason=server.reason)
         fresh = _FRESH_PARTIAL_SECONDS if listed.unavailable else _FRESH_SECONDS
@@ -83,7 +83,7 @@ class ToolListings:
         self._kept.put(place, _Kept(time.monotonic() + fresh, listed.tools, missing))
         return listed.tools
 
-    async def _listed(self, agent: AgentConfig) -> ToolsListed:
+    async def _request_listing(self, agent: AgentConfig) -> ToolsListed:
         """Requested for as long as it takes to start a tool-runner that has died."""
         give_up = time.monotonic() + self._give_up_seconds
         while True:

@@ -22,7 +22,7 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.orchestrator.run.run_clock import RunClock, later
+from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
 from agentchat.runtime import failpoints, genai, telemetry
 from agentchat.runtime.following import wait_for_event
 
@@ -125,15 +125,15 @@ class RunToolCalls:
         """Request the calls of a round, await their results, and return them in the order of the calls."""
         if self._following is None:
             self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
-        pending = [self._pending(call, offered) for call in calls]
+        pending = [self._get_pending(call, offered) for call in calls]
         if any(each.requested_before for each in pending):
             await self._read_results()
-        await self._request([each for each in pending if self._is_to_be_requested(each, offered)], offered)
+        await self._request([each for each in pending if self._should_request(each, offered)], offered)
         await self._wait([each for each in pending if each.may_have_run])
         failpoints.reach("orchestrator-tools-returned")
-        return tuple(self._outcome(round_number, each) for each in pending)
+        return tuple(self._build_outcome(round_number, each) for each in pending)
 
-    def recorded(self, run: Run) -> None:
+    def forget_recorded(self, run: Run) -> None:
         """Have large results that the log of `run` holds leave the bus, in the background.
 
         Of a run that has ended no result is needed any more.
@@ -160,19 +160,19 @@ class RunToolCalls:
         if self._following is not None:
             await self._following.close()
 
-    def _pending(self, call: Call, offered: Mapping[str, ToolSpec]) -> PendingCall:
+    def _get_pending(self, call: Call, offered: Mapping[str, ToolSpec]) -> PendingCall:
         """Return what is known of a call; its time-out is that of the tool as it is offered now."""
         pending = self._calls.setdefault(call.call_id, PendingCall(call, requested_before=False))
         pending.call = call
-        pending.seconds = self._seconds(offered.get(call.name))
+        pending.seconds = self._get_timeout(offered.get(call.name))
         return pending
 
-    def _seconds(self, spec: ToolSpec | None) -> float:
+    def _get_timeout(self, spec: ToolSpec | None) -> float:
         """Return the time-out of a tool; of one that is no longer offered, the longest of its agent."""
         longest = max(self._server_seconds.values(), default=0.0)
         return longest if spec is None else self._server_seconds.get(spec.server, longest)
 
-    def _is_to_be_requested(self, pending: PendingCall, offered: Mapping[str, ToolSpec]) -> bool:
+    def _should_request(self, pending: PendingCall, offered: Mapping[str, ToolSpec]) -> bool:
         spec = offered.get(pending.call.name)
         if not pending.requested_before:
             return spec is not None  # days may have passed since the model asked for it
@@ -183,10 +183,11 @@ class RunToolCalls:
         for pending in calls:
             call, spec = pending.call, offered[pending.call.name]
             deadline = min(
-                later(self._began(pending), pending.seconds + self._slack_seconds), self._run_ends_at
+                add_seconds(self._get_start(pending), pending.seconds + self._slack_seconds),
+                self._run_ends_at,
             )
-            pending.awaited_until = self._answered_by(deadline)
-            pending.span = _span(call)
+            pending.awaited_until = self._compute_answer_time(deadline)
+            pending.span = _start_span(call)
             pending.unconfirmed = ToolRequested(
                 trace_id=self._trace_id,
                 call_id=call.call_id,
@@ -206,7 +207,7 @@ class RunToolCalls:
         await self._send()
         failpoints.reach("orchestrator-tool-requested")
 
-    def _began(self, pending: PendingCall) -> str:
+    def _get_start(self, pending: PendingCall) -> str:
         """Return from when a call's time counts: from the event by which it may begin.
 
         A worker that was paused since cannot renew that. A call of an earlier attempt is requested again,
@@ -214,17 +215,17 @@ class RunToolCalls:
         """
         return self._clock.now() if pending.requested_before else pending.call.may_run_since[1]
 
-    def _answered_by(self, deadline: str) -> float:
+    def _compute_answer_time(self, deadline: str) -> float:
         """Return the loop's time by which a call with this deadline has an answer, if it gets one."""
         left = TOOL_ANSWER_SECONDS - self._clock.seconds_since(deadline)
         return asyncio.get_running_loop().time() + left
 
-    def _awaited_until(self, pending: PendingCall) -> float:
+    def _get_wait_end(self, pending: PendingCall) -> float:
         """A call that an earlier attempt requested, and that must not run twice, keeps its deadline."""
         if pending.awaited_until is not None:
             return pending.awaited_until
-        deadline = later(pending.call.may_run_since[1], pending.seconds + self._slack_seconds)
-        return self._answered_by(min(deadline, self._run_ends_at))
+        deadline = add_seconds(pending.call.may_run_since[1], pending.seconds + self._slack_seconds)
+        return self._compute_answer_time(min(deadline, self._run_ends_at))
 
     async def _send(self) -> None:
         """Send what the bus has not confirmed. It knows a request by its id, so a repeated one runs once."""
@@ -245,7 +246,7 @@ class RunToolCalls:
         """Return when all of these have a result, or the time that each is awaited until has come."""
         loop = asyncio.get_running_loop()
         while missing := [each for each in calls if each.result is None]:
-            left = max(map(self._awaited_until, missing)) - loop.time()
+            left = max(map(self._get_wait_end, missing)) - loop.time()
             if left <= 0:
                 await self._read_results()  # a worker that was paused has not read what came meanwhile
                 return
@@ -271,7 +272,9 @@ class RunToolCalls:
         with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
             await self._traces.record_tool(result)
 
-    def _outcome(self, round_number: int, pending: PendingCall) -> events.ToolReturned | ToolInputRequired:
+    def _build_outcome(
+        self, round_number: int, pending: PendingCall
+    ) -> events.ToolReturned | ToolInputRequired:
         call, result = pending.call, pending.result
         if result is not None and result.input_requests:
             return ToolInputRequired(call, result.input_requests, result.request_state)
@@ -295,7 +298,7 @@ class RunToolCalls:
         )
 
 
-def _span(call: Call) -> Span:
+def _start_span(call: Call) -> Span:
     return telemetry.start_span(
         f"{genai.EXECUTE_TOOL} {call.name}",
         kind=SpanKind.CLIENT,

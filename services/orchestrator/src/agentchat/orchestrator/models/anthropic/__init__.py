@@ -1,14 +1,14 @@
 """Anthropic's Messages API, streamed. Nothing else imports `anthropic`."""
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.anthropic.client import AnthropicWire
-from agentchat.orchestrator.models.call_retries import StreamingModel
-from agentchat.orchestrator.models.port import Model
+from agentchat.orchestrator.models.anthropic.client import AnthropicApi
+from agentchat.orchestrator.models.port import ModelClient
+from agentchat.orchestrator.models.streaming_model import StreamingModel
 from agentchat.runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]
 
 
-def open_model(guard: Guard, loop: CpuBudget | None = None) -> Model:
+def open_model(guard: Guard, loop: CpuBudget | None = None) -> ModelClient:
     """A client of the provider. `guard` judges the agents' own addresses."""
-    return StreamingModel(AnthropicWire(guard), loop=loop)
+    return StreamingModel(AnthropicApi(guard), loop=loop)

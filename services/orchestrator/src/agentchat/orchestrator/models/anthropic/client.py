@@ -10,35 +10,35 @@ import msgspec
 
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.model_parameters import DEFAULT_MAX_TOKENS
-from agentchat.orchestrator.models.anthropic.reply import AnthropicReply, from_status
-from agentchat.orchestrator.models.continuation import going_on
+from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
+from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_calls import ProviderWire, path_below
-from agentchat.orchestrator.models.schema import output_format
+from agentchat.orchestrator.models.provider_calls import ProviderApi, join_path
+from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _HEADERS = {"anthropic-version": "2026-10-21"}
 _COMPACTING = _HEADERS | {"anthropic-beta": "compact-2026-09-04"}
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
-def json_of(call: ModelCall) -> bytes:
+def encode_body(call: ModelCall) -> bytes:
     """`body_of` in JSON, byte for byte, but what other calls have encoded of it is not encoded again."""
     if call.settled is None:
-        return msgspec.json.encode(body_of(call))
+        return msgspec.json.encode(build_body(call))
     first = call.settled
     rest = msgspec.structs.replace(
         call, messages=call.messages[first.count :], earlier=call.earlier - first.blocks
     )
-    body = body_of(rest)
+    body = build_body(rest)
     following = msgspec.json.encode(body["messages"])
-    body["messages"] = msgspec.Raw(b"[" + first.encode_json(_json_of) + following[1:])
+    body["messages"] = msgspec.Raw(b"[" + first.json(_encode_message) + following[1:])
     return msgspec.json.encode(body)
 
 
-def body_of(call: ModelCall) -> dict[str, Any]:
+def build_body(call: ModelCall) -> dict[str, Any]:
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
-    messages = [_sendable(message) for message in messages_of(call)]
+    messages = [_strip_provider_data(message) for message in build_messages(call)]
     body |= {"model": call.model, "messages": messages, "stream": True}
     if call.system:
         body["system"] = [{"type": "text", "text": call.system}]
@@ -51,17 +51,17 @@ def body_of(call: ModelCall) -> dict[str, Any]:
     return body
 
 
-def headers_of(call: ModelCall) -> dict[str, str]:
+def build_headers(call: ModelCall) -> dict[str, str]:
     """The version of the API, and of the beta of summaries where a call requests or begins with one."""
     first = call.messages[0]["content"][0] if call.messages else {}
     return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else _HEADERS
 
 
-def _json_of(message: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(_sendable(message))
+def _encode_message(message: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(_strip_provider_data(message))
 
 
-def _sendable(message: dict[str, Any]) -> dict[str, Any]:
+def _strip_provider_data(message: dict[str, Any]) -> dict[str, Any]:
     """Without what the log keeps of blocks next to the protocol."""
     if not any("provider_data" in block for block in message["content"]):
         return message
@@ -76,19 +76,19 @@ def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
     if not call.tools:
         body.pop("tool_choice", None)
         return
-    body["tools"] = [_tool(spec) for spec in call.tools]
+    body["tools"] = [_encode_tool(spec) for spec in call.tools]
     if not call.use_tools:
         body["tool_choice"] = {"type": "none"}
 
 
 def _add_format(body: dict[str, Any], call: ModelCall) -> None:
-    schema = None if call.output_schema is None else output_format(call.output_schema)
+    schema = None if call.output_schema is None else to_output_format(call.output_schema)
     if schema is not None:
         wanted = {"format": {"type": "json_schema", "schema": schema}}
         body["output_config"] = body.get("output_config", {}) | wanted
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
 
 
@@ -96,15 +96,15 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 _PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[015](?!\d)|4-\d{8}|4$))|demo-")
 
 
-def messages_of(call: ModelCall) -> list[dict[str, Any]]:
+def build_messages(call: ModelCall) -> list[dict[str, Any]]:
     """The call's messages, with the order to continue after what was sent before."""
     if not call.already_sent:
         return call.messages
-    prefill = takes_prefill(call.model, call.parameters)
-    return going_on(call.messages, call.already_sent, prefill=prefill)
+    prefill = can_prefill(call.model, call.parameters)
+    return add_continuation(call.messages, call.already_sent, prefill=prefill)
 
 
-def takes_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
+def can_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
     """Whether the model continues a partial assistant message; with thinking on, none does."""
     thinking = parameters.get("thinking")
     if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
@@ -152,32 +152,32 @@ def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, An
         blocks[number - 1] = blocks[number - 1] | {"cache_control": control}
 
 
-class AnthropicWire(ProviderWire[anthropic.AsyncAnthropic]):
+class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
     status_error = anthropic.APIStatusError
     connection_error = anthropic.APIConnectionError
     environment = ("ANTHROPIC_CUSTOM_HEADERS",)
 
-    def builder(self) -> AnthropicReply:
+    def create_reply(self) -> AnthropicReply:
         return AnthropicReply()
 
-    def enforces(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+    def can_enforce(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if structured output has a form for the schema."""
-        return output_format(schema) is not None
+        return to_output_format(schema) is not None
 
-    def _client(self, options: dict[str, Any]) -> anthropic.AsyncAnthropic:
+    def _create_client(self, options: dict[str, Any]) -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic(open_telemetry=False, **options)
 
     async def _send(
         self, client: anthropic.AsyncAnthropic, base_url: str, call: ModelCall
     ) -> httpx2.Response:
         return await client.post(
-            path_below(base_url, "/v1/messages"),
-            content=json_of(call),
+            join_path(base_url, "/v1/messages"),
+            content=encode_body(call),
             cast_to=httpx2.Response,
-            options={"headers": headers_of(call)},
+            options={"headers": build_headers(call)},
             stream=True,
             stream_cls=anthropic.AsyncStream[Any],
         )  # type: ignore[return-value]  # what `cast_to` names
 
-    def _status_failure(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+    def _translate_status(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         return from_status(status, headers, body)

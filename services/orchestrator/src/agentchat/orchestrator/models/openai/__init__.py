@@ -5,16 +5,16 @@ Nothing else imports `openai`, which takes over a second. `dialects` is the tabl
 """
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.call_retries import QUIET_SECONDS, StreamingModel
-from agentchat.orchestrator.models.openai.client import OpenAIWire
-from agentchat.orchestrator.models.port import Model
+from agentchat.orchestrator.models.openai.client import OpenAIApi
+from agentchat.orchestrator.models.port import ModelClient
+from agentchat.orchestrator.models.streaming_model import QUIET_SECONDS, StreamingModel
 from agentchat.runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]
 
 
-def open_model(guard: Guard, loop: CpuBudget | None = None) -> Model:
+def open_model(guard: Guard, loop: CpuBudget | None = None) -> ModelClient:
     """A client of the provider. `guard` judges the agents' own addresses. Models of this API think without
     any ping.
     """
-    return StreamingModel(OpenAIWire(guard), loop=loop, idle_seconds=QUIET_SECONDS)
+    return StreamingModel(OpenAIApi(guard), loop=loop, idle_seconds=QUIET_SECONDS)

@@ -82,7 +82,7 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 
-def dialect_of(base_url: str, parameters: Mapping[str, Any]) -> Dialect:
+def find_dialect(base_url: str, parameters: Mapping[str, Any]) -> Dialect:
     """The dialect of the server at `base_url`, for an agent with these parameters."""
     named = parameters.get("dialect")
     if named is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.orchestrator.models.continuation import going_on
+from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.openai.dialects import Dialect
 from agentchat.orchestrator.models.port import ModelCall
 
@@ -20,24 +20,28 @@ Block = dict[str, Any]
 Message = dict[str, Any]
 
 
-def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
+def build_messages(call: ModelCall, dialect: Dialect) -> list[Message]:
     made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
     ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
-    for message in _with_order(call):
+    for message in _add_continuation(call):
         blocks = message["content"]
         if message["role"] == "assistant":
-            ids |= {block["id"]: _call_id(block, dialect) for block in blocks if block["type"] == "tool_use"}
+            ids |= {
+                block["id"]: _choose_call_id(block, dialect)
+                for block in blocks
+                if block["type"] == "tool_use"
+            }
             _add_assistant(made, blocks, ids, dialect)
         else:
-            made += [_result(block, ids) for block in blocks if block["type"] == "tool_result"]
+            made += [_encode_result(block, ids) for block in blocks if block["type"] == "tool_result"]
             _add_user(made, blocks, dialect)
     return made
 
 
-def _with_order(call: ModelCall) -> list[dict[str, Any]]:
+def _add_continuation(call: ModelCall) -> list[dict[str, Any]]:
     """With the order to continue after what was sent, and that text before it: the roles alternate."""
-    partial = going_on(call.messages, call.already_sent, prefill=True)
-    return going_on(partial, call.already_sent, prefill=False)
+    partial = add_continuation(call.messages, call.already_sent, prefill=True)
+    return add_continuation(partial, call.already_sent, prefill=False)
 
 
 def _add_user(made: list[Message], blocks: list[Block], dialect: Dialect) -> None:
@@ -55,28 +59,30 @@ def _add_user(made: list[Message], blocks: list[Block], dialect: Dialect) -> Non
 
 def _add_assistant(made: list[Message], blocks: list[Block], ids: dict[str, str], dialect: Dialect) -> None:
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    calls = [_call(block, ids[block["id"]], dialect) for block in blocks if block["type"] == "tool_use"]
+    calls = [
+        _encode_call(block, ids[block["id"]], dialect) for block in blocks if block["type"] == "tool_use"
+    ]
     if not text and not calls:
         return
     message: Message = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = calls
-    made.append(message | _reasoning(blocks, dialect))
+    made.append(message | _build_reasoning(blocks, dialect))
 
 
-def _reasoning(blocks: list[Block], dialect: Dialect) -> dict[str, str]:
+def _build_reasoning(blocks: list[Block], dialect: Dialect) -> dict[str, str]:
     """What was thought, in the field in which it came."""
     if dialect.reasoning == "never":
         return {}
     fields = {"reasoning_content": ""} if dialect.reasoning == "always" else {}
     for block in blocks:
-        field = data_of(block).get("field") if block["type"] == "thinking" else None
+        field = get_provider_data(block).get("field") if block["type"] == "thinking" else None
         if field is not None:
             fields[field] = fields.get(field, "") + block["thinking"]
     return fields
 
 
-def _call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]:
+def _encode_call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]:
     arguments = msgspec.json.encode(block["input"]).decode()
     call = {
         "id": call_id,
@@ -84,20 +90,20 @@ def _call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]:
         # Of an earlier version a name may be longer than this API takes.
         "function": {"name": block["name"][:64], "arguments": arguments},
     }
-    extra = data_of(block).get("extra_content")
+    extra = get_provider_data(block).get("extra_content")
     return call | {"extra_content": extra} if dialect.extra_content and extra else call
 
 
-def _result(block: Block, ids: dict[str, str]) -> Message:
+def _encode_result(block: Block, ids: dict[str, str]) -> Message:
     return {"role": "tool", "tool_call_id": ids[block["tool_use_id"]], "content": block["content"]}
 
 
-def _call_id(block: Block, dialect: Dialect) -> str:
+def _choose_call_id(block: Block, dialect: Dialect) -> str:
     """The provider's own id of the call, or ours; one that the dialect does not take is made again."""
-    own = str(data_of(block).get("id") or block["id"])
+    own = str(get_provider_data(block).get("id") or block["id"])
     return own if dialect.call_id.fullmatch(own) else hashlib.sha256(own.encode()).hexdigest()[:9]
 
 
-def data_of(block: Block) -> dict[str, Any]:
+def get_provider_data(block: Block) -> dict[str, Any]:
     data = (block.get("provider_data") or {}).get(PROVIDER)
     return data if isinstance(data, dict) else {}

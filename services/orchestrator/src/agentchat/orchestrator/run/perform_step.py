@@ -19,23 +19,23 @@ from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.model_parameters import build_summary_parameters
-from agentchat.orchestrator.models import ModelCall, ModelFailure, Reply
-from agentchat.orchestrator.models.continuation import with_text
-from agentchat.orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
-from agentchat.orchestrator.output.final_output import OutputSpec
+from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
+from agentchat.orchestrator.models.continue_reply import replace_text
+from agentchat.orchestrator.models.port import extract_summary, hash_prompt, hash_text, hash_tools
+from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
-from agentchat.orchestrator.run.interrupted_text import AlreadySent
-from agentchat.orchestrator.run.model_reply import Replies, RoundCost
+from agentchat.orchestrator.run.interrupted_text import SentOutput
+from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.run.run_log import RunRecorder, run_of
+from agentchat.orchestrator.run.run_log import RunRecorder, get_run
 from agentchat.orchestrator.tools.listed_tools import ToolListings
-from agentchat.orchestrator.tools.requested import asked_for, sendable
+from agentchat.orchestrator.tools.reply_calls import build_call_events, make_sendable
 from agentchat.orchestrator.tools.tool_calls import ToolInputRequired
 from agentchat.runtime import failpoints
 
 
-class Tools(Protocol):
+class ToolExecutor(Protocol):
     """What runs the calls of a run: `tool_calls.ToolCalls`, or what a log holds of them."""
 
     async def run(
@@ -43,7 +43,7 @@ class Tools(Protocol):
     ) -> tuple[events.Event | ToolInputRequired, ...]:
         """What the calls of a round came to, in their order, as events to append, or where a tool asks."""
 
-    def recorded(self, run: Run) -> None:
+    def forget_recorded(self, run: Run) -> None:
         """The log has what these calls of the run came to."""
 
 
@@ -57,14 +57,14 @@ class Performer:
 
     log: RunRecorder
     agent: AgentConfig
-    replies: Replies
+    replies: ReplyStreamer
     listings: ToolListings
-    histories: HistoryCache
-    tools: Tools
+    histories: KeptHistories
+    tools: ToolExecutor
     channel: TraceChannel
     clock: RunClock
     cost: RoundCost
-    already: AlreadySent
+    already: SentOutput
     retriever: Retriever
     output: OutputSpec
     asks: bool = True
@@ -75,19 +75,19 @@ class Performer:
         run = self.log.run
         match step:
             case turn.CallModel():
-                self.tools.recorded(run)
+                self.tools.forget_recorded(run)
                 return await self._call_model(run, step)
             case turn.RunTools():
                 return await self._run_tools(run, step)
-            case turn.RequestApproval():
-                return await self._ask(run, step.round, [(call, None) for call in step.calls])
+            case turn.AskApproval():
+                return await self._request_approvals(run, step.round, [(call, None) for call in step.calls])
             case turn.Retrieve():
                 found = await self.retriever.find(run.user_text)
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
 
     async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
         """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
-        outcomes = await self.tools.run(step.round, step.calls, await self.offered())
+        outcomes = await self.tools.run(step.round, step.calls, await self.list_offered_tools())
         returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
@@ -96,13 +96,13 @@ class Performer:
             *((each.call, asks) for each in asking for asks in each.asked),
             *((call, None) for call in turn.list_held_calls(run.rounds[-1])),
         ]
-        return (*returned, *await self._ask(run, step.round, asked))
+        return (*returned, *await self._request_approvals(run, step.round, asked))
 
-    async def _ask(
+    async def _request_approvals(
         self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
     ) -> Sequence[events.Event]:
         """What stands in for a tool that is not listed any more is its name."""
-        agent, offered = self.agent, await self.offered()
+        agent, offered = self.agent, await self.list_offered_tools()
         questions = []
         for call, asks in about:
             spec = offered.get(call.name)
@@ -120,7 +120,7 @@ class Performer:
             questions.append(question)
         return questions
 
-    def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
+    def _find_tools_needing_approval(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
         policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
         if not self.asks or all(policy == "never" for policy in policies.values()):
             return frozenset()
@@ -130,43 +130,45 @@ class Performer:
             if needs_approval(policies.get(spec.server, "always"), spec)
         )
 
-    async def offered(self) -> Mapping[str, ToolSpec]:
+    async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
         """The agent's tools by the names that the model sees, the same for the whole attempt."""
         if self._offered is None:
-            self._offered = {spec.name: spec for spec in await self.listings.of(self.agent)}
+            self._offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
         return self._offered
 
     async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
-        already, self.already = self.already, AlreadySent()
+        already, self.already = self.already, SentOutput()
         self.channel.begin_round(step.round, already.text, already.cuts)
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
-        offered = await self.offered()
-        prompt = build_prompt(
+        offered = await self.list_offered_tools()
+        prompt = prompt_for(
             self.log.conversation,
             run.trace_id,
             tools_offered=bool(offered),
-            documents=await self.retriever.documents(run.sources),
+            documents=await self.retriever.load_documents(run.sources),
             provider=self.agent.provider,
             histories=self.histories,
         )
-        call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self.output.schema)
+        call = replace(
+            await self._build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
+        )
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
-        reply = await self.replies.whole(call, meter, go_on=run.on_interruption != "fail")
-        return self._recorded(run, step, call, reply, meter.usage)
+        reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
+        return self._build_reply_events(run, step, call, reply, meter.usage)
 
-    async def _call(self, run: Run, prompt: Prompt) -> ModelCall:
+    async def _build_call(self, run: Run, prompt: Prompt) -> ModelCall:
         system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
         system = "\n\n".join(filter(None, (system, run.instructions)))
         return ModelCall(
             model=run.model,
-            system=self.output.instructed(self.retriever.instructed(system)),
+            system=self.output.add_instruction(self.retriever.add_instruction(system)),
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
             parameters=self.agent.parameters,
-            tools=tuple((await self.offered()).values()),
+            tools=tuple((await self.list_offered_tools()).values()),
             account_id=self.agent.account_id,
         )
 
@@ -180,19 +182,19 @@ class Performer:
         by_provider, instruction = wanted.by == "provider", wanted.instruction
         prompt = build_summary_prompt(
             *(conversation, run.trace_id, step, "" if by_provider else instruction),
-            tools_offered=bool(await self.offered()),
+            tools_offered=bool(await self.list_offered_tools()),
             provider=agent.provider,
         )
         parameters = build_summary_parameters(agent.provider, agent.parameters)
         call = replace(
-            await self._call(run, prompt),
+            await self._build_call(run, prompt),
             parameters=parameters,
             use_tools=False,
             compaction=instruction if by_provider else None,
         )
         meter = self.cost.begin(len(run.replies) + 1)
-        reply = await self.replies.unsaid(call, meter)
-        summary, own = summary_of(reply)
+        reply = await self.replies.request_without_streaming(call, meter)
+        summary, own = extract_summary(reply)
         if not summary:
             raise ModelFailure("provider_error", kind="no_summary")
         return (
@@ -202,44 +204,44 @@ class Performer:
                 through_version=find_last_covered_version(conversation, run.trace_id, step.runs),
                 summary=summary,
                 model=run.model,
-                prompt_sha256=text_sha256(instruction),
+                prompt_sha256=hash_text(instruction),
                 usage=meter.usage,
                 provider_data=None if own is None else {agent.provider: own},
             ),
         )
 
-    def _recorded(
-        self, run: Run, step: turn.CallModel, call: ModelCall, reply: Reply, usage: Usage
+    def _build_reply_events(
+        self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
         now, said = self.clock.now(), self.channel.text
         asks = any(block["type"] == "tool_use" for block in reply.blocks)
-        blocks = sendable(reply.blocks, _call_ids(self.log.conversation) if asks else set())
+        blocks = make_sendable(reply.blocks, _collect_call_ids(self.log.conversation) if asks else set())
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = events.ModelReplied(
             trace_id=run.trace_id,
             at=now,
             round=step.round,
-            blocks=_kept(blocks, said, tools=step.tools, as_said=not self.output.is_json),
+            blocks=_select_blocks(blocks, said, tools=step.tools, as_said=not self.output.is_json),
             stop_reason=reply.stop_reason,
             usage=usage,
             provider=self.agent.provider,
-            prompt_sha256=prompt_sha256(call),
-            tools_sha256=tools_sha256(call),
+            prompt_sha256=hash_prompt(call),
+            tools_sha256=hash_tools(call),
         )
-        done: list[events.Event] = [*self.channel.text_events(now), replied]
-        done += asked_for(replied, offered, bad_inputs, self._held(offered))
-        after = run_of(evolve_all(self.log.conversation, done), run.trace_id)
+        done: list[events.Event] = [*self.channel.build_text_events(now), replied]
+        done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))
+        after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
         done += turn.conclude(after, message_id=reply_id(run.trace_id), now=now)
         return done
 
 
-def _call_ids(conversation: Conversation) -> set[str]:
+def _collect_call_ids(conversation: Conversation) -> set[str]:
     """Every call of the thread: providers want ids that are unique in all that they are shown."""
     return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
 
 
-def _kept(
+def _select_blocks(
     blocks: tuple[dict[str, Any], ...], said: str, *, tools: bool, as_said: bool
 ) -> tuple[dict[str, Any], ...]:
     """The blocks that go back to the model: without calls where none were allowed, and with the text that
@@ -250,4 +252,4 @@ def _kept(
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     if not as_said or text == said:
         return blocks
-    return with_text(blocks, said)
+    return replace_text(blocks, said)

@@ -21,21 +21,21 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 Block = dict[str, Any]
 
 
-def sendable(blocks: Iterable[Block], taken: set[str]) -> tuple[Block, ...]:
+def make_sendable(blocks: Iterable[Block], used_ids: set[str]) -> tuple[Block, ...]:
     """The blocks with tool calls that the provider will take back: their ids unique in the thread, their
     names of its alphabet. `taken` are the ids that the thread has used.
     """
-    seen = set(taken)
+    seen = set(used_ids)
     kept: list[Block] = []
     for block in blocks:
         if block.get("type") == "tool_use":
-            block = block | {"id": _unique(block["id"], seen), "name": _plain(block["name"])}
+            block = block | {"id": _make_unique(block["id"], seen), "name": _sanitize_name(block["name"])}
             seen.add(block["id"])
         kept.append(block)
     return tuple(kept)
 
 
-def _unique(call_id: str, seen: set[str]) -> str:
+def _make_unique(call_id: str, seen: set[str]) -> str:
     if _ID.match(call_id) and call_id not in seen:
         return call_id
     number = len(seen) + 1
@@ -44,11 +44,11 @@ def _unique(call_id: str, seen: set[str]) -> str:
     return f"call_{number}"
 
 
-def _plain(name: str) -> str:
+def _sanitize_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)[:128] or "unnamed"
 
 
-def asked_for(
+def build_call_events(
     reply: events.ModelReplied,
     offered: Mapping[str, ToolSpec],
     bad_inputs: Mapping[str, str],
@@ -65,13 +65,13 @@ def asked_for(
     )
     answered: list[events.ToolReturned] = []
     for number, call in enumerate(called):
-        problem = bad_inputs.get(call.call_id) or _problem(number, call, offered)
+        problem = bad_inputs.get(call.call_id) or _find_problem(number, call, offered)
         if problem:
-            answered.append(_failed(call, problem))
+            answered.append(_build_error_result(call, problem))
     return (*called, *answered)
 
 
-def _problem(number: int, call: events.ToolCalled, offered: Mapping[str, ToolSpec]) -> str:
+def _find_problem(number: int, call: events.ToolCalled, offered: Mapping[str, ToolSpec]) -> str:
     if call.name not in offered:
         return f"There is no tool named {call.name}."
     if number >= MAX_CALLS:
@@ -81,7 +81,7 @@ def _problem(number: int, call: events.ToolCalled, offered: Mapping[str, ToolSpe
     return ""
 
 
-def _failed(call: events.ToolCalled, problem: str) -> events.ToolReturned:
+def _build_error_result(call: events.ToolCalled, problem: str) -> events.ToolReturned:
     return events.ToolReturned(
         trace_id=call.trace_id,
         at=call.at,

@@ -20,10 +20,10 @@ from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interruption import Interruption, Reason
 from agentchat.orchestrator.run.run_clock import RunClock
 
-S = TypeVar("S", bound="Received")
+S = TypeVar("S", bound="ReceivedRequest")
 
 
-class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class FoundContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What a request was found with. It may be old: the version of the conversation says so at its append."""
 
     conversation: Conversation | UnreadableEvent
@@ -31,7 +31,7 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     agent: AgentConfig | None
 
 
-class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A request out of the queue, which other workers may have too. `interruption` is this delivery's own."""
 
     request: ChatRequested
@@ -42,12 +42,12 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def trace_id(self) -> str:
         return self.request.trace_id
 
-    def taken(self, lease: Lease, clock: RunClock, found: FoundConversation) -> "Taken":
+    def to_leased(self, lease: Lease, clock: RunClock, found: FoundContext) -> "LeasedRequest":
         """This worker has the lease, and has read what decides about the request.
 
         `clock` was started when the lease was had: whatever came between, it has gone on.
         """
-        return Taken(
+        return LeasedRequest(
             request=self.request,
             delivery=self.delivery,
             interruption=self.interruption,
@@ -57,68 +57,70 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
 
-class Taken(Received, frozen=True, kw_only=True, eq=False):
+class LeasedRequest(ReceivedRequest, frozen=True, kw_only=True, eq=False):
     """A request whose lease this worker has: it is to be answered here, or put back."""
 
     lease: Lease
     clock: RunClock
-    found: FoundConversation
+    found: FoundContext
 
-    def released(self) -> Received:
+    def to_released(self) -> ReceivedRequest:
         """Nothing is held for it any more but its delivery."""
-        return Received(request=self.request, delivery=self.delivery, interruption=self.interruption)
+        return ReceivedRequest(request=self.request, delivery=self.delivery, interruption=self.interruption)
 
-    def waiting(self) -> "WaitingStage":
+    def to_waiting(self) -> "WaitingRequest":
         """Its caller was told to wait."""
-        return WaitingStage(**_taken(self))
+        return WaitingRequest(**_get_leased_fields(self))
 
-    def opened(self, conversation: Conversation, agent: AgentConfig) -> "Opened":
+    def to_started(self, conversation: Conversation, agent: AgentConfig) -> "StartedAttempt":
         """Its run is in the log, with an attempt of this worker."""
-        return Opened(**_taken(self), conversation=conversation, agent=agent)
+        return StartedAttempt(**_get_leased_fields(self), conversation=conversation, agent=agent)
 
-    def paused(self, channel: TraceChannel | None = None) -> "PausedStage":
+    def to_paused(self, channel: TraceChannel | None = None) -> "PausedRun":
         """Its run waits for a person, in the log."""
-        return PausedStage(**_taken(self), channel=channel)
+        return PausedRun(**_get_leased_fields(self), channel=channel)
 
-    def ended(self, run: Run, channel: TraceChannel | None = None) -> "EndedStage":
+    def to_ended(self, run: Run, channel: TraceChannel | None = None) -> "EndedRun":
         """Its run has ended in the log."""
-        return EndedStage(**_taken(self), run=run, channel=channel)
+        return EndedRun(**_get_leased_fields(self), run=run, channel=channel)
 
 
-class WaitingStage(Taken, frozen=True, kw_only=True, eq=False):
+class WaitingRequest(LeasedRequest, frozen=True, kw_only=True, eq=False):
     """In line before its conversation, without a slot among the account's runs."""
 
 
-class Opened(Taken, frozen=True, kw_only=True, eq=False):
+class StartedAttempt(LeasedRequest, frozen=True, kw_only=True, eq=False):
     """An attempt at a run that the log has just begun: `conversation` as it is then."""
 
     conversation: Conversation
     agent: AgentConfig
 
-    def running(self, channel: TraceChannel) -> "RunningStage":
+    def to_running(self, channel: TraceChannel) -> "RunningAttempt":
         """The attempt is under way, and its frames go through `channel`."""
-        return RunningStage(**_taken(self), conversation=self.conversation, agent=self.agent, channel=channel)
+        return RunningAttempt(
+            **_get_leased_fields(self), conversation=self.conversation, agent=self.agent, channel=channel
+        )
 
 
-class RunningStage(Opened, frozen=True, kw_only=True, eq=False):
+class RunningAttempt(StartedAttempt, frozen=True, kw_only=True, eq=False):
     channel: TraceChannel
 
 
-class EndedStage(Taken, frozen=True, kw_only=True, eq=False):
+class EndedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
     """A run that has ended in the log, which is to be made known: by its `channel` if an attempt was made."""
 
     run: Run
     channel: TraceChannel | None
 
 
-class PausedStage(Taken, frozen=True, kw_only=True, eq=False):
+class PausedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
     """A run that waits in the log for a person to decide, which is to be made known as an end is."""
 
     channel: TraceChannel | None
 
 
-def _taken(stage: Taken) -> dict[str, Any]:
-    return {name: getattr(stage, name) for name in Taken.__struct_fields__}
+def _get_leased_fields(stage: LeasedRequest) -> dict[str, Any]:
+    return {name: getattr(stage, name) for name in LeasedRequest.__struct_fields__}
 
 
 class Register:
@@ -129,11 +131,11 @@ class Register:
     """
 
     def __init__(self) -> None:
-        self._stages: dict[str, dict[Interruption, Received]] = {}  # by trace
+        self._stages: dict[str, dict[Interruption, ReceivedRequest]] = {}  # by trace
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def __iter__(self) -> Iterator[Received]:
+    def __iter__(self) -> Iterator[ReceivedRequest]:
         return iter([stage for stages in self._stages.values() for stage in stages.values()])
 
     @property
@@ -146,10 +148,10 @@ class Register:
         self._empty.clear()
         return stage
 
-    def stage_of(self, request: Received) -> Received:
+    def stage_of(self, request: ReceivedRequest) -> ReceivedRequest:
         return self._stages[request.trace_id][request.interruption]
 
-    def remove(self, request: Received) -> None:
+    def remove(self, request: ReceivedRequest) -> None:
         del self._stages[request.trace_id][request.interruption]
         if not self._stages[request.trace_id]:
             del self._stages[request.trace_id]
@@ -162,30 +164,30 @@ class Register:
     def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
         """Stop them all, or those that only wait for their turn."""
         for stage in self:
-            if not (waiting_only and isinstance(stage, RunningStage | EndedStage | PausedStage)):
+            if not (waiting_only and isinstance(stage, RunningAttempt | EndedRun | PausedRun)):
                 stage.interruption.interrupt(reason)
 
-    def lose(self, trace_ids: set[str]) -> None:
-        for stage in [stage for trace_id in trace_ids for stage in self._of(trace_id)]:
-            if isinstance(stage, Taken):
+    def interrupt_lost(self, trace_ids: set[str]) -> None:
+        for stage in [stage for trace_id in trace_ids for stage in self._get_stages(trace_id)]:
+            if isinstance(stage, LeasedRequest):
                 stage.interruption.interrupt("lost")
 
-    def supersede(self, newer: Taken) -> None:
+    def supersede(self, newer: LeasedRequest) -> None:
         """This worker has taken the lease of a run again, for another delivery than the one that had it."""
-        for stage in self._of(newer.trace_id):
-            if isinstance(stage, Taken) and stage is not newer:
+        for stage in self._get_stages(newer.trace_id):
+            if isinstance(stage, LeasedRequest) and stage is not newer:
                 stage.interruption.interrupt("lost")
 
-    def give_up(self) -> None:
+    def interrupt_unrenewed(self) -> None:
         """What has not been renewed for so long is left to other workers."""
         for stage in self:
-            if isinstance(stage, Taken) and stage.lease.is_given_up:
+            if isinstance(stage, LeasedRequest) and stage.lease.is_given_up:
                 stage.interruption.interrupt("lost")
 
     def cancel(self, asked: CancelRequested) -> None:
-        for stage in self._of(asked.trace_id):
+        for stage in self._get_stages(asked.trace_id):
             if stage.request.account_id == asked.account_id:
                 stage.interruption.interrupt("cancelled")
 
-    def _of(self, trace_id: str) -> list[Received]:
+    def _get_stages(self, trace_id: str) -> list[ReceivedRequest]:
         return list(self._stages.get(trace_id, {}).values())

@@ -9,10 +9,10 @@ from agentchat.conversations.aggregate.conversation import evolve_all
 from agentchat.conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.orchestrator import stages
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.run.run_log import run_of
-from agentchat.orchestrator.stages import Taken
+from agentchat.orchestrator import request_stages as stages
+from agentchat.orchestrator.request_stages import LeasedRequest
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs
 
 _DELIVERIES = 3
@@ -20,38 +20,42 @@ _UNKNOWN_DELIVERIES = 45
 """Fewer than the 50 that a message has: about four minutes (`inbox.retry`)."""
 
 
-async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.EndedStage | Rejected:
+async def decide_unreadable(
+    services: WorkerServices, leased: LeasedRequest, error: UnreadableEvent
+) -> stages.EndedRun | Rejected:
     """What becomes of a request whose conversation could not be read.
 
     Raises that error again while another worker is to have a try, and DatabaseUnavailable.
     """
     most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
-    if taken.delivery.attempt < most:
+    if leased.delivery.attempt < most:
         raise error
     logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
-    outcome = await end_unread(parts, taken.request, taken.clock.now())
-    return taken.ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
+    outcome = await end_unreadable_run(services, leased.request, leased.clock.now())
+    return leased.to_ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
 
 
-async def end_unread(parts: Parts, request: ChatRequested, now: str) -> AlreadyEnded | Rejected:
+async def end_unreadable_run(
+    services: WorkerServices, request: ChatRequested, now: str
+) -> AlreadyEnded | Rejected:
     """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
 
     Raises DatabaseUnavailable.
     """
     while True:
-        conversation = await parts.store.load_readable(request.conversation_id)
+        conversation = await services.store.load_readable(request.conversation_id)
         if conversation.erased or conversation.account_id not in (None, request.account_id):
             return NOT_FOUND
         run = conversation.run(request.trace_id)
         if run is None:
             return Rejected(code="internal_error", message=mapper.UNREADABLE)
         end = fail(run, "internal_error", mapper.UNREADABLE, now)
-        ended = AlreadyEnded(run=run_of(evolve_all(conversation, end), request.trace_id))
+        ended = AlreadyEnded(run=get_run(evolve_all(conversation, end), request.trace_id))
         if not end:
             return ended
         try:
-            await parts.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.encode_pairs(end)
+            await services.store.append_stored(
+                conversation.conversation_id, conversation.version, mapper.stored(end)
             )
         except VersionConflict:
             continue

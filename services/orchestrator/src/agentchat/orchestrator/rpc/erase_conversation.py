@@ -17,10 +17,10 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.aggregate.turn import cancel
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.queries.unlisted_conversations import list_unlisted
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.conversations.queries.unlisted import unlisted
 from agentchat.orchestrator.run.endings import publish_end
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs
 from agentchat.runtime.following import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -30,23 +30,23 @@ _LOOK_SECONDS = 0.1
 _RETENTION_LOOK_SECONDS = 60.0
 
 
-async def erase(parts: Parts, command: EraseConversation) -> bool:
+async def erase(services: WorkerServices, command: EraseConversation) -> bool:
     """Erase a conversation. Whether this command has erased it, now or when it was given before.
 
     Raises DatabaseUnavailable, BusUnavailable.
     """
-    end = asyncio.get_running_loop().time() + parts.timings.erase_cancel_seconds
-    found = await parts.log.load_newest_run(command.conversation_id)
+    end = asyncio.get_running_loop().time() + services.timings.erase_cancel_seconds
+    found = await services.log.newest_run(command.conversation_id)
     if not _is_there(found, command):
         return found.erased_by == command.trace_id
-    async with _before_all_others(parts, command):
+    async with _go_first_in_line(services, command):
         while _is_there(found, command):
             run = found.active
-            if run is None or not await _has_ended(parts, command, run, end):
+            if run is None or not await _has_ended(services, command, run, end):
                 with contextlib.suppress(VersionConflict):
-                    await _end_and_erase(parts, command, found)
+                    await _end_and_erase(services, command, found)
                     return True
-            found = await parts.log.load_newest_run(command.conversation_id)
+            found = await services.log.newest_run(command.conversation_id)
     # Another command was first; or it was this one, and nobody has heard of it.
     return found.erased_by == command.trace_id
 
@@ -56,49 +56,51 @@ def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncIterator[None]:
+async def _go_first_in_line(services: WorkerServices, command: EraseConversation) -> AsyncIterator[None]:
     """Have no other run begin while the block runs: who waits in line finds the conversation gone."""
     try:
-        await parts.line.join_before_all(command.conversation_id, command.trace_id)
+        await services.line.go_before_all(command.conversation_id, command.trace_id)
         yield
     finally:
         with contextlib.suppress(DatabaseUnavailable):
-            await parts.line.leave(command.trace_id)
+            await services.line.leave(command.trace_id)
 
 
-async def _has_ended(parts: Parts, command: EraseConversation, run: Run, end: float) -> bool:
+async def _has_ended(services: WorkerServices, command: EraseConversation, run: Run, end: float) -> bool:
     """Whether a run under way has ended by its worker, which has until `end` as long as it lives."""
     asked = False
-    while asyncio.get_running_loop().time() < end and await parts.leases.has_live_lease(run.trace_id):
+    while asyncio.get_running_loop().time() < end and await services.leases.alive(run.trace_id):
         if not asked:
             asked = True
-            await parts.bus.traces.cancel(
+            await services.bus.traces.cancel(
                 CancelRequested(trace_id=run.trace_id, account_id=command.account_id)
             )
         await asyncio.sleep(_LOOK_SECONDS)
-        if not await parts.log.is_under_way(command.conversation_id, run.trace_id):
+        if not await services.log.is_under_way(command.conversation_id, run.trace_id):
             return True
     return False
 
 
-async def _end_and_erase(parts: Parts, command: EraseConversation, conversation: Conversation) -> None:
+async def _end_and_erase(
+    services: WorkerServices, command: EraseConversation, conversation: Conversation
+) -> None:
     """Raises VersionConflict where a run has gone on meanwhile."""
-    now = await read_server_time(parts.pool)
+    now = await server_now(services.pool)
     run = conversation.active
     end = cancel(run, now) if run is not None else ()
     erasure = events.ConversationErased(trace_id=command.trace_id, at=now, account_id=command.account_id)
-    await parts.store.append(conversation, [*end, erasure])
+    await services.store.append(conversation, [*end, erasure])
     if run is not None:
         ended = evolve_all(conversation, end)
-        await publish_end(parts, command.account_id, run_of(ended, run.trace_id))
+        await publish_end(services, command.account_id, get_run(ended, run.trace_id))
 
 
-async def keep_removing(parts: Parts, kept_seconds: float) -> None:
+async def keep_removing(services: WorkerServices, kept_seconds: float) -> None:
     """Remove unlisted conversations, until cancelled. Every worker does so."""
     log = logs.get_logger("retention")
 
     async def remove() -> None:
-        if removed := await remove_unlisted(parts, kept_seconds):
+        if removed := await remove_unlisted(services, kept_seconds):
             log.info("unlisted_removed", conversations=removed)
 
     await repeat(
@@ -110,15 +112,15 @@ async def keep_removing(parts: Parts, kept_seconds: float) -> None:
     )
 
 
-async def remove_unlisted(parts: Parts, kept_seconds: float) -> int:
+async def remove_unlisted(services: WorkerServices, kept_seconds: float) -> int:
     """Erase those of which nothing was stored for so long; returns how many.
 
     Raises DatabaseUnavailable, BusUnavailable.
     """
     removed = 0
-    async for each in list_unlisted(parts.pool, idle_seconds=kept_seconds):
+    async for each in unlisted(services.pool, idle_seconds=kept_seconds):
         command = EraseConversation(
             trace_id=os.urandom(16).hex(), account_id=each.account_id, conversation_id=each.conversation_id
         )
-        removed += await erase(parts, command)
+        removed += await erase(services, command)
     return removed

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.model_parameters import get_max_tokens
-from agentchat.orchestrator.models import Model, ModelFailure, Reply
+from agentchat.orchestrator.models import ModelClient, ModelFailure, ModelReply
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 
 _MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
@@ -36,7 +36,7 @@ class OutputSpec:
         self,
         agent: AgentConfig,
         checks: SchemaChecks,
-        model: Model,
+        model: ModelClient,
         base_url: str,
         requested: dict[str, Any] | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class OutputSpec:
         self._agent = agent
         self._checks = checks
         self.schema = agent.output_schema if agent.output_type == "json" else None
-        self._instructs = self.schema is not None and not model.enforces(
+        self._instructs = self.schema is not None and not model.can_enforce(
             base_url, agent.parameters, self.schema
         )
 
@@ -53,7 +53,7 @@ class OutputSpec:
     def is_json(self) -> bool:
         return self._agent.output_type == "json"
 
-    def instructed(self, system_prompt: str) -> str:
+    def add_instruction(self, system_prompt: str) -> str:
         """The system prompt, with the form of the reply where the provider does not enforce it."""
         if self._agent.output_type == "markdown":
             return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
@@ -61,13 +61,13 @@ class OutputSpec:
             return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
         return system_prompt
 
-    async def check(self, reply: Reply, text: str) -> None:
+    async def check(self, reply: ModelReply, text: str) -> None:
         """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
-        problem = await self._checks.problem(self._agent, text, schema=self.schema)
+        problem = await self._checks.find_problem(self._agent, text, schema=self.schema)
         if not problem:
             return
         if reply.stop_reason in _CUTS:
-            cut = _CUTS[reply.stop_reason].format(limit=self._token_limit())
+            cut = _CUTS[reply.stop_reason].format(limit=self._describe_token_limit())
             raise ModelFailure("output_invalid", f"The reply {cut} before its JSON was complete.", kind="cut")
         raise ModelFailure(
             "output_invalid",
@@ -75,6 +75,6 @@ class OutputSpec:
             kind="schema",
         )
 
-    def _token_limit(self) -> str:
+    def _describe_token_limit(self) -> str:
         limit = get_max_tokens(self._agent.provider, self._agent.parameters)
         return "the model's limit" if limit is None else f"max_tokens ({limit})"

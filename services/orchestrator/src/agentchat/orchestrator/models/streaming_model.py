@@ -14,8 +14,8 @@ import aiohttp
 from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import port
-from agentchat.orchestrator.models.provider_calls import ProviderWire
-from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply, with_estimates
+from agentchat.orchestrator.models.provider_calls import ProviderApi
+from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply, add_estimates
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.following import backoff
 
@@ -45,7 +45,7 @@ _FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
 """What reading a reply can raise."""
 
 
-def loop_budget() -> CpuBudget:
+def create_loop_budget() -> CpuBudget:
     """The time of the worker's loop, shared out to the accounts; one for all models of a worker."""
     return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
 
@@ -55,7 +55,7 @@ class StreamingModel:
 
     def __init__(
         self,
-        wire: ProviderWire[Any],
+        wire: ProviderApi[Any],
         *,
         loop: CpuBudget | None = None,
         idle_seconds: float = IDLE_SECONDS,
@@ -64,7 +64,7 @@ class StreamingModel:
         first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
     ) -> None:
         self._wire = wire
-        self._loop = loop or loop_budget()
+        self._loop = loop or create_loop_budget()
         self._idle_seconds = idle_seconds
         self._quiet_seconds = quiet_seconds
         self._last_seconds = last_seconds
@@ -73,8 +73,8 @@ class StreamingModel:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        return self._wire.enforces(base_url, parameters, schema)
+    def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        return self._wire.can_enforce(base_url, parameters, schema)
 
     async def stream(
         self,
@@ -82,13 +82,13 @@ class StreamingModel:
         call: port.ModelCall,
         on_text: port.OnText | None,
         meter: port.Meter,
-    ) -> port.Reply:
+    ) -> port.ModelReply:
         """As `Model.stream`: requested again a few times, and for some seconds at most."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
         sent = _Sent(on_text)
         for number in range(1, MAX_TRIES + 1):
-            builder = self._wire.builder()
+            builder = self._wire.create_reply()
             try:
                 return await self._try(credentials, call, builder, sent)
             except port.ModelFailure as failure:
@@ -96,28 +96,28 @@ class StreamingModel:
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
             finally:
-                meter.usage += _cost(builder, call)
+                meter.usage += _compute_cost(builder, call)
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
     async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
         """As `Model.check`: until the first event."""
-        builder = self._wire.builder()
+        builder = self._wire.create_reply()
         try:
             async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
                 async for piece in body.iter_any():
                     builder.feed(piece)
                     if builder.begun:
                         return
-            raise port.cut_short("no_event")
+            raise port.make_cut_short("no_event")
         except TimeoutError as error:
-            raise port.timed_out("timeout") from error
+            raise port.make_timeout("timeout") from error
         except _FAULTS as error:
-            raise _broken(error) from error
+            raise _translate_error(error) from error
 
     async def _try(
         self, credentials: port.Credentials, call: port.ModelCall, builder: StreamedReply, sent: "_Sent"
-    ) -> port.Reply:
+    ) -> port.ModelReply:
         try:
             async with asyncio.timeout(self._idle_seconds) as idle:
                 async with self._wire.open(credentials, call) as body:
@@ -129,8 +129,8 @@ class StreamingModel:
             if builder.ended and not sent.under_way:  # whatever broke was of no interest
                 return builder.complete()
             if isinstance(error, TimeoutError):
-                raise port.timed_out("idle" if idle.expired() else "timeout") from error
-            raise _broken(error) from error
+                raise port.make_timeout("idle" if idle.expired() else "timeout") from error
+            raise _translate_error(error) from error
 
     async def _read(
         self,
@@ -149,10 +149,10 @@ class StreamingModel:
             size += len(piece)
             if size > MAX_REPLY_BYTES:
                 raise StreamBroken("a reply without an end")
-            for part in _slices(piece):
+            for part in _slice(piece):
                 began = time.perf_counter()
                 text, moved = builder.feed(part)
-                watch.received(moved, builder.ended)
+                watch.record_arrival(moved, builder.ended)
                 self._loop.spend(account_id, time.perf_counter() - began)
                 if text:
                     await sent(text)
@@ -162,11 +162,11 @@ class StreamingModel:
                     return
 
 
-def _broken(error: Exception) -> port.ModelFailure:
-    return port.cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+def _translate_error(error: Exception) -> port.ModelFailure:
+    return port.make_cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
 
 
-def _slices(piece: bytes) -> Iterator[bytes]:
+def _slice(piece: bytes) -> Iterator[bytes]:
     if len(piece) <= SLICE_BYTES:
         return iter((piece,))
     return (piece[start : start + SLICE_BYTES] for start in range(0, len(piece), SLICE_BYTES))
@@ -181,11 +181,11 @@ async def _read_tail(body: aiohttp.StreamReader) -> None:
                     pass
 
 
-def _cost(builder: StreamedReply, call: port.ModelCall) -> Usage:
+def _compute_cost(builder: StreamedReply, call: port.ModelCall) -> Usage:
     """What the provider reported; of a stream that broke off, with an estimate of what it did not report."""
     if builder.ended or builder.finished or not builder.begun:
         return builder.usage
-    return with_estimates(builder.usage, call, builder.received())
+    return add_estimates(builder.usage, call, builder.get_partial_blocks())
 
 
 class _Watch:
@@ -204,7 +204,7 @@ class _Watch:
         self._ended = False
         self._armed = self._moved = self._loop.time()
 
-    def received(self, moved: bool, ended: bool) -> None:
+    def record_arrival(self, moved: bool, ended: bool) -> None:
         """Something arrived. `moved`: it was more than pings; `ended`: it holds the stop reason."""
         now = self._loop.time()
         if moved:

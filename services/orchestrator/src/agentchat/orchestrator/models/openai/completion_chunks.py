@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from agentchat.orchestrator.models.port import ModelFailure, cut_short, timed_out
-from agentchat.orchestrator.models.provider_calls import of_status
-from agentchat.orchestrator.models.reply_builder import decoded
+from agentchat.orchestrator.models.port import ModelFailure, make_cut_short, make_timeout
+from agentchat.orchestrator.models.provider_calls import from_http_status
+from agentchat.orchestrator.models.reply_builder import decode_event
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
     "exceeded_current_quota_error",  # Moonshot
@@ -39,7 +39,7 @@ _BUSY = frozenset(
 _TIMEOUT = frozenset({"timeout", "timeout_error"})
 
 
-class WireDetails(msgspec.Struct, frozen=True, gc=False):
+class PromptTokenDetails(msgspec.Struct, frozen=True, gc=False):
     """Of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
 
     cached_tokens: int | None = None
@@ -52,24 +52,24 @@ class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
-    prompt_tokens_details: WireDetails | None = None
+    prompt_tokens_details: PromptTokenDetails | None = None
     prompt_cache_hit_tokens: int | None = None  # DeepSeek
     cached_tokens: int | None = None  # Moonshot
 
 
-class WireFunction(msgspec.Struct, frozen=True, gc=False):
+class FunctionDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of a call: `arguments` are pieces of JSON text, or the complete object."""
 
     name: str | None = None
     arguments: Any = None
 
 
-class WireToolCall(msgspec.Struct, frozen=True, gc=False):
+class ToolCallDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of one of the calls; `index` and `id` are not to be relied on."""
 
     index: int | None = None
     id: str | None = None
-    function: WireFunction | None = None
+    function: FunctionDelta | None = None
     extra_content: dict[str, Any] | None = None
 
 
@@ -80,10 +80,10 @@ class ChunkDelta(msgspec.Struct, frozen=True, gc=False):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: Any = None
-    tool_calls: list[WireToolCall] | None = None
+    tool_calls: list[ToolCallDelta] | None = None
 
 
-class WireChoice(msgspec.Struct, frozen=True, gc=False):
+class ChunkChoice(msgspec.Struct, frozen=True, gc=False):
     """One of the replies, of which there is one alone. Moonshot reports the usage here."""
 
     delta: ChunkDelta | None = None
@@ -91,31 +91,31 @@ class WireChoice(msgspec.Struct, frozen=True, gc=False):
     usage: ChunkUsage | None = None
 
 
-class WireGroq(msgspec.Struct, frozen=True, gc=False):
+class GroqUsage(msgspec.Struct, frozen=True, gc=False):
     usage: ChunkUsage | None = None
 
 
-class WireChunk(msgspec.Struct, frozen=True, gc=False):
+class CompletionChunk(msgspec.Struct, frozen=True, gc=False):
     """Any event. `object` is "error" where the event is one (vLLM, Mistral)."""
 
     id: str | None = None
     object: str | None = None
     model: str | None = None
-    choices: list[WireChoice] | None = None
+    choices: list[ChunkChoice] | None = None
     usage: ChunkUsage | None = None
-    x_groq: WireGroq | None = None
+    x_groq: GroqUsage | None = None
     error: Any = None
     message: Any = None
     type: Any = None
     code: Any = None
 
 
-_decoder = msgspec.json.Decoder(WireChunk)
+_decoder = msgspec.json.Decoder(CompletionChunk)
 
 
-def chunk_of(data: bytes) -> WireChunk:
+def decode_chunk(data: bytes) -> CompletionChunk:
     """An event's data. Raises StreamBroken."""
-    return decoded(data, _decoder, WireChunk)
+    return decode_event(data, _decoder, CompletionChunk)
 
 
 def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
@@ -125,52 +125,52 @@ def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFail
 
 def from_error(error: Any) -> ModelFailure:
     """An error in the middle of a stream, where the status was 200: its `code` may be one (OpenRouter)."""
-    words, message = _error_words(error)
+    words, message = _collect_error_words(error)
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, int) and 400 <= code <= 599:
         return _from_status(code, error, {})
-    if known := _known(words, message, {}):
+    if known := _classify_words(words, message, {}):
         return known
     kind = next(iter(sorted(words)), "error")
     if words & _BUSY:
         return ModelFailure("provider_overloaded", kind=kind, transient=True)
     if words & _TIMEOUT:
-        return timed_out(kind)
+        return make_timeout(kind)
     if "invalid_request_error" in words:
         return ModelFailure("provider_error", kind=kind, provider_message=message)
-    return cut_short(kind)
+    return make_cut_short(kind)
 
 
-def unfinished(finish_reason: str) -> ModelFailure | None:
+def check_finish_reason(finish_reason: str) -> ModelFailure | None:
     """A finish reason that is none: the server gave up (DeepSeek; Mistral and OpenRouter)."""
     if finish_reason == "insufficient_system_resource":
         return ModelFailure("provider_overloaded", kind=finish_reason, transient=True)
-    return cut_short("finish_error") if finish_reason == "error" else None
+    return make_cut_short("finish_error") if finish_reason == "error" else None
 
 
 def _from_status(status: int, error: Any, headers: Mapping[str, str]) -> ModelFailure:
-    words, message = _error_words(error)
-    return _known(words, message, headers) or of_status(
-        status, message, headers, too_long=status in (400, 413, 422) and _says_too_long(message)
+    words, message = _collect_error_words(error)
+    return _classify_words(words, message, headers) or from_http_status(
+        status, message, headers, too_long=status in (400, 413, 422) and _is_too_long(message)
     )
 
 
-def _known(words: frozenset[str], message: str, headers: Mapping[str, str]) -> ModelFailure | None:
+def _classify_words(words: frozenset[str], message: str, headers: Mapping[str, str]) -> ModelFailure | None:
     """What a code or a type says more exactly than any status."""
     if words & _NO_CREDIT:
-        return of_status(402, message, headers, too_long=False)
+        return from_http_status(402, message, headers, too_long=False)
     if words & _TOO_LONG:
-        return of_status(413, message, headers, too_long=True)
+        return from_http_status(413, message, headers, too_long=True)
     if words & _FILTERED:
         return ModelFailure("provider_refused", kind="content_filter", provider_message=message)
     if words & _NO_MODEL or any(phrase in message.lower() for phrase in _NO_MODEL_WORDS):
-        return of_status(404, message, headers, too_long=False)
+        return from_http_status(404, message, headers, too_long=False)
     if _BAD_CALL in words:
         return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, provider_message=message)
     return None
 
 
-def _error_words(error: Any) -> tuple[frozenset[str], str]:
+def _collect_error_words(error: Any) -> tuple[frozenset[str], str]:
     if isinstance(error, str):
         return frozenset(), error
     if not isinstance(error, dict):
@@ -183,6 +183,6 @@ def _error_words(error: Any) -> tuple[frozenset[str], str]:
     return words, message if isinstance(message, str) else ""
 
 
-def _says_too_long(message: str) -> bool:
+def _is_too_long(message: str) -> bool:
     lowered = message.lower()
     return any(words in lowered for words in _TOO_LONG_WORDS)

@@ -16,7 +16,7 @@ _INSTRUCTION = (
 )
 
 
-def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
+def add_continuation(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
     """The messages, which end with the user's, and the order to continue after `sent`.
 
     A prefill may not end in white space, so that is left out; `Seam` takes care of it.
@@ -25,15 +25,15 @@ def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> lis
     if not kept:
         return messages
     if prefill:
-        return [*messages, _message("assistant", kept)]
-    return [*messages, _message("user", f"<already_sent>{sent}</already_sent>\n\n{_INSTRUCTION}")]
+        return [*messages, _build_message("assistant", kept)]
+    return [*messages, _build_message("user", f"<already_sent>{sent}</already_sent>\n\n{_INSTRUCTION}")]
 
 
-def _message(role: str, text: str) -> dict[str, Any]:
+def _build_message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def with_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
+def replace_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
     """The blocks in their order, with the text that was emitted: the reply's own joined to what was sent
     before.
 
@@ -63,23 +63,23 @@ class Seam:
     def __init__(self, sent: str) -> None:
         self._sent = sent
         self._space = sent[len(sent.rstrip()) :]
-        self._held: str | None = ""
+        self._find_tools_needing_approval: str | None = ""
 
     def join(self, text: str) -> str:
         """What of `text` continues it."""
-        if self._held is None:
+        if self._find_tools_needing_approval is None:
             return text
-        self._held += text
-        if self._may_be_repeating(self._held):
+        self._find_tools_needing_approval += text
+        if self._may_be_repeating(self._find_tools_needing_approval):
             return ""
-        return self.rest()
+        return self.flush()
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """What was held back, once nothing follows or it is clear what it is."""
-        held, self._held = self._held or "", None
+        held, self._find_tools_needing_approval = self._find_tools_needing_approval or "", None
         if len(self._sent) >= _REPEATED and held.startswith(self._sent):
             return held[len(self._sent) :]
-        return held[_common(held, self._space) :]
+        return held[_count_common(held, self._space) :]
 
     def _may_be_repeating(self, held: str) -> bool:
         if not held.strip():
@@ -91,7 +91,7 @@ _REPEATED = 24
 """Shorter texts may well begin what follows them."""
 
 
-def _common(left: str, right: str) -> int:
+def _count_common(left: str, right: str) -> int:
     length = 0
     for one, other in zip(left, right, strict=False):
         if one != other:

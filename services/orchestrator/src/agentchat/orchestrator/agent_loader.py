@@ -22,39 +22,39 @@ class Agents:
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
-        self._known: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
+        self._classify_words: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
 
-    async def current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
+    async def load_current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
         """The version that a new run of the conversation takes; None where the account has no such agent."""
         agent = await load_agent(self._pool, account_id, agent_id, conversation_id=conversation_id)
         if agent is not None and agent.canary:
-            self._known.pop((account_id, agent_id))
+            self._classify_words.pop((account_id, agent_id))
         elif agent is not None:
-            self._known.put((account_id, agent_id), agent)
+            self._classify_words.put((account_id, agent_id), agent)
         return agent
 
-    def known(self, account_id: str, agent_id: str) -> AgentConfig | None:
+    def get_cached(self, account_id: str, agent_id: str) -> AgentConfig | None:
         """What `current` returned last, for a statement that checks that it still holds; None for an agent
         whose versions share its conversations.
         """
-        return self._known.get((account_id, agent_id))
+        return self._classify_words.get((account_id, agent_id))
 
-    async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
+    async def load_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
         return await load_agent(self._pool, account_id, agent_id, version)
 
-    def key_of(self, agent: AgentConfig) -> str | None:
+    def unseal_key(self, agent: AgentConfig) -> str | None:
         """The agent's provider key; None where it has none of its own. Raises SealBroken."""
         return unseal_provider_key(self._sealer, agent)
 
 
-def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
+def resolve_credentials(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
     """The agent's own address and key, or else the deployment's, whose key goes to its own address alone.
 
     Raises ModelFailure where there is none that can be read.
     """
-    defaults = models.defaults(agent.provider)
+    defaults = models.get_defaults(agent.provider)
     try:
-        key = agents.key_of(agent)
+        key = agents.unseal_key(agent)
     except SealBroken as error:
         raise ModelFailure("provider_error", _UNREADABLE, kind="key_unreadable") from error
     if agent.base_url is None:
@@ -65,11 +65,11 @@ def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Creden
     return Credentials(agent.base_url or defaults.base_url, key, guarded=agent.base_url is not None)
 
 
-def facts_of(agent: AgentConfig) -> AgentFacts:
+def build_agent_facts(agent: AgentConfig) -> AgentFacts:
     return AgentFacts(
-        agent_version=agent.version, retrieves=agent.retrieval is not None, **_same_by_name(agent)
+        agent_version=agent.version, retrieves=agent.retrieval is not None, **_copy_shared_fields(agent)
     )
 
 
-def _same_by_name(agent: AgentConfig) -> dict[str, Any]:
+def _copy_shared_fields(agent: AgentConfig) -> dict[str, Any]:
     return {name: getattr(agent, name) for name in AgentFacts.__struct_fields__ if hasattr(agent, name)}

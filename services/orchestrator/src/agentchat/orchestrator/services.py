@@ -20,10 +20,10 @@ from agentchat.conversations.leases.leases import Leases, LeaseTimings
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.limits.limiter import Limiter
+from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
-from agentchat.orchestrator.run_agent import Agents
-from agentchat.orchestrator.stages import Register
+from agentchat.orchestrator.request_stages import Register
 from agentchat.orchestrator.tools.listed_tools import ToolListings
 from agentchat.runtime.fair_slots import FairSlots
 from agentchat.runtime.postgres import Pool
@@ -60,7 +60,7 @@ DEFAULT = Timings()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class WorkerServices:
     """`name` is this process's. `stop` is set when this worker is to end. Who reads the
     source of a fork and decides on it holds `fork_decisions`: one at a time, by account. `forks` are those
     under way.

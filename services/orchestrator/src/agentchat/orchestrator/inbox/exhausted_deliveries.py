@@ -8,11 +8,11 @@ from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import AlreadyEnded, fail, has_made_progress
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.orchestrator.opening.unreadable import end_unread
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.run.endings import heard, publish_end
+from agentchat.orchestrator.run.endings import publish_end, read_streamed_text
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.starting.unreadable_conversation import end_unreadable_run
 from agentchat.runtime import logs
 
 
@@ -20,22 +20,22 @@ class StillHeld(Exception):  # noqa: N818 - a state of things
     """A worker is at the run: what becomes of its request is for later."""
 
 
-async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
+async def end_exhausted(services: WorkerServices, exhausted: Exhausted) -> None:
     """Handle one message. Raises StillHeld, DatabaseUnavailable, BusUnavailable: then it is handled again."""
     logs.get_logger("exhausted").error(
         "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
     )
     try:
         if exhausted.stream == subjects.TOOLS:
-            await _fail_tool(parts, wire.decode_message(ToolRequested, exhausted.data))
+            await _fail_tool(services, wire.decode_message(ToolRequested, exhausted.data))
         else:
-            await _fail_run(parts, wire.decode_message(ChatRequested, exhausted.data))
+            await _fail_run(services, wire.decode_message(ChatRequested, exhausted.data))
     except ValueError:
         return
 
 
-async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
-    await parts.bus.traces.finish_tool(
+async def _fail_tool(services: WorkerServices, request: ToolRequested) -> None:
+    await services.bus.traces.finish_tool(
         ToolFinished(
             trace_id=request.trace_id,
             call_id=request.call_id,
@@ -47,25 +47,25 @@ async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
     )
 
 
-async def _fail_run(parts: Parts, request: ChatRequested) -> None:
-    held = await parts.leases.acquire(request.trace_id)
+async def _fail_run(services: WorkerServices, request: ChatRequested) -> None:
+    held = await services.leases.acquire(request.trace_id)
     if held is None:
         raise StillHeld(request.trace_id)
     try:
-        run = await _ended(parts, request, RunClock(held.now))
+        run = await _end_run(services, request, RunClock(held.now))
         if run is None:
             return
-        await publish_end(parts, request.account_id, run)  # its last worker may have died before it did so
+        await publish_end(services, request.account_id, run)  # its last worker may have died before it did so
     finally:
-        await parts.leases.release(request.trace_id, held)
+        await services.leases.release(request.trace_id, held)
 
 
-async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run | None:
+async def _end_run(services: WorkerServices, request: ChatRequested, clock: RunClock) -> Run | None:
     """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
     try:
-        conversation = await parts.store.load(request.conversation_id)
+        conversation = await services.store.load(request.conversation_id)
     except UnreadableEvent:
-        opening = await end_unread(parts, request, clock.now())
+        opening = await end_unreadable_run(services, request, clock.now())
         return opening.run if isinstance(opening, AlreadyEnded) else None
     run = conversation.run(request.trace_id)
     if run is None:
@@ -78,5 +78,5 @@ async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run |
         return None  # hand-overs have used up its deliveries; its next request has new ones
     now = clock.now()
     end = fail(run, "internal_error", "The request could not be worked on.", now)
-    end = (*await heard(parts, run, now), *end)
-    return run_of(await parts.store.append(conversation, end), request.trace_id)
+    end = (*await read_streamed_text(services, run, now), *end)
+    return get_run(await services.store.append(conversation, end), request.trace_id)

@@ -7,9 +7,9 @@ import msgspec
 
 from agentchat.contracts.text import cleaned, cleaned_json, short_line
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.openai import wire
+from agentchat.orchestrator.models.openai import completion_chunks as wire
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
-from agentchat.orchestrator.models.port import tokens
+from agentchat.orchestrator.models.port import clamp_tokens
 from agentchat.orchestrator.models.reply_builder import (
     MAX_BLOCKS,
     Content,
@@ -30,7 +30,7 @@ _ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
 """A reply that ended by itself; whether it calls tools is seen by its calls."""
 
 
-class ToolCalls:
+class StreamedToolCalls:
     """Slots in the order of arrival.
 
     A piece belongs to the slot of its index, else of its id, else to the last one. Some servers say the id
@@ -44,9 +44,9 @@ class ToolCalls:
     def __bool__(self) -> bool:
         return bool(self._slots)
 
-    def take(self, piece: wire.WireToolCall) -> None:
+    def take(self, piece: wire.ToolCallDelta) -> None:
         """Raises StreamBroken for more calls than a model makes."""
-        slot = self._slot_of(piece)
+        slot = self._find_slot(piece)
         if slot is None or slot.is_another(piece):
             if len(self._slots) >= MAX_BLOCKS:
                 raise StreamBroken("calls without an end")
@@ -54,16 +54,16 @@ class ToolCalls:
             self._slots.append(slot)
         slot.add(piece)
 
-    def blocks(self, *, cut: bool) -> Iterator[Content]:
+    def build_blocks(self, *, cut: bool) -> Iterator[Content]:
         """Each call as a tool_use block. A missing id stays so."""
         seen: set[str] = set()
         for slot in self._slots:
             call_id = slot.id if slot.id not in seen else ""
             seen.add(call_id)
-            yield slot.content(call_id, cut)
+            yield slot.build_block(call_id, cut)
 
-    def _slot_of(self, piece: wire.WireToolCall) -> "_Slot | None":
-        piece_id = _id_of(piece)
+    def _find_slot(self, piece: wire.ToolCallDelta) -> "_Slot | None":
+        piece_id = _clean_id(piece)
         slots = [slot for slot in reversed(self._slots) if piece.index in (None, slot.index)]
         named = next((slot for slot in slots if piece_id and slot.id == piece_id), None)
         if named is not None or (piece_id and piece.index is None):
@@ -79,23 +79,23 @@ class _Slot:
         self._arguments: list[str] = []
         self._extra: dict[str, Any] = {}
 
-    def is_another(self, piece: wire.WireToolCall) -> bool:
+    def is_another(self, piece: wire.ToolCallDelta) -> bool:
         """Whether the piece, for all its index says, is of a call that is not this one.
 
         It names a function then: old versions of vLLM make up an id for every piece.
         """
-        function, piece_id = piece.function, _id_of(piece)
+        function, piece_id = piece.function, _clean_id(piece)
         if function is None or not function.name or not self._name:
             return False
         if piece_id and self.id:
             return piece_id != self.id
-        return cleaned(function.name) != self._name or bool(function.arguments and self._came_whole())
+        return cleaned(function.name) != self._name or bool(function.arguments and self._is_complete_input())
 
-    def _came_whole(self) -> bool:
+    def _is_complete_input(self) -> bool:
         return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
 
-    def add(self, piece: wire.WireToolCall) -> None:
-        self.id = self.id or _id_of(piece)
+    def add(self, piece: wire.ToolCallDelta) -> None:
+        self.id = self.id or _clean_id(piece)
         self._extra |= cleaned_json(piece.extra_content or {})
         if piece.function is not None:
             self._name = self._name or cleaned(piece.function.name or "")
@@ -106,7 +106,7 @@ class _Slot:
                     msgspec.json.encode(cleaned_json(given)).decode() if is_object else given
                 )
 
-    def content(self, call_id: str, cut: bool) -> Content:
+    def build_block(self, call_id: str, cut: bool) -> Content:
         given, problem = read_input("".join(self._arguments).strip(), cut=cut)
         data: dict[str, Any] = {}
         if not _OUR_ID.issuperset(call_id):  # the log will not keep it; Kimi's models want it as it was
@@ -117,7 +117,7 @@ class _Slot:
         return block | {"provider_data": {PROVIDER: data}} if data else block, problem
 
 
-def _id_of(piece: wire.WireToolCall) -> str:
+def _clean_id(piece: wire.ToolCallDelta) -> str:
     return short_line(piece.id or "", _ID_CHARS)
 
 
@@ -130,7 +130,7 @@ class OpenAIReply(StreamedReply):
         self._thought: list[str] = []
         self._thought_field = ""
         self._refused = False
-        self._calls = ToolCalls()
+        self._calls = StreamedToolCalls()
         self._counted_last = False
 
     def _is_complete(self) -> bool:
@@ -145,18 +145,18 @@ class OpenAIReply(StreamedReply):
             return "tool_use" if self._calls else "end_turn"
         return _STOP_REASONS.get(raw, raw)
 
-    def _contents(self, *, cut: bool) -> Iterator[Content]:
-        for block in (*self._thinking(), *self._text()):
+    def _build_blocks(self, *, cut: bool) -> Iterator[Content]:
+        for block in (*self._build_thinking(), *self._build_text()):
             yield block, ""
-        yield from self._calls.blocks(cut=cut)
+        yield from self._calls.build_blocks(cut=cut)
 
-    def _thinking(self) -> Iterator[dict[str, Any]]:
+    def _build_thinking(self) -> Iterator[dict[str, Any]]:
         """A thinking block without a signature: only a server of this API gets it back."""
         if self._thought:
             thinking = {"type": "thinking", "thinking": "".join(self._thought), "signature": ""}
             yield thinking | {"provider_data": {PROVIDER: {"field": self._thought_field}}}
 
-    def _text(self) -> Iterator[dict[str, Any]]:
+    def _build_text(self) -> Iterator[dict[str, Any]]:
         if self._said:
             yield {"type": "text", "text": "".join(self._said)}
 
@@ -164,15 +164,15 @@ class OpenAIReply(StreamedReply):
         if data.strip() == b"[DONE]":
             self.finished = True
             return ""
-        return self._text_of(wire.chunk_of(data))
+        return self._read_event(wire.decode_chunk(data))
 
-    def _text_of(self, chunk: wire.WireChunk) -> str:
+    def _read_event(self, chunk: wire.CompletionChunk) -> str:
         error = chunk.error
         if error is None and chunk.object == "error":
             error = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
         if error is not None:
             raise wire.from_error(error)
-        self._begins(chunk.id, chunk.model)
+        self._mark_begun(chunk.id, chunk.model)
         self._take_usage(chunk)
         text_part = ""
         for choice in chunk.choices or ():
@@ -183,15 +183,15 @@ class OpenAIReply(StreamedReply):
         return text_part
 
     def _finish(self, reason: str) -> None:
-        if (failure := wire.unfinished(reason)) is not None:
+        if (failure := wire.check_finish_reason(reason)) is not None:
             raise failure
-        self._ends(reason)
+        self._mark_ended(reason)
 
     def _take_delta(self, delta: wire.ChunkDelta) -> str:
-        text, thought = _parts(delta.content)
-        self._think(thought, "")
-        self._think(delta.reasoning_content, "reasoning_content")
-        self._think(delta.reasoning, "reasoning")
+        text, thought = _split_content(delta.content)
+        self._take_thought(thought, "")
+        self._take_thought(delta.reasoning_content, "reasoning_content")
+        self._take_thought(delta.reasoning, "reasoning")
         self._refused = self._refused or bool(delta.refusal)
         for call in delta.tool_calls or ():
             self._calls.take(call)
@@ -199,24 +199,24 @@ class OpenAIReply(StreamedReply):
             self._said.append(text)
         return text
 
-    def _think(self, thought: Any, field: str) -> None:
+    def _take_thought(self, thought: Any, field: str) -> None:
         """OpenRouter and some others send it in two fields at once: the first one counts."""
         if isinstance(thought, str) and thought and self._thought_field in ("", field):
             self._thought_field = field
             self._thought.append(cleaned(thought))
 
-    def _take_usage(self, chunk: wire.WireChunk) -> None:
+    def _take_usage(self, chunk: wire.CompletionChunk) -> None:
         """Counts are those of the complete call so far: the last report counts."""
         reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
         if chunk.x_groq is not None:
             reported.append(chunk.x_groq.usage)
         for usage in reported:
             if usage is not None:
-                self.usage = _usage(usage)
+                self.usage = _convert_usage(usage)
         self._counted_last = not chunk.choices and any(reported)
 
 
-def _parts(content: Any) -> tuple[str, str]:
+def _split_content(content: Any) -> tuple[str, str]:
     """The text and the thinking of a piece of content, which may be a list of parts."""
     if isinstance(content, str):
         return cleaned(content), ""
@@ -226,13 +226,13 @@ def _parts(content: Any) -> tuple[str, str]:
             case {"type": "text", "text": str(text_part)}:
                 text += text_part
             case {"type": "thinking", "thinking": thinking}:
-                thought += "".join(_parts(thinking))
+                thought += "".join(_split_content(thinking))
             case _:
                 pass
     return cleaned(text), thought
 
 
-def _usage(reported: wire.ChunkUsage) -> Usage:
+def _convert_usage(reported: wire.ChunkUsage) -> Usage:
     """What was read from a cache is part of `prompt_tokens`, and no part of our `input_tokens`.
 
     Some leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
@@ -244,8 +244,8 @@ def _usage(reported: wire.ChunkUsage) -> Usage:
     )
     output = max(reported.completion_tokens or 0, (reported.total_tokens or 0) - prompt)
     return Usage(
-        input_tokens=tokens(prompt - read - written),
-        output_tokens=tokens(output),
-        cache_read_tokens=tokens(read),
-        cache_creation_tokens=tokens(written),
+        input_tokens=clamp_tokens(prompt - read - written),
+        output_tokens=clamp_tokens(output),
+        cache_read_tokens=clamp_tokens(read),
+        cache_creation_tokens=clamp_tokens(written),
     )

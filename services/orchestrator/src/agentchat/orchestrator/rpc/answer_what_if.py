@@ -14,10 +14,10 @@ from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.orchestrator_services import Parts
-from agentchat.orchestrator.rerun.recorded import Diverged
-from agentchat.orchestrator.rerun.rerun import Rerun, prepared
+from agentchat.orchestrator.rerun.recorded_tools import Diverged
+from agentchat.orchestrator.rerun.replay_run import RunReplay, prepare_replay
 from agentchat.orchestrator.run.interruption import Interrupted, Interruption
+from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -27,7 +27,7 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 @asynccontextmanager
-async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
+async def serve_what_ifs(services: WorkerServices) -> AsyncIterator[None]:
     """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
     running: set[Interruption] = set()
 
@@ -40,7 +40,7 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
                 logs.bound(trace_id=question.trace_id, account_id=question.account_id),
                 look_up_for(question.account_id),
             ):
-                done = await answered(parts, question, interruption)
+                done = await answer_what_if(services, question, interruption)
                 logs.get_logger("what_if").info(
                     "what_if_answered",
                     outcome=done.outcome,
@@ -48,11 +48,11 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
                     tokens=done.usage.total,
                     ms=done.ms,
                 )
-                return _fitting(done)
+                return _encode_answer(done)
         finally:
             running.discard(interruption)
 
-    async with parts.bus.rpc.serving(subjects.WHAT_IF, "orchestrator", answer):
+    async with services.bus.rpc.serving(subjects.WHAT_IF, "orchestrator", answer):
         try:
             yield
         finally:
@@ -60,41 +60,45 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
                 interruption.interrupt("shutdown")
 
 
-async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -> WhatIfAnswered:
+async def answer_what_if(
+    services: WorkerServices, question: WhatIf, interruption: Interruption
+) -> WhatIfAnswered:
     """What the run comes to with that agent, within the question's seconds. Raises nothing."""
     interruption.limit(question.seconds)
-    rerun: Rerun | None = None
+    rerun: RunReplay | None = None
     try:
-        rerun = await interruption.allowed(lambda: prepared(parts, question))
+        rerun = await interruption.run_unless_interrupted(lambda: prepare_replay(services, question))
         if rerun is None:
             return WhatIfAnswered(outcome="not_found", detail="There is no such run that has ended.")
-        await rerun.go(interruption)
+        await rerun.run(interruption)
     except ModelFailure as failure:
-        done = _failed(rerun, failure.code, str(failure))
+        done = _build_failed_answer(rerun, failure.code, str(failure))
         return replace(done, kind=failure.kind, transient=failure.transient)
     except Diverged as diverged:
-        stopped = _failed(rerun, "diverged", str(diverged))
+        stopped = _build_failed_answer(rerun, "diverged", str(diverged))
         return replace(stopped, outcome="diverged", diverged=diverged.divergence)
     except ToolsUnavailable:
-        unlisted = _failed(rerun, "overloaded", "The agent's tools cannot be listed just now.")
+        unlisted = _build_failed_answer(rerun, "overloaded", "The agent's tools cannot be listed just now.")
         return replace(unlisted, transient=True)
     except Interrupted as interrupted:
         if interrupted.reason == "deadline":
-            return _failed(rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s.")
+            return _build_failed_answer(
+                rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s."
+            )
         return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
     except (DatabaseUnavailable, UnknownEvent) as error:
         return WhatIfAnswered(outcome="unavailable", detail=str(error))
     except UnreadableEvent as error:
-        return _failed(rerun, "internal_error", f"The conversation cannot be read: {error}")
-    return rerun.result()
+        return _build_failed_answer(rerun, "internal_error", f"The conversation cannot be read: {error}")
+    return rerun.build_answer()
 
 
-def _failed(rerun: Rerun | None, code: str, detail: str) -> WhatIfAnswered:
-    done = WhatIfAnswered(outcome="failed") if rerun is None else rerun.result()
+def _build_failed_answer(rerun: RunReplay | None, code: str, detail: str) -> WhatIfAnswered:
+    done = WhatIfAnswered(outcome="failed") if rerun is None else rerun.build_answer()
     return replace(done, outcome="failed", code=code, detail=detail)
 
 
-def _fitting(answer: WhatIfAnswered) -> bytes:
+def _encode_answer(answer: WhatIfAnswered) -> bytes:
     data = wire.encode(answer)
     if len(data) <= MOST_BYTES:
         return data

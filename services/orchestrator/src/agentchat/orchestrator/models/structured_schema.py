@@ -24,14 +24,14 @@ class _Inexpressible(Exception):  # noqa: N818 - a property of the schema
     """The dialect has no form for this schema that lets the model give all that it should."""
 
 
-def output_format(schema: Schema) -> Schema | None:
+def to_output_format(schema: Schema) -> Schema | None:
     """The schema as `output_config.format.schema`; None where the dialect has no form for it.
 
     That is so for objects with keys of any name, for values of any kind, for combinations with `allOf`, and
     for schemas that refer to themselves.
     """
     try:
-        return _Translation(schema).root()
+        return _Translation(schema).translate()
     except _Inexpressible:
         return None
 
@@ -45,16 +45,16 @@ class _Translation:
         self._names: dict[str, str] = {}
         self._open: set[str] = set()
 
-    def root(self) -> Schema:
-        found = self._translated(self._schema)
+    def translate(self) -> Schema:
+        found = self._translate(self._schema)
         return found | ({"$defs": self._definitions} if self._definitions else {})
 
-    def _translated(self, schema: Any) -> Schema:
+    def _translate(self, schema: Any) -> Schema:
         if not isinstance(schema, dict):
             raise _Inexpressible
         if "$ref" in schema:
-            return {"$ref": self._reference(schema["$ref"])}
-        schema = _with_single_all_of(schema)
+            return {"$ref": self._define_reference(schema["$ref"])}
+        schema = _merge_single_all_of(schema)
         found: Schema = {}
         described = dict(schema)
         for keyword in _HEADS:
@@ -63,14 +63,14 @@ class _Translation:
         _take_scalars(schema, found, described)
         if not found:
             raise _Inexpressible
-        description = _described(schema.get("description"), described)
+        description = _build_description(schema.get("description"), described)
         return found | ({"description": description} if description else {})
 
     def _take_kind(self, schema: Schema, found: Schema, described: Schema) -> None:
         """What the value is: of a type, or one of several."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                found["anyOf"] = [self._translated(one) for one in described.pop(keyword)]
+                found["anyOf"] = [self._translate(one) for one in described.pop(keyword)]
                 return
         kinds = schema.get("type", "object" if "properties" in schema else None)
         if kinds is None:
@@ -93,30 +93,30 @@ class _Translation:
         if not set(required) <= properties.keys():
             raise _Inexpressible
         described.pop("additionalProperties", None)
-        found["properties"] = {name: self._translated(one) for name, one in properties.items()}
+        found["properties"] = {name: self._translate(one) for name, one in properties.items()}
         found["additionalProperties"] = False
         found["required"] = required
 
     def _take_array(self, schema: Schema, found: Schema, described: Schema) -> None:
         if "items" not in schema:
             raise _Inexpressible
-        found["items"] = self._translated(described.pop("items"))
+        found["items"] = self._translate(described.pop("items"))
         if schema.get("minItems") in (0, 1):
             found["minItems"] = described.pop("minItems")
 
-    def _reference(self, target: str) -> str:
+    def _define_reference(self, target: str) -> str:
         """A definition of our own for what `target` leads to."""
         if target in self._open:
             raise _Inexpressible
         if target not in self._names:
             name = self._names[target] = f"definition_{len(self._names) + 1}"
             self._open.add(target)
-            self._definitions[name] = self._translated(_at(target, self._schema))
+            self._definitions[name] = self._translate(_resolve(target, self._schema))
             self._open.discard(target)
         return f"#/$defs/{self._names[target]}"
 
 
-def _with_single_all_of(schema: Schema) -> Schema:
+def _merge_single_all_of(schema: Schema) -> Schema:
     """`allOf` of one thing, as generators write a reference with a description, is that thing."""
     if "allOf" not in schema:
         return schema
@@ -135,7 +135,7 @@ def _take_scalars(schema: Schema, found: Schema, described: Schema) -> None:
             found[keyword] = described.pop(keyword)
 
 
-def _described(description: Any, described: Schema) -> str:
+def _build_description(description: Any, described: Schema) -> str:
     """The description, and after it the constraints that the dialect has no form for."""
     parts = [description] if isinstance(description, str) else []
     if described:
@@ -144,7 +144,7 @@ def _described(description: Any, described: Schema) -> str:
     return "\n\n".join(parts)
 
 
-def _at(reference: str, root: Schema) -> Any:
+def _resolve(reference: str, root: Schema) -> Any:
     """What a local reference leads to; it was checked when the schema was saved."""
     place: Any = root
     for token in reference.split("/")[1:]:

@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.directory.plans import load_plan
-from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.request_stages import LeasedRequest, ReceivedRequest
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.stages import Received, Taken
+from agentchat.orchestrator.services import WorkerServices
 
 _FRESH_SECONDS = 2.0
 
@@ -26,43 +26,43 @@ class NoSlot(msgspec.Struct, frozen=True):
     retry_after_s: int
 
 
-async def take_slot(parts: Parts, taken: Taken, *, waited: bool) -> NoSlot | None:
+async def take_slot(services: WorkerServices, leased: LeasedRequest, *, waited: bool) -> NoSlot | None:
     """Have a slot for the request, taken here if it had none; NoSlot where none is to be had.
 
     What came straight from its gateway has one and is not asked; an operator's has none. Raises
     DatabaseUnavailable.
     """
-    if not waited and taken.request.agent_version is None and is_fresh(taken, taken.clock):
+    if not waited and leased.request.agent_version is None and is_fresh(leased, leased.clock):
         return None
-    return await _admitted(parts, taken)
+    return await _admit(services, leased)
 
 
-async def _admitted(parts: Parts, taken: Taken) -> NoSlot | None:
-    request = taken.request
-    plan = await load_plan(parts.pool, request.account_id)
+async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | None:
+    request = leased.request
+    plan = await load_plan(services.pool, request.account_id)
     if plan is None:  # the account was deleted: what it may do is decided elsewhere
         return None
     plan = replace(plan, requests_per_minute=None)
-    admission = await parts.limiter.admit(request.account_id, plan, request.trace_id)
+    admission = await services.limiter.admit(request.account_id, plan, request.trace_id)
     if admission.allowed:
         return None
     return NoSlot("rate_limited", admission.retry_after_s or 0)
 
 
-async def take_slot_again(parts: Parts, taken: Taken) -> None:
+async def take_slot_again(services: WorkerServices, leased: LeasedRequest) -> None:
     """Take a slot for a run that continues.
 
     Raises NoSlotYet, DatabaseUnavailable.
     """
-    if await _admitted(parts, taken) is not None:
-        raise NoSlotYet(taken.trace_id)
+    if await _admit(services, leased) is not None:
+        raise NoSlotYet(leased.trace_id)
 
 
-async def give_back(parts: Parts, taken: Taken) -> None:
-    await parts.limiter.release(taken.request.account_id, taken.trace_id)
+async def release_slot(services: WorkerServices, leased: LeasedRequest) -> None:
+    await services.limiter.release(leased.request.account_id, leased.trace_id)
 
 
-def is_fresh(received: Received, clock: RunClock) -> bool:
+def is_fresh(received: ReceivedRequest, clock: RunClock) -> bool:
     """Of an older request the gateway may have given the slot back, of a redelivered one another worker."""
     age = clock.seconds_since(received.request.requested_at)
     return received.delivery.attempt == 1 and age <= _FRESH_SECONDS

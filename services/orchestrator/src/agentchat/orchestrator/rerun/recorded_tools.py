@@ -16,7 +16,7 @@ from agentchat.directory.agent_config import AgentConfig
 from agentchat.knowledge.search.passages import Passage
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.run.run_log import get_run
 from agentchat.runtime.postgres import Pool
 
 _COMPARED_CHARACTERS = 2_000
@@ -33,25 +33,25 @@ class Diverged(Exception):  # noqa: N818 - an outcome, named as such
         self.divergence = divergence
 
 
-class MemoryLog:
+class MemoryRecorder:
     def __init__(self, conversation: Conversation, trace_id: str) -> None:
         self.conversation = conversation
         self._trace_id = trace_id
 
     @property
     def run(self) -> Run:
-        return run_of(self.conversation, self._trace_id)
+        return get_run(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
         self.conversation = evolve_all(self.conversation, new)
 
 
-class NoReaders:
+class NullSink:
     """Takes frames, and sends them nowhere."""
 
     is_open = True
 
-    async def ready(self, frame: frames.Frame) -> None:
+    async def wait_until_allowed(self, frame: frames.Frame) -> None:
         """At once."""
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
@@ -69,11 +69,11 @@ class RecordedTools:
         self.diverged: Divergence | None = None
         self._trace_id = recorded.trace_id
         self._clock = clock
-        self._held: dict[tuple[str, bytes], deque[tuple[int, Call]]] = defaultdict(deque)
+        self._unused: dict[tuple[str, bytes], deque[tuple[int, Call]]] = defaultdict(deque)
         for each in recorded.rounds:
             for call in each.calls:
                 if call.output is not None:
-                    self._held[_key(call.name, call.input)].append((each.number, call))
+                    self._unused[_build_key(call.name, call.input)].append((each.number, call))
 
     async def run(
         self,
@@ -84,18 +84,22 @@ class RecordedTools:
         """Return the recorded results. Raises Diverged at a call that was not recorded."""
         found: list[tuple[Call, Call]] = []
         for call in calls:
-            held = self._held[_key(call.name, call.input)]
+            held = self._unused[_build_key(call.name, call.input)]
             if not held:
                 asked = AskedTool(round=round_number, name=call.name, input=call.input, missed=True)
-                self.diverged = Divergence(call=asked, nearest=nearest(asked, self._left()))
+                self.diverged = Divergence(call=asked, nearest=find_nearest(asked, self._list_unused()))
                 raise Diverged(self.diverged)
             found.append((call, held.popleft()[1]))
         return (
-            *(event for call, same in found for event in self._decisions(call.call_id, round_number, same)),
-            *(self._returned(round_number, call.call_id, same) for call, same in found),
+            *(
+                event
+                for call, same in found
+                for event in self._copy_decisions(call.call_id, round_number, same)
+            ),
+            *(self._build_result(round_number, call.call_id, same) for call, same in found),
         )
 
-    def calls_of(self, run: Run) -> tuple[AskedTool, ...]:
+    def list_calls(self, run: Run) -> tuple[AskedTool, ...]:
         """List every call of the run; the one at which it stopped is `missed`."""
         calls = [
             AskedTool(round=each.number, name=call.name, input=call.input)
@@ -108,18 +112,18 @@ class RecordedTools:
             calls[max(place for place, call in enumerate(calls) if call == same)] = missed
         return tuple(calls)
 
-    def recorded(self, run: Run) -> None:
+    def forget_recorded(self, run: Run) -> None:
         """Nothing else keeps their results."""
 
-    def _left(self) -> list[AskedTool]:
+    def _list_unused(self) -> list[AskedTool]:
         """What the record holds and no call has asked for yet."""
         return [
             AskedTool(round=number, name=call.name, input=call.input)
-            for held in self._held.values()
+            for held in self._unused.values()
             for number, call in held
         ]
 
-    def _decisions(self, call_id: str, round_number: int, recorded: Call) -> list[events.Event]:
+    def _copy_decisions(self, call_id: str, round_number: int, recorded: Call) -> list[events.Event]:
         """A person's change of the input, which the model is told with the result."""
         return [
             event
@@ -131,7 +135,7 @@ class RecordedTools:
             )
         ]
 
-    def _returned(self, round_number: int, call_id: str, answer: Call) -> events.ToolReturned:
+    def _build_result(self, round_number: int, call_id: str, answer: Call) -> events.ToolReturned:
         return events.ToolReturned(
             trace_id=self._trace_id,
             at=self._clock.now(),
@@ -163,25 +167,27 @@ class RecordedSources(Retriever):
         self.missed = self._sources is None
         return self._sources or ()
 
-    async def found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
+    async def load_found_passages(
+        self, knowledge_base_id: str, sources: Sequence[Source]
+    ) -> Sequence[Passage]:
         if self._texts is None:
-            return await super().found_before(knowledge_base_id, sources)
+            return await super().load_found_passages(knowledge_base_id, sources)
         return [Passage(source, self._texts.get(source.id, source.snippet)) for source in sources]
 
 
-def nearest(asked: AskedTool, held: Sequence[AskedTool]) -> AskedTool | None:
+def find_nearest(asked: AskedTool, held: Sequence[AskedTool]) -> AskedTool | None:
     """Find the call that is most like it: of the same tool where there is one, then by the input's text."""
 
-    def likeness(other: AskedTool) -> tuple[bool, float]:
-        inputs = difflib.SequenceMatcher(None, _text(asked), _text(other), autojunk=False)
+    def rate_likeness(other: AskedTool) -> tuple[bool, float]:
+        inputs = difflib.SequenceMatcher(None, _encode_input(asked), _encode_input(other), autojunk=False)
         return other.name == asked.name, inputs.ratio()
 
-    return max(held, key=likeness, default=None)
+    return max(held, key=rate_likeness, default=None)
 
 
-def _text(call: AskedTool) -> str:
+def _encode_input(call: AskedTool) -> str:
     return wire.encode_canonical(call.input).decode()[:_COMPARED_CHARACTERS]
 
 
-def _key(name: str, given: dict[str, Any]) -> tuple[str, bytes]:
+def _build_key(name: str, given: dict[str, Any]) -> tuple[str, bytes]:
     return name, wire.encode_canonical(given)

@@ -1,0 +1,193 @@
+"""What becomes of a request now: decided by the rules of a turn, with its events in the log."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import events, frames
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
+from agentchat.conversations.aggregate import turn
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.turn import open_turn
+from agentchat.conversations.errors import VersionConflict
+from agentchat.directory.agent_config import AgentConfig
+from agentchat.orchestrator.agent_loader import build_agent_facts
+from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
+from agentchat.orchestrator.run.endings import CANCELLED, publish_end, read_streamed_text
+from agentchat.orchestrator.run.interrupted_text import read_sent_output
+from agentchat.orchestrator.run.run_log import get_run
+from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.starting.run_slots import NoSlot, take_slot, take_slot_again
+from agentchat.runtime import failpoints
+
+_NO_AGENT = "There is no such agent."
+
+
+async def decide_request(
+    services: WorkerServices,
+    leased: LeasedRequest,
+    conversation: Conversation,
+    *,
+    first_in_line: bool,
+    waited: bool = False,
+) -> StartedAttempt | EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot:
+    """Decide what becomes of a request, append the events of the decision, and act on them.
+
+    `waited`: the request is in line, its caller was told so, and it has no slot of the account's. Another
+    writer of the conversation makes the append fail; then it is decided anew.
+
+    Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
+    """
+    while True:
+        run = conversation.run(leased.trace_id)
+        agent = await _load_agent(services, leased, run)
+        opening = await _open_turn(services, leased, conversation, agent, waited=waited)
+        outcome = await _decide_without_append(
+            services, leased, opening, run, first_in_line=first_in_line, waited=waited
+        )
+        if outcome is not None:
+            return outcome
+        try:
+            with mark_append():
+                appended = await services.store.append(
+                    conversation, await _list_events(services, leased, opening, run)
+                )
+        except VersionConflict:
+            conversation = await services.store.load(leased.request.conversation_id)
+            continue
+        return await _enter_result(services, leased, opening, appended, agent)
+
+
+async def _decide_without_append(
+    services: WorkerServices,
+    leased: LeasedRequest,
+    opening: turn.Opening,
+    run: Run | None,
+    *,
+    first_in_line: bool,
+    waited: bool,
+) -> EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot | None:
+    """Return the outcome if nothing is to be appended, also because there is no slot; else None.
+
+    Raises NoSlotYet, DatabaseUnavailable.
+    """
+    match opening:
+        case turn.Rejected() | turn.MustWait():
+            return opening
+        case turn.AlreadyEnded():
+            return leased.to_ended(opening.run)
+        case turn.AlreadyPaused():
+            return leased.to_paused()
+        case turn.Begin() | turn.Supersede() if not first_in_line:
+            return turn.MustWait(trace_id="")  # for those who came earlier, and for no run
+        case turn.Begin() | turn.Supersede():
+            return await take_slot(services, leased, waited=waited)
+        case turn.Resume() if run is not None and (run.pending or run.is_unpaused):
+            await take_slot_again(services, leased)
+    return None
+
+
+async def _list_events(
+    services: WorkerServices, leased: LeasedRequest, opening: turn.Opening, run: Run | None
+) -> tuple[events.Event, ...]:
+    match opening:
+        case turn.GiveUpRun():
+            assert run is not None, "it has had its attempts"
+            return (*await read_streamed_text(services, run, leased.clock.now()), *opening.events)
+        case turn.Begin() | turn.Supersede() | turn.Resume():
+            return tuple(opening.events)
+        case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
+            raise AssertionError("nothing is appended for these")
+
+
+async def _enter_result(
+    services: WorkerServices,
+    leased: LeasedRequest,
+    opening: turn.Opening,
+    appended: Conversation,
+    agent: AgentConfig | None,
+) -> StartedAttempt | EndedRun:
+    """Enter the run that the append has begun, or return the one that it has ended."""
+    if isinstance(opening, turn.GiveUp):
+        return leased.to_ended(get_run(appended, leased.trace_id))
+    if isinstance(opening, turn.Supersede):
+        superseded = get_run(appended, opening.trace_id)
+        await publish_end(services, leased.request.account_id, superseded)
+    assert agent is not None, "a run begins with its agent"
+    return services.register.enter(leased.to_started(appended, agent))
+
+
+@contextmanager
+def mark_append() -> Iterator[None]:
+    """Mark the append by which a run begins, for tests that end the process there."""
+    failpoints.reach("orchestrator-before-begin")
+    yield
+    failpoints.reach("orchestrator-begun")
+
+
+async def _load_agent(services: WorkerServices, leased: LeasedRequest, run: Run | None) -> AgentConfig | None:
+    """A run keeps the version of the agent that it began with."""
+    agent = leased.found.agent
+    if run is None or run.state != "running" or (agent is not None and agent.version == run.agent_version):
+        return agent
+    return await services.agents.load_version(leased.request.account_id, run.agent_id, run.agent_version)
+
+
+async def _open_turn(
+    services: WorkerServices,
+    leased: LeasedRequest,
+    conversation: Conversation,
+    agent: AgentConfig | None,
+    *,
+    waited: bool,
+) -> turn.Opening:
+    request, now = leased.request, leased.clock.now()
+    run = conversation.run(request.trace_id)
+    expired = run is None and await _has_expired(services, leased, waited=waited)
+    if run is not None:
+        if run.state == "running" and agent is None:
+            return turn.GiveUp(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
+        if run.pending and leased.interruption.reason == "cancelled":
+            return turn.GiveUp(events=turn.cancel(run, now))
+        facts: AgentFacts = run
+    elif leased.interruption.reason == "cancelled":
+        return turn.Rejected(code="cancelled", message=CANCELLED)
+    elif agent is None:
+        return turn.Rejected(code="agent_not_found", message=_NO_AGENT)
+    else:
+        facts = build_agent_facts(agent)
+    return open_turn(
+        conversation,
+        request,
+        facts,
+        now=now,
+        expired=expired,
+        worker=services.leases.worker,
+        heard=await _measure_streamed_text(services, run),
+    )
+
+
+async def _measure_streamed_text(services: WorkerServices, run: Run | None) -> int:
+    """The code points of text that readers of a run under way have had; the recorded ones if NATS is away."""
+    if run is None or run.state != "running":
+        return 0
+    try:
+        kept = await services.bus.traces.frames_of(run.trace_id)
+    except BusUnavailable:
+        kept = []
+    return len(run.text) + len(read_sent_output(run, kept).text)
+
+
+async def _has_expired(services: WorkerServices, leased: LeasedRequest, *, waited: bool) -> bool:
+    """Whether the deadline has passed, and the time in line too if the caller was told to wait."""
+    asked_since = leased.clock.seconds_since(leased.request.requested_at)
+    if asked_since > LINE_SECONDS + LINE_SLACK_SECONDS:
+        return True
+    if waited or leased.clock.seconds_since(leased.request.deadline) <= 0:
+        return False
+    try:
+        kept = await services.bus.traces.frames_of(leased.trace_id)
+    except BusUnavailable:
+        return True
+    return not any(isinstance(frame, frames.Queued) for frame in kept)
