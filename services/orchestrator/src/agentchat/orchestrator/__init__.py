@@ -1,6 +1,5 @@
-"""Runs the model loop and writes the conversation: requests in, events in the log, live frames out.
+"""Answer chat requests: take them from the queue, run the model loop, store events, publish frames.
 
-In the order of a request: `inbox`, `opening`, `run` (with `models`, `tools`, `output`); `heartbeat` renews
-what the worker holds, and `rpc` answers other questions. `worker` puts it together, of the parts in
-`orchestrator_services`.
+In the order of a request: `inbox`, `starting`, `run` (with `models`, `tools`, `output`). `heartbeat` renews
+leases and slots, `rpc` answers other processes. `worker` puts the process together from `services`.
 """

@@ -1,4 +1,7 @@
-"""`python -m orchestrator --name orchestrator-1 --run-dir .run`: settings first, all else imported later."""
+"""Run the orchestrator: `python -m agentchat.orchestrator --name orchestrator-1 --run-dir .run`.
+
+The settings are checked before the rest is imported, so that a missing variable is reported at once.
+"""
 
 import asyncio
 
@@ -8,7 +11,7 @@ from agentchat.runtime.settings import load_or_exit
 
 
 def main() -> None:
-    """Start the process."""
+    """Load the settings, configure logs and telemetry, and run the worker."""
     name = worker.parse_process_args().name or "orchestrator"
     settings = load_or_exit(Settings)
 

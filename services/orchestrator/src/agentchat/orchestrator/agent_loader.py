@@ -1,4 +1,4 @@
-"""The agent of a run: its configuration at a version, and where its model calls go, with which key."""
+"""Load the agent of a run: its configuration at a version, and the address and key of its model calls."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _NONE_FOR_URL = "The agent has a base URL of its own, and no provider key of its
 
 
 class Agents:
-    """Reads the directory. Every call raises DatabaseUnavailable where Postgres does not answer."""
+    """Agent configurations from the directory. Methods that load raise DatabaseUnavailable."""
 
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
@@ -25,7 +25,7 @@ class Agents:
         self._classify_words: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
 
     async def load_current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
-        """The version that a new run of the conversation takes; None where the account has no such agent."""
+        """Load the version that a new run of the conversation uses, or None if there is no such agent."""
         agent = await load_agent(self._pool, account_id, agent_id, conversation_id=conversation_id)
         if agent is not None and agent.canary:
             self._classify_words.pop((account_id, agent_id))
@@ -34,23 +34,28 @@ class Agents:
         return agent
 
     def get_cached(self, account_id: str, agent_id: str) -> AgentConfig | None:
-        """What `current` returned last, for a statement that checks that it still holds; None for an agent
-        whose versions share its conversations.
+        """Return what `load_current` returned last, for a statement that verifies it.
+
+        None for an agent whose traffic is split between versions.
         """
         return self._classify_words.get((account_id, agent_id))
 
     async def load_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
+        """Load an agent at a version, or None if there is none."""
         return await load_agent(self._pool, account_id, agent_id, version)
 
     def unseal_key(self, agent: AgentConfig) -> str | None:
-        """The agent's provider key; None where it has none of its own. Raises SealBroken."""
+        """Return the agent's provider key, or None if it has none of its own. Raises SealBroken."""
         return unseal_provider_key(self._sealer, agent)
 
 
 def resolve_credentials(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
-    """The agent's own address and key, or else the deployment's, whose key goes to its own address alone.
+    """Return the agent's own base URL and key, or else the deployment's.
 
-    Raises ModelFailure where there is none that can be read.
+    The deployment's key is sent to the deployment's base URL only.
+
+    Raises:
+        ModelFailure: There is no readable key.
     """
     defaults = models.get_defaults(agent.provider)
     try:
@@ -66,6 +71,7 @@ def resolve_credentials(agents: Agents, models: Models, agent: AgentConfig) -> C
 
 
 def build_agent_facts(agent: AgentConfig) -> AgentFacts:
+    """Build the facts of an agent that a run's events record."""
     return AgentFacts(
         agent_version=agent.version, retrieves=agent.retrieval is not None, **_copy_shared_fields(agent)
     )

@@ -1,4 +1,4 @@
-"""What is done every few seconds for all that a worker holds: leases, places, slots, signs of life, load."""
+"""Renew leases, queue places and slots, and send keep-alive frames, every few seconds."""
 
 import asyncio
 from functools import partial
@@ -21,7 +21,7 @@ _WAIT_SECONDS = 1.0
 
 
 async def report_load(services: WorkerServices) -> None:
-    """To be called every few seconds. A bus that does not answer leaves the old figures of the queue."""
+    """Publish how full this worker is. Without NATS, the queue's last figures stay."""
     used = services.register.slots_used
     try:
         backlog = await services.bus.queues.backlog("REQUESTS")
@@ -40,7 +40,7 @@ async def report_load(services: WorkerServices) -> None:
 
 
 async def run_heartbeat(services: WorkerServices) -> None:
-    """For ever. Each kind has its own pace, so that one that waits holds up no other."""
+    """Run all periodic work until cancelled, each kind at its own pace."""
     metrics.SLOTS.labels(worker=services.name).set_function(lambda: services.run_slots)
     metrics.SLOTS_USED.labels(worker=services.name).set_function(lambda: services.register.slots_used)
     timings, log = services.timings, logs.get_logger("heartbeat")
@@ -56,15 +56,15 @@ async def run_heartbeat(services: WorkerServices) -> None:
 
 
 async def _renew_leases(services: WorkerServices) -> None:
-    """What another worker has taken stops without a further word."""
+    """Renew the leases; interrupt the runs whose lease another worker has taken."""
     services.register.interrupt_lost(await services.leases.renew())
 
 
 async def _hold_slots(services: WorkerServices) -> None:
-    """Renew the slots of runs that have begun.
+    """Renew the account slots of runs that have started.
 
-    A request that has not begun has its gateway's slot, which lasts long enough, or none: renewing would give
-    it one beyond the plan's number.
+    A request that has not started uses its gateway's slot or none: renewing that would exceed the plan's
+    limit.
     """
     begun = [stage for stage in services.register if isinstance(stage, StartedAttempt)]
     await services.limiter.hold([(stage.request.account_id, stage.trace_id) for stage in begun])

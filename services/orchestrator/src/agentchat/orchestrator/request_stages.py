@@ -1,7 +1,7 @@
-"""What is known of a request, stage by stage: received, taken, opened, running, ended or paused; and the
-register of all that a worker has.
+"""Stages of a request, and the register of all requests that a worker holds.
 
-Each is made once and stays as it is; a function that is given one may rely on all that it has.
+received → leased → (waiting) → started → running → ended or paused. Each stage is immutable; a function that
+takes a stage may rely on all of its fields.
 """
 
 import asyncio
@@ -24,7 +24,10 @@ S = TypeVar("S", bound="ReceivedRequest")
 
 
 class FoundContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a request was found with. It may be old: the version of the conversation says so at its append."""
+    """The conversation, place in line and agent that were loaded with a request.
+
+    They may be stale: the append verifies the conversation's version.
+    """
 
     conversation: Conversation | UnreadableEvent
     first_in_line: bool
@@ -32,7 +35,10 @@ class FoundContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A request out of the queue, which other workers may have too. `interruption` is this delivery's own."""
+    """A request from the queue. Other workers may have received it too.
+
+    `interruption` belongs to this delivery.
+    """
 
     request: ChatRequested
     delivery: Delivery
@@ -43,9 +49,9 @@ class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.request.trace_id
 
     def to_leased(self, lease: Lease, clock: RunClock, found: FoundContext) -> "LeasedRequest":
-        """This worker has the lease, and has read what decides about the request.
+        """Return the request with its lease and what was loaded for it.
 
-        `clock` was started when the lease was had: whatever came between, it has gone on.
+        `clock` was started when the lease was taken, so it includes any delay since.
         """
         return LeasedRequest(
             request=self.request,
@@ -58,63 +64,65 @@ class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class LeasedRequest(ReceivedRequest, frozen=True, kw_only=True, eq=False):
-    """A request whose lease this worker has: it is to be answered here, or put back."""
+    """A request whose lease this worker holds: it answers the request or puts it back."""
 
     lease: Lease
     clock: RunClock
     found: FoundContext
 
     def to_released(self) -> ReceivedRequest:
-        """Nothing is held for it any more but its delivery."""
+        """Return the request without its lease: only the delivery is left."""
         return ReceivedRequest(request=self.request, delivery=self.delivery, interruption=self.interruption)
 
     def to_waiting(self) -> "WaitingRequest":
-        """Its caller was told to wait."""
+        """Return the request as one whose caller was told to wait."""
         return WaitingRequest(**_get_leased_fields(self))
 
     def to_started(self, conversation: Conversation, agent: AgentConfig) -> "StartedAttempt":
-        """Its run is in the log, with an attempt of this worker."""
+        """Return the request with its run, of which the log has an attempt by this worker."""
         return StartedAttempt(**_get_leased_fields(self), conversation=conversation, agent=agent)
 
     def to_paused(self, channel: TraceChannel | None = None) -> "PausedRun":
-        """Its run waits for a person, in the log."""
+        """Return the request as one whose run waits for an approval, in the log."""
         return PausedRun(**_get_leased_fields(self), channel=channel)
 
     def to_ended(self, run: Run, channel: TraceChannel | None = None) -> "EndedRun":
-        """Its run has ended in the log."""
+        """Return the request as one whose run has ended in the log."""
         return EndedRun(**_get_leased_fields(self), run=run, channel=channel)
 
 
 class WaitingRequest(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """In line before its conversation, without a slot among the account's runs."""
+    """A request in line for its conversation. It holds none of its account's slots."""
 
 
 class StartedAttempt(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """An attempt at a run that the log has just begun: `conversation` as it is then."""
+    """An attempt that the log has just recorded, with the conversation as of then."""
 
     conversation: Conversation
     agent: AgentConfig
 
     def to_running(self, channel: TraceChannel) -> "RunningAttempt":
-        """The attempt is under way, and its frames go through `channel`."""
+        """Return the attempt with the channel that its frames go through."""
         return RunningAttempt(
             **_get_leased_fields(self), conversation=self.conversation, agent=self.agent, channel=channel
         )
 
 
 class RunningAttempt(StartedAttempt, frozen=True, kw_only=True, eq=False):
+    """An attempt under way, with the channel of its frames."""
+
     channel: TraceChannel
 
 
 class EndedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """A run that has ended in the log, which is to be made known: by its `channel` if an attempt was made."""
+    """A run that has ended in the log and is to be announced, by `channel` if an attempt was made."""
 
     run: Run
     channel: TraceChannel | None
 
 
 class PausedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """A run that waits in the log for a person to decide, which is to be made known as an end is."""
+    """A run that waits in the log for an approval, which is to be announced."""
 
     channel: TraceChannel | None
 
@@ -124,10 +132,9 @@ def _get_leased_fields(stage: LeasedRequest) -> dict[str, Any]:
 
 
 class Register:
-    """What is in here can be interrupted; from `Taken` on it is also kept from other workers.
+    """All requests of this worker: each can be interrupted.
 
-    A trace may be in here twice: a second delivery of its request is received before it is known that its
-    lease is not to be had.
+    A trace may be registered twice: a second delivery of its request is received before its lease is refused.
     """
 
     def __init__(self) -> None:
@@ -140,18 +147,21 @@ class Register:
 
     @property
     def slots_used(self) -> int:
-        """Requests in a slot of the queue; those that have waited in line are in none."""
+        """Count the requests in a slot of the queue. Those that have waited in line hold none."""
         return sum(not stage.delivery.slot_freed for stage in self)
 
     def enter(self, stage: S) -> S:
+        """Add a request, or replace it by its next stage."""
         self._stages.setdefault(stage.trace_id, {})[stage.interruption] = stage
         self._empty.clear()
         return stage
 
     def stage_of(self, request: ReceivedRequest) -> ReceivedRequest:
+        """Return the current stage of a request."""
         return self._stages[request.trace_id][request.interruption]
 
     def remove(self, request: ReceivedRequest) -> None:
+        """Remove a request."""
         del self._stages[request.trace_id][request.interruption]
         if not self._stages[request.trace_id]:
             del self._stages[request.trace_id]
@@ -159,32 +169,35 @@ class Register:
             self._empty.set()
 
     async def wait_until_none(self) -> None:
+        """Wait until no request is left."""
         await self._empty.wait()
 
     def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
-        """Stop them all, or those that only wait for their turn."""
+        """Interrupt all requests, or with `waiting_only` those whose attempt is not under way."""
         for stage in self:
             if not (waiting_only and isinstance(stage, RunningAttempt | EndedRun | PausedRun)):
                 stage.interruption.interrupt(reason)
 
     def interrupt_lost(self, trace_ids: set[str]) -> None:
+        """Interrupt the runs whose leases were lost."""
         for stage in [stage for trace_id in trace_ids for stage in self._get_stages(trace_id)]:
             if isinstance(stage, LeasedRequest):
                 stage.interruption.interrupt("lost")
 
     def supersede(self, newer: LeasedRequest) -> None:
-        """This worker has taken the lease of a run again, for another delivery than the one that had it."""
+        """Interrupt an older delivery of a run whose lease this worker has taken again."""
         for stage in self._get_stages(newer.trace_id):
             if isinstance(stage, LeasedRequest) and stage is not newer:
                 stage.interruption.interrupt("lost")
 
     def interrupt_unrenewed(self) -> None:
-        """What has not been renewed for so long is left to other workers."""
+        """Interrupt the runs whose lease was not renewed for so long that it counts as lost."""
         for stage in self:
             if isinstance(stage, LeasedRequest) and stage.lease.is_given_up:
                 stage.interruption.interrupt("lost")
 
     def cancel(self, asked: CancelRequested) -> None:
+        """Interrupt the runs of a cancellation."""
         for stage in self._get_stages(asked.trace_id):
             if stage.request.account_id == asked.account_id:
                 stage.interruption.interrupt("cancelled")

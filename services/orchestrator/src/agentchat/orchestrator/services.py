@@ -1,4 +1,4 @@
-"""What the pieces of a worker are made of, built once in `worker`; and how long a worker waits."""
+"""Services of an orchestrator worker, built once in `worker`, and its timings."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from agentchat.runtime.postgres import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class Timings:
-    """Seconds. Those that other processes rely on are in `contracts.timings`; tests take shorter ones."""
+    """Timings in seconds. Those that other processes rely on are in `contracts.timings`; tests use shorter ones."""
 
     leases: LeaseTimings = field(default_factory=LeaseTimings)
     renew_seconds: float = RENEW_SECONDS
@@ -61,9 +61,10 @@ DEFAULT = Timings()
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerServices:
-    """`name` is this process's. `stop` is set when this worker is to end. Who reads the
-    source of a fork and decides on it holds `fork_decisions`: one at a time, by account. `forks` are those
-    under way.
+    """The services that a worker's functions share.
+
+    `name` is the process's. `stop` is set when the worker is to end. `fork_decisions` lets one fork at a
+    time, by turns of the accounts, read its source. `forks` are those under way.
     """
 
     bus: Bus

@@ -1,4 +1,4 @@
-"""What the orchestrator is told by its environment."""
+"""Settings of the orchestrator, from environment variables."""
 
 from typing import Annotated, Literal
 
@@ -13,10 +13,10 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(EmbedderSettings, frozen=True, kw_only=True):
-    """A provider's key serves agents that have no provider key and no base URL of their own.
+    """Settings of the orchestrator.
 
-    `model_allow` lists host:port pairs that an agent's base URL may have though they are not public, or not
-    https.
+    A provider's key serves agents that have no provider key and no base URL of their own. `model_allow` lists
+    host:port pairs that an agent's base URL may use though they are not public, or not https.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -40,5 +40,5 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def guard(self) -> Guard:
-        """What judges the agents' own base URLs. Raises SettingsError."""
-        return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+        """Build the guard that checks agents' own base URLs. Raises SettingsError."""
+        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")

@@ -1,4 +1,4 @@
-"""The orchestrator process: what it is made of, and how it starts and stops."""
+"""Start and stop the orchestrator process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ _AGENT_UNCHANGED = Condition(UNCHANGED, width=5)
 
 
 async def run_worker(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
-    """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
+    """Process REQUESTS until `stop` is set. Runs that cannot end by then are handed over."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
     async with _open_services(settings, name, stop, timings) as services, asyncio.TaskGroup() as background:
         health = HealthChecks({"nats": services.bus.ping, "postgres": services.store.ping})
@@ -76,7 +76,7 @@ async def run_worker(settings: Settings, name: str, stop: asyncio.Event, timings
 
 
 async def _drain(services: WorkerServices) -> None:
-    """Runs get a few seconds to come to the end of their step; then others go on with them."""
+    """Give runs `drain_seconds` to finish their step, then hand them over to other workers."""
     await services.stop.wait()
     services.register.interrupt("shutdown", waiting_only=True)
     try:

@@ -1,1 +1,1 @@
-"""Requests out of the queue: `inbox` handles deliveries, `exhausted` what was delivered too often."""
+"""Deliveries from the queue of requests: `inbox` handles them, `exhausted_deliveries` ends hopeless ones."""

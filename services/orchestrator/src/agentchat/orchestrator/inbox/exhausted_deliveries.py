@@ -1,4 +1,4 @@
-"""Messages that were delivered too often: the bus copies them to DEAD; a run that did not get on is ended."""
+"""End runs and tool calls whose message reached its maximum of deliveries. The bus copies it to DEAD."""
 
 from agentchat.bus.queues import Exhausted
 from agentchat.contracts import subjects, wire
@@ -17,11 +17,15 @@ from agentchat.runtime import logs
 
 
 class StillHeld(Exception):  # noqa: N818 - a state of things
-    """A worker is at the run: what becomes of its request is for later."""
+    """A worker still holds the run's lease, so the message is handled later."""
 
 
 async def end_exhausted(services: WorkerServices, exhausted: Exhausted) -> None:
-    """Handle one message. Raises StillHeld, DatabaseUnavailable, BusUnavailable: then it is handled again."""
+    """Fail the run or tool call of one message.
+
+    Raises:
+        StillHeld, DatabaseUnavailable, BusUnavailable: The message is handled again.
+    """
     logs.get_logger("exhausted").error(
         "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
     )
@@ -61,7 +65,7 @@ async def _fail_run(services: WorkerServices, request: ChatRequested) -> None:
 
 
 async def _end_run(services: WorkerServices, request: ChatRequested, clock: RunClock) -> Run | None:
-    """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
+    """Return the request's run, ended by now, or None if it has not started or the sweeper restarts it."""
     try:
         conversation = await services.store.load(request.conversation_id)
     except UnreadableEvent:

@@ -1,7 +1,7 @@
-"""A delivery from REQUESTS, from its receipt to its acknowledgement.
+"""Handle deliveries from REQUESTS, from receipt to acknowledgement.
 
-It may come any number of times: the lease keeps one worker at it, the conversation's version fences all
-others, and a run that has ended is only announced again.
+A request may be delivered any number of times: its lease keeps one worker on it, the conversation's version
+rejects late appends, and a run that has ended is only announced again.
 """
 
 from collections.abc import AsyncIterator
@@ -43,12 +43,14 @@ _SOON_DELIVERIES = 20
 
 
 class Inbox:
+    """Handler of the deliveries from REQUESTS, which `gateway.runs.start_run` publishes."""
+
     def __init__(self, services: WorkerServices) -> None:
         self._services = services
         self._clock: RunClock | None = None  # of the run that began last
 
     async def handle(self, delivery: Delivery) -> None:
-        """Take one delivery to its end. One that has to wait for its turn frees its slot."""
+        """Handle one delivery to its end. A request that waits for its turn frees its slot of the queue."""
         try:
             request = _decode_request(delivery.data)
         except ValueError as error:
@@ -102,7 +104,7 @@ class Inbox:
 
 
 def _decode_request(data: bytes) -> ChatRequested:
-    """Raises ValueError for what is no JSON, no request, or no time."""
+    """Decode a request. Raises ValueError for invalid JSON, another shape or an invalid time."""
     request = wire.decode_message(ChatRequested, data)
     for at in (request.requested_at, request.deadline):
         datetime.fromisoformat(at)
@@ -111,7 +113,7 @@ def _decode_request(data: bytes) -> ChatRequested:
 
 @asynccontextmanager
 async def put_back_on_failure(services: WorkerServices, received: ReceivedRequest) -> AsyncIterator[None]:
-    """Have the request in hand while the block runs; what the block raises puts it back."""
+    """Register the request while the block runs, and put it back in the queue if the block raises."""
     deliveries = received.delivery.attempt
     services.register.enter(received)
     try:
@@ -137,7 +139,7 @@ async def put_back_on_failure(services: WorkerServices, received: ReceivedReques
 
 
 async def _put_back(services: WorkerServices, received: ReceivedRequest, reason: str, seconds: float) -> None:
-    """Not another frame: whoever takes it next goes on from the log."""
+    """Release the lease and have the request delivered again. The next worker continues from the log."""
     logs.get_logger("inbox").info("request_put_back", reason=reason)
     stage = services.register.stage_of(received)
     if isinstance(stage, LeasedRequest):
@@ -146,11 +148,10 @@ async def _put_back(services: WorkerServices, received: ReceivedRequest, reason:
 
 
 async def _get_delay_while_leased(services: WorkerServices, received: ReceivedRequest) -> float:
-    """Seconds until a request is worth looking at whose lease is held: soon at first, as its holder may have
-    died; then so that a run's ten minutes take fewer than the 50 deliveries that a message has.
+    """Return the seconds until a request whose lease is held is delivered again.
 
-    A lease that has expired waits for Postgres to have been there for long (`availability`): that is soon,
-    unless it goes away again and again.
+    Soon at first, since the holder may have died; then slowly enough that a ten-minute run takes fewer than
+    the 50 deliveries of a message. A lease that has expired is retried soon, unless Postgres keeps failing.
     """
     deliveries = received.delivery.attempt
     if deliveries <= len(_LEASED_SECONDS):
@@ -163,7 +164,7 @@ async def _get_delay_while_leased(services: WorkerServices, received: ReceivedRe
 
 
 def _get_delay_for_newer_release(services: WorkerServices, deliveries: int) -> float:
-    """Soon at first: while a newer release replaces this one, one of its workers takes the next delivery."""
+    """Retry soon at first: during an upgrade, a worker of the newer release may get the next delivery."""
     seconds = services.timings.put_back_seconds
     return seconds[0] if deliveries <= _SOON_DELIVERIES else seconds[-1]
 

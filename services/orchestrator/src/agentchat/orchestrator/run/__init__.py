@@ -1,7 +1,8 @@
-"""One attempt at a run, from the frame that begins it to its end.
+"""One attempt at a run, from its first frame to its end.
 
-- `run_attempt`: begins, takes the turn, ends; `turn_loop`: the turn; `perform`: each of its steps
+- `run_attempt`: begins, takes the turn, ends; `turn_loop`: the turn; `perform_step`: each step of it
+- `compact_history`: summaries of earlier runs; `retrieval`: the search step
 - `channel`: the live frames, while the lease is live; `interrupted_text`: what earlier attempts have sent
-- `model_reply`: the replies of the model; `retrieval`: the step that searches
-- `run_log`: what is stored; `endings`: how an end is published; `interruption`: why a run stops earlier
+- `model_reply`: the model's replies
+- `run_log`: the append; `endings`: how an end is published; `interruption`: why a run stops early
 """

@@ -1,4 +1,7 @@
-"""The live side of a run: frames, numbered and paced, while its lease is live, and the text of the round."""
+"""Publish a run's frames: numbered, paced, and only while the run's lease is live.
+
+Followers: `gateway.runs.followed_run` (frames), `orchestrator.run.interrupted_text` (after a takeover).
+"""
 
 import asyncio
 import hashlib
@@ -33,9 +36,11 @@ _REPEAT_SECONDS = 2.0
 
 
 class FramePacer:
-    """Of one attempt at a run. A piece costs this worker, the bus and each gateway that follows the run about
-    as much as a long text does. So the pieces of a model that keeps sending faster than PIECES_A_SECOND are
-    joined: one goes out each INTERVAL_SECONDS, until the model sends slower.
+    """Pacing of one attempt's text frames.
+
+    A frame costs this worker, the bus and each gateway about the same whatever its length. So if a model
+    keeps sending faster than PIECES_A_SECOND, its pieces are joined and one frame goes out each
+    INTERVAL_SECONDS.
     """
 
     def __init__(self) -> None:
@@ -43,7 +48,7 @@ class FramePacer:
         self._at = 0.0
 
     def pause_after(self, now: float) -> float:
-        """A piece was sent at `now`, in seconds: for how long the next ones are to be collected."""
+        """Return how long to collect text after a frame sent at `now`, both in seconds."""
         self._level = max(0.0, self._level - (now - self._at) * PIECES_A_SECOND) + 1.0
         self._at = now
         if self._level <= PIECES_AT_ONCE:
@@ -53,10 +58,10 @@ class FramePacer:
 
 
 class LeaseFence:
-    """The bus, for as long as the lease of a run is live by this worker's own clock.
+    """The bus, open while the run's lease is live by this worker's own clock.
 
-    The worker may be cut off from Postgres but not from NATS, or may have been stopped for a while: it cannot
-    know whether its lease was taken.
+    A worker that is cut off from Postgres but not from NATS, or was suspended, cannot know whether another
+    worker has taken the lease.
     """
 
     def __init__(self, traces: Traces, lease: Lease) -> None:
@@ -65,38 +70,38 @@ class LeaseFence:
 
     @property
     def is_open(self) -> bool:
-        """Whether any frame may be sent now."""
+        """True if any frame may be sent now."""
         return self._lease.is_live
 
     async def wait_until_allowed(self, frame: frames.Frame) -> None:
-        """Return when the lease is live. Raises Interrupted: it is lost, or was not renewed in time."""
+        """Wait until the lease is live. Raises Interrupted if it is lost or was not renewed in time."""
         if isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
             return
         raise Interrupted("lost")
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """As the bus does it."""
+        """Publish a frame on the bus."""
         await self._traces.publish_frame(trace_id, frame)
 
 
 class FrameSink(Protocol):
-    """Where frames go: to the bus, by way of a fence, for a run that has readers."""
+    """A target of frames: the bus behind a fence, or nothing during a replay."""
 
     @property
     def is_open(self) -> bool:
-        """Whether any frame may be sent now, without `ready`."""
+        """True if any frame may be sent now, without `wait_until_allowed`."""
 
     async def wait_until_allowed(self, frame: frames.Frame) -> None:
-        """Return when it may be sent. Raises Interrupted where this worker may not send it any more."""
+        """Wait until the frame may be sent. Raises Interrupted if this worker may not send it any more."""
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send it. Never raises."""
+        """Publish a frame. Never raises."""
 
 
 class TraceChannel:
-    """Frames of one attempt. Publishing never fails: readers repair what they miss.
+    """The frames of one attempt. Publishing never fails: readers repair what they miss.
 
-    Methods that send a frame raise Interrupted where another worker may have the run.
+    Methods that send a frame raise Interrupted if another worker may have the run.
     """
 
     def __init__(
@@ -119,13 +124,13 @@ class TraceChannel:
         self._last_sent = self._repeated_at = self._loop.time()
 
     async def accept(self, conversation_id: str) -> None:
-        """The first frame of the first attempt."""
+        """Send the first frame of the first attempt."""
         await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
 
     async def resume(self, conversation_id: str, run: Run, already: SentOutput) -> None:
-        """The first frames of a later attempt: where it continues, and what was recorded but not sent.
+        """Send the first frames of a later attempt: its offset, and what was recorded but not sent.
 
-        The text that was sent of the next round is kept, in case the run ends before that round begins.
+        Text that was sent of the next round is kept, in case the run ends before that round starts.
         """
         self.begin_round(len(run.rounds) + 1, already.text, already.cuts)
         sent = run.text + already.text
@@ -144,6 +149,7 @@ class TraceChannel:
                     await self.send(_build_tool_returned(call.call_id, call.is_error))
 
     async def announce(self, done: Sequence[events.Event]) -> None:
+        """Send the frames of events that were appended."""
         for event in done:
             match event:
                 case events.ToolCalled():
@@ -166,7 +172,7 @@ class TraceChannel:
         await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
 
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
-        """Text from now on is of this round; `sent` of it was sent before."""
+        """Start a round, of which `sent` was sent before."""
         self.round = number
         self._pieces = [sent] if sent else []
         self._length = len(sent)
@@ -178,9 +184,7 @@ class TraceChannel:
         self.begin_round(0)
 
     async def send_text(self, text: str) -> None:
-        """Send the next piece of the round's text. Its pauses let others run, or collect text that arrives
-        meanwhile.
-        """
+        """Send the next piece of the round's text, then pause if needed to collect what follows."""
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
             if not self._sink.is_open:
@@ -205,24 +209,26 @@ class TraceChannel:
 
     @property
     def text(self) -> str:
+        """The text of the round so far."""
         return "".join(self._pieces)
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        return thin_cuts(self._cuts)
+        """The code points at which the round's text was cut into frames, thinned out."""
+        return thinned(self._cuts)
 
     def build_text_events(self, now: str) -> tuple[events.Delta, ...]:
-        """The text of the round so far, as its one event; () where there is none."""
+        """Build the event of the round's text so far; () if there is none."""
         text = self.text
         if not text:
             return ()
         return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
 
     async def repeat_text(self) -> None:
-        """Send again what was sent since the repetition before the last. To be called about once a second.
+        """Send again the text since the last repetition but one. Called about once a second.
 
-        A reader who misses none of it drops it; another need not wait until the log has the round. TRACES may
-        have none of it: a stream drops what comes while it has no leader.
+        A reader that missed nothing drops it; another need not wait for the log. TRACES may lack some of it:
+        a stream drops what arrives while it has no leader.
         """
         now = self._loop.time()
         if now - self._repeated_at < _REPEAT_SECONDS or not self._sink.is_open:
@@ -239,7 +245,7 @@ class TraceChannel:
             )
 
     async def send_alive(self) -> None:
-        """Send a sign of life if nothing was sent for `alive_seconds`. To be called about once a second."""
+        """Send a keep-alive frame if nothing was sent for `alive_seconds`. Called about once a second."""
         if self._loop.time() - self._last_sent >= self._alive_seconds:
             await self.send(frames.Alive(seq=0, attempt=0))
 

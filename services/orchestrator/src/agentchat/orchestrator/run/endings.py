@@ -1,4 +1,4 @@
-"""How a run's end is made known: the account's slot and tokens first, then the lease, then the frame."""
+"""Publish the end of a run: release the account's slot and the lease first, then send the frame."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ CANCELLED = "The run was cancelled."
 
 
 async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
-    """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
+    """Publish the end of a run: as the last frame of its attempt, or again after a redelivery."""
     run = ended.run
     await _release_slot_and_lease(services, ended, release_ended_run(services, ended.request.account_id, run))
     failpoints.reach("orchestrator-before-completed")
@@ -32,7 +32,7 @@ async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
 
 
 async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
-    """Tell of a run that waits in the log: nothing is held for it any more."""
+    """Publish that a run waits for an approval, and release everything held for it."""
     await _release_slot_and_lease(
         services, paused, services.limiter.release(paused.request.account_id, paused.trace_id)
     )
@@ -43,7 +43,11 @@ async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
 
 
 async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejected) -> None:
-    """Nothing was appended, and nothing will be. Raises Interrupted where another worker may have it."""
+    """Refuse a request, of which nothing was or will be appended.
+
+    Raises:
+        Interrupted: Another worker may have the request.
+    """
     if not await leased.lease.wait_until_live():
         raise Interrupted("lost")
     request = leased.request
@@ -64,9 +68,9 @@ async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejec
 
 
 async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tuple[events.Delta, ...]:
-    """What readers had of a round that was never recorded: the log keeps it with the end of its run.
+    """Build the event of text that readers received of an unrecorded round, for the end of its run.
 
-    For who ends a run that he did not work on. () where TRACES has none of it any more.
+    For a caller that ends a run of another worker. () if TRACES has none of the text any more.
     """
     try:
         already = read_sent_output(run, await services.bus.traces.frames_of(run.trace_id))
@@ -83,13 +87,13 @@ async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tu
 
 
 async def publish_end(services: WorkerServices, account_id: str, run: Run) -> None:
-    """What the worker of a run does at its end, for one that nobody works on."""
+    """Release the slot and publish the end of a run that no worker is working on."""
     await release_ended_run(services, account_id, run)
     await services.bus.traces.publish_frame(run.trace_id, build_end_frame(run))
 
 
 async def release_ended_run(services: WorkerServices, account_id: str, run: Run) -> None:
-    """Free the slot of a run that has ended in the log: any number of times."""
+    """Release the account's slot of a run that has ended in the log. Safe to repeat."""
     assert run.ended_at is not None, "it has ended"
     await services.limiter.release(account_id, run.trace_id, ended=True)
 
@@ -97,7 +101,7 @@ async def release_ended_run(services: WorkerServices, account_id: str, run: Run)
 async def _release_slot_and_lease(
     services: WorkerServices, stage: LeasedRequest, freed: Coroutine[None, None, None]
 ) -> None:
-    """Free the account's slot and release the lease. The slot is not to be renewed again."""
+    """Release the account's slot and the lease. The slot is not renewed again."""
     services.register.enter(stage.to_released())
     if services.leases.holds(stage.trace_id, stage.lease):
         await asyncio.gather(freed, release_lease(services, stage.trace_id, stage.lease))
@@ -106,19 +110,19 @@ async def _release_slot_and_lease(
 
 
 async def release(services: WorkerServices, stage: LeasedRequest) -> None:
-    """Hold nothing for the request any more, so that another worker can have it at once."""
+    """Release all that is held for the request, so that another worker can have it at once."""
     services.register.enter(stage.to_released())
     await release_lease(services, stage.trace_id, stage.lease)
 
 
 async def release_lease(services: WorkerServices, trace_id: str, lease: Lease) -> None:
-    """Postgres not answering only means that the lease has to expire."""
+    """Release the lease. Without Postgres, it expires."""
     with contextlib.suppress(DatabaseUnavailable):
         await services.leases.release(trace_id, lease)
 
 
 def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
-    """The frame that tells how a run ended, unnumbered."""
+    """Build the frame that tells how a run ended, unnumbered."""
     if run.state == "completed" and run.reply is not None:
         tool_calls = sum(len(each.calls) for each in run.rounds)
         return frames.Completed(

@@ -1,4 +1,4 @@
-"""What an interrupted run has already said: read back from TRACES, checked against the log."""
+"""Read from TRACES what an interrupted run has sent, checked against the log."""
 
 import hashlib
 
@@ -9,8 +9,10 @@ from agentchat.conversations.aggregate.conversation import Run
 
 
 class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` of the round that is not recorded yet, with the cuts of its frames; and the calls and results
-    whose frames went out, by call id. `sourced`: that of the sources went out.
+    """What readers have received beyond the log.
+
+    `text` is that of the unrecorded round, with the cuts of its frames. `called` and `returned` are ids of
+    calls whose frames were sent; `sourced` is True if the frame of the sources was.
     """
 
     text: str = ""
@@ -21,10 +23,10 @@ class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_sent_output(run: Run, kept: list[frames.Frame]) -> SentOutput:
-    """What readers of `kept`, the run's frames in the order in which they were stored, have seen.
+    """Return what readers of `kept`, the run's frames in stored order, have received.
 
-    Frames of an attempt that a later one has overtaken do not count, nor do those after a gap: nobody can
-    say what was in it. Where the frames do not bear out what the log has recorded, nothing more was sent.
+    Frames of an overtaken attempt and frames after a gap do not count. If the frames contradict the log, no
+    further text counts.
     """
     seen = _Reader()
     for frame in kept:
@@ -44,7 +46,7 @@ def read_sent_output(run: Run, kept: list[frames.Frame]) -> SentOutput:
 
 
 class _Reader:
-    """A reader of frames who, unlike a gateway, cannot repair what he misses."""
+    """A reader of frames that, unlike a gateway, cannot repair what it misses."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -82,7 +84,7 @@ class _Reader:
                 pass
 
     def _go_back_to(self, resumed: frames.Resumed) -> None:
-        """The attempt goes on after the text that its worker knew of, which may be less than was sent."""
+        """Continue after the text that the attempt's worker knew, which may be less than was sent."""
         text = "".join(self.pieces)[: resumed.offset]
         if len(text) < resumed.offset or hashlib.sha256(text.encode()).hexdigest() != resumed.sha256:
             self._translate_error = True

@@ -1,4 +1,4 @@
-"""Why a run stops before its end, and how it is made to: always between appends, never during one."""
+"""Interrupt a run before its end: always between appends, never during one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ Reason = Literal["cancelled", "deadline", "shutdown", "lost"]
 
 
 class Interrupted(Exception):  # noqa: N818 - an outcome, named as such
-    """The run is to stop here."""
+    """The run stops here, for `reason`."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -22,7 +22,7 @@ class Interrupted(Exception):  # noqa: N818 - an outcome, named as such
 
 
 class Interruption:
-    """One run's switch. The first reason stands."""
+    """The interruption of one run. The first reason stands."""
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
@@ -30,18 +30,18 @@ class Interruption:
         self._scope: asyncio.Timeout | None = None
 
     def limit(self, seconds: float) -> None:
-        """The run may take this long from now."""
+        """Limit the run to `seconds` from now."""
         self._deadline = asyncio.get_running_loop().time() + seconds
 
     def interrupt(self, reason: Reason) -> None:
-        """End what `allowed` awaits, now or when it is next called."""
+        """Interrupt `run_unless_interrupted`, now or at its next call."""
         if self.reason is None:
             self.reason = reason
             if self._scope is not None and not self._scope.expired():
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def run_unless_interrupted(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` for as long as nothing speaks against it. Raises Interrupted."""
+        """Await `work` until it is done or the run is interrupted. Raises Interrupted."""
         if self.reason is not None:
             raise Interrupted(self.reason)
         scope = asyncio.timeout_at(self._deadline)
@@ -58,7 +58,7 @@ class Interruption:
 
 
 async def is_cancelled(traces: Traces, trace_id: str) -> bool:
-    """NATS not answering is no reason to stop: cancellations are followed as well."""
+    """Return True if the run was cancelled. Without NATS, False: cancellations are also followed."""
     try:
         return await traces.is_cancelled(trace_id)
     except BusUnavailable:

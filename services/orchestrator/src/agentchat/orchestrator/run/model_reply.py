@@ -1,5 +1,6 @@
-"""The replies of a model: text is sent as it comes, one that breaks off is continued, each call has its span,
-its metrics and its cost. No text is in a span.
+"""Request the model's replies: stream their text, continue one that broke off, record span and cost.
+
+No text is put into a span.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _PAUSED = "The model provider paused its reply and left it unfinished."
 
 @contextlib.contextmanager
 def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
-    """`chat <model>` around one call, with what it cost and how it failed."""
+    """Trace one call as `chat <model>`, with its cost and its failure."""
     before, began, outcome = meter.usage, time.perf_counter(), "ok"
     with telemetry.span(
         f"{genai.CHAT} {call.model}",
@@ -80,29 +81,30 @@ def _describe(span: Span, reply: ModelReply) -> None:
 
 
 class RoundCost:
-    """What the round under way has cost, next to what the log says of the run."""
+    """Cost of the round under way, which the log does not have yet."""
 
     def __init__(self) -> None:
         self._round = 0
         self._meter = Meter()
 
     def begin(self, number: int) -> Meter:
-        """A meter for the calls of this round; it has the cost of those before that came to nothing."""
+        """Return a meter for the calls of a round, with the cost of its failed calls."""
         if number != self._round:
             self._round, self._meter = number, Meter()
         return self._meter
 
     def mark_recorded(self) -> None:
+        """Start again at zero: the log has the cost."""
         self._meter = Meter()
 
     def get_unrecorded(self, run: Run) -> Usage:
-        """What is not in the log yet; `run` is the run as the log has it."""
+        """Return the cost that `run`, as the log has it, lacks."""
         recorded = any(each.number == self._round and each.blocks is not None for each in run.rounds)
         return Usage() if recorded else self._meter.usage
 
 
 class ReplyStreamer:
-    """Asks `model`, of the provider of that name, for the replies of one attempt."""
+    """Requests the replies of one attempt from the model of one provider."""
 
     def __init__(
         self,
@@ -119,9 +121,10 @@ class ReplyStreamer:
         self._output = output
 
     async def stream_reply(self, call: ModelCall, meter: Meter, *, go_on: bool) -> ModelReply:
-        """A whole reply. With `go_on`, one that breaks off after some text is gone on with, once.
+        """Stream one reply. With `go_on`, a reply that breaks off after some text is continued once.
 
-        Raises ModelFailure.
+        Raises:
+            ModelFailure
         """
         try:
             return await self._stream_text(call, meter)
@@ -133,7 +136,7 @@ class ReplyStreamer:
         return await self._stream_text(call, meter)
 
     async def request_without_streaming(self, call: ModelCall, meter: Meter) -> ModelReply:
-        """A reply that no reader is told. Raises ModelFailure."""
+        """Request a reply that no reader sees. Raises ModelFailure."""
         reply = await self._request(call, None, meter)
         _raise_if_unusable(reply)
         return reply
@@ -156,7 +159,7 @@ class ReplyStreamer:
         return reply
 
     async def _send_checked_json(self, call: ModelCall, meter: Meter) -> ModelReply:
-        """JSON is sent when it is whole, and only if it is the answer (docs/change/design.md 6)."""
+        """Send a JSON reply when it is complete, and only if it is valid (docs/change/design.md 6)."""
         reply = await self._request(call, None, meter)
         _raise_if_unusable(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):
@@ -176,8 +179,9 @@ class ReplyStreamer:
 
 
 def _raise_if_unusable(reply: ModelReply) -> None:
-    """A reply that is none. One that was cut by a limit is one as far as it goes, and one with a stop reason
-    that is new to us is taken as it is.
+    """Raise ModelFailure for a reply that is none.
+
+    A reply that a limit cut short counts as far as it goes; an unknown stop reason is accepted.
     """
     if reply.stop_reason == "refusal":
         raise ModelFailure("provider_refused")

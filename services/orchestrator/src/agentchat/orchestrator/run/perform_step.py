@@ -1,4 +1,4 @@
-"""The steps of a run, done: each returns the events that are to be appended for it."""
+"""Perform the steps of a run: each returns the events to append for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,23 +36,22 @@ from agentchat.runtime import failpoints
 
 
 class ToolExecutor(Protocol):
-    """What runs the calls of a run: `tool_calls.ToolCalls`, or what a log holds of them."""
+    """Runs the calls of a run: `tool_calls.RunToolCalls`, or `recorded_tools.RecordedTools` in a replay."""
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
     ) -> tuple[events.Event | ToolInputRequired, ...]:
-        """What the calls of a round came to, in their order, as events to append, or where a tool asks."""
+        """Run the calls of a round. Return their events, in order, or requests for input."""
 
     def forget_recorded(self, run: Run) -> None:
-        """The log has what these calls of the run came to."""
+        """Drop the results that the log of `run` has."""
 
 
 @dataclass(kw_only=True)
 class Performer:
     """Performs the steps of one attempt at the log's run.
 
-    `already` is what earlier attempts have sent of the next round. `asks`: a person is asked about the calls
-    that the agent's policy is about.
+    `already` is what earlier attempts have sent of the next round. `asks` False: no approval is requested.
     """
 
     log: RunRecorder
@@ -71,7 +70,7 @@ class Performer:
     _offered: dict[str, ToolSpec] | None = field(default=None, init=False)
 
     async def perform(self, step: turn.Step) -> Sequence[events.Event]:
-        """Do one step. Raises ModelFailure, ToolsUnavailable."""
+        """Perform one step. Raises ModelFailure, ToolsUnavailable."""
         run = self.log.run
         match step:
             case turn.CallModel():
@@ -86,7 +85,7 @@ class Performer:
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
 
     async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
-        """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
+        """Run the calls. If a tool asks for input, request all approvals of the round with it."""
         outcomes = await self.tools.run(step.round, step.calls, await self.list_offered_tools())
         returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
@@ -101,7 +100,7 @@ class Performer:
     async def _request_approvals(
         self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
     ) -> Sequence[events.Event]:
-        """What stands in for a tool that is not listed any more is its name."""
+        """Build the approval requests. A tool that is no longer listed is shown by its name."""
         agent, offered = self.agent, await self.list_offered_tools()
         questions = []
         for call, asks in about:
@@ -131,7 +130,7 @@ class Performer:
         )
 
     async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
-        """The agent's tools by the names that the model sees, the same for the whole attempt."""
+        """Return the agent's tools by the names that the model sees, the same for the whole attempt."""
         if self._offered is None:
             self._offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
         return self._offered
@@ -173,9 +172,11 @@ class Performer:
         )
 
     async def compact(self, step: Compact) -> Sequence[events.Event]:
-        """Have some of the runs summarised, with the prefix of the thread's other calls, which is cached.
+        """Have the model summarise some runs. The call shares the prefix of the thread's other calls, which is
+        cached.
 
-        Raises ModelFailure, ToolsUnavailable.
+        Raises:
+            ModelFailure, ToolsUnavailable
         """
         run, conversation, agent = self.log.run, self.log.conversation, self.agent
         wanted = agent.compaction or Compaction()
@@ -237,15 +238,17 @@ class Performer:
 
 
 def _collect_call_ids(conversation: Conversation) -> set[str]:
-    """Every call of the thread: providers want ids that are unique in all that they are shown."""
+    """Return the ids of all calls of the thread: providers require unique ids in a prompt."""
     return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
 
 
 def _select_blocks(
     blocks: tuple[dict[str, Any], ...], said: str, *, tools: bool, as_said: bool
 ) -> tuple[dict[str, Any], ...]:
-    """The blocks that go back to the model: without calls where none were allowed, and with the text that
-    was said, which is more than the reply's own where it went on with an interrupted one.
+    """Return the blocks that go back to the model.
+
+    Without calls if none were allowed, and with the text that was sent, which is more than the reply's own if
+    the reply continued an interrupted one.
     """
     if not tools:
         blocks = tuple(block for block in blocks if block["type"] != "tool_use")

@@ -1,4 +1,4 @@
-"""What an agent's knowledge base has to say to a run: found once, shown to the model in each of its calls."""
+"""Search an agent's knowledge base for a run: once, and shown to the model in each of its calls."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 
 class Retriever:
-    """The passages of one run. An agent without a knowledge base has none, and its prompt stays as it is."""
+    """The retrieved passages of one run. None for an agent without a knowledge base."""
 
     def __init__(self, pool: Pool, agent: AgentConfig, embedder: Embedder | None = None) -> None:
         self._pool = pool
@@ -23,9 +23,9 @@ class Retriever:
         self._passages: Sequence[Passage] | None = None
 
     async def find(self, question: str) -> tuple[Source, ...]:
-        """Search for what the user asks. Where that cannot be done, the run goes on without.
+        """Search for the user's question. If that fails, the run continues without sources.
 
-        A disabled knowledge base is as an empty one; what a run had found before, it keeps.
+        A disabled knowledge base counts as empty; a run keeps what it found before.
         """
         retrieval = self._agent.retrieval
         if retrieval is None:
@@ -47,7 +47,7 @@ class Retriever:
         return tuple(passage.source for passage in self._passages)
 
     async def load_documents(self, sources: Sequence[Source] | None) -> str:
-        """The passages of a run's recorded sources, as the model is shown them; "" without any."""
+        """Return the passages of a run's recorded sources as the model sees them; "" without any."""
         retrieval = self._agent.retrieval
         if retrieval is None or not sources:
             return ""
@@ -56,7 +56,7 @@ class Retriever:
         return documents_of(self._passages)
 
     def add_instruction(self, system_prompt: str) -> str:
-        """The system prompt, told how to use documents if the agent retrieves."""
+        """Return the system prompt with the instruction on documents if the agent retrieves."""
         if self._agent.retrieval is None:
             return system_prompt
         return f"{system_prompt}\n\n{INSTRUCTION}".lstrip()
@@ -64,7 +64,7 @@ class Retriever:
     async def load_found_passages(
         self, knowledge_base_id: str, sources: Sequence[Source]
     ) -> Sequence[Passage]:
-        """What an earlier attempt found; the snippets alone where Postgres does not answer."""
+        """Load what an earlier attempt found; only the snippets if Postgres does not answer."""
         try:
             return await load_passages(self._pool, self._agent.account_id, knowledge_base_id, sources)
         except (NotFound, DatabaseUnavailable):

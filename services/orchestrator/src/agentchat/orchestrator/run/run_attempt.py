@@ -1,4 +1,4 @@
-"""One attempt at a run: from the frame that begins it to the end that it comes to."""
+"""Run one attempt, from its first frame to the end of the run, a pause or a hand-over."""
 
 from collections.abc import Sequence
 
@@ -30,10 +30,11 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 
 
 async def run_attempt(services: WorkerServices, started: StartedAttempt) -> EndedRun | PausedRun:
-    """Work until the run has ended in the log, or waits there for a person.
+    """Work until the run has ended in the log, or waits there for an approval.
 
-    Raises Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: then it goes on, here or
-    elsewhere.
+    Raises:
+        Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: The run continues later,
+            here or at another worker.
     """
     attempt = RunAttempt(services, started)
     log, request = logs.get_logger("inbox"), started.request
@@ -70,7 +71,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
 
 
 class RunAttempt:
-    """The attempt that the log has just begun. `log` is where it is recorded, `channel` where it is heard."""
+    """The attempt that the log has just recorded. `log` appends its events, `channel` sends its frames."""
 
     def __init__(self, services: WorkerServices, started: StartedAttempt) -> None:
         self._services = services
@@ -92,7 +93,7 @@ class RunAttempt:
         )
 
     async def run(self) -> None:
-        """Work until the run has ended in the log, or waits there, or raise what `run_to_end` does."""
+        """Work until the run has ended or paused in the log. Raises what `run_attempt` does."""
         agent = self._opened.agent
         with telemetry.span(
             f"{genai.INVOKE_AGENT} {agent.name}",
@@ -118,7 +119,7 @@ class RunAttempt:
                 await self._tools.close()
 
     async def fail(self, code: str, message: str, kind: str) -> None:
-        """End the run without a reply, whatever it was doing."""
+        """End the run without a reply."""
         logs.get_logger("run").warning("run_failing", code=code, kind=kind)
         await self._end(fail(self.log.run, code, message, self._get_now(), self._sum_usage()))
 
@@ -129,7 +130,7 @@ class RunAttempt:
             raise Interrupted("cancelled")  # it was asked for before this was known to wait
 
     async def _announce_attempt(self) -> SentOutput:
-        """Say that the attempt has begun; a later one, after what earlier ones have said."""
+        """Send the attempt's first frames; return what earlier attempts have sent."""
         run, conversation_id = self.log.run, self.log.conversation.conversation_id
         if run.attempt == 1:
             await self.channel.accept(conversation_id)
@@ -177,7 +178,7 @@ class RunAttempt:
                 raise interrupted
 
     async def _record_hand_over(self) -> None:
-        """That this attempt did not fail is known here alone, and what its model call under way has cost."""
+        """Record that this attempt did not fail, and the cost of its unfinished model call."""
         run = self.log.run
         await self.log.append_once(
             events.ReplyLost(
@@ -189,7 +190,7 @@ class RunAttempt:
         )
 
     async def _end(self, end: Sequence[events.Event]) -> None:
-        """What was said of the round under way is kept with the end; a run that has ended stays as it is."""
+        """Append the end, after the text of the round under way. A run that has ended stays as it is."""
         if end:
             await self.log.append([*self.channel.build_text_events(self._get_now()), *end])
 

@@ -1,29 +1,32 @@
-"""The time of a run: Postgres' clock when its lease was taken, and what has passed since by our own."""
+"""Tell the time of a run: Postgres' clock when its lease was taken, plus what has passed here."""
 
 import time
 from datetime import UTC, datetime, timedelta
 
 
 class RunClock:
-    """No decision about a run depends on what this host takes the time to be."""
+    """A clock that does not depend on this host's time of day."""
 
     def __init__(self, server_now: str) -> None:
         self._start = _parse_time(server_now)
         self._began = time.monotonic()
 
     def now(self) -> str:
+        """Return the current time."""
         return self.after(0.0)
 
     def after(self, seconds: float) -> str:
+        """Return the time in `seconds` from now."""
         return _format_time(self._start, time.monotonic() - self._began + seconds)
 
     def seconds_since(self, at: str) -> float:
-        """How long ago `at` was; negative where it is still to come."""
+        """Return the seconds since `at`; negative if it is in the future."""
         start = (self._start - _parse_time(at)).total_seconds()
         return start + time.monotonic() - self._began
 
 
 def add_seconds(at: str, seconds: float) -> str:
+    """Return the time `seconds` after `at`."""
     return _format_time(_parse_time(at), seconds)
 
 

@@ -1,4 +1,4 @@
-"""The log of a run: what is stored of it, and the only append to it once it is open."""
+"""Append to the log of a started run."""
 
 import asyncio
 import contextlib
@@ -22,22 +22,22 @@ _LEAVES = events.RunEnd | events.DecisionRequested
 
 
 class RunRecorder(Protocol):
-    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rerun.recorded_tools`)."""
+    """The log of a run: the event store (`RunLog`), or memory alone (`recorded_tools.MemoryRecorder`)."""
 
     @property
     def conversation(self) -> Conversation:
-        """As far as it is recorded."""
+        """The conversation as far as it is recorded."""
 
     @property
     def run(self) -> Run:
-        """As far as it is recorded."""
+        """The run as far as it is recorded."""
 
     async def append(self, new: Sequence[events.Event]) -> None:
-        """Record these after what is there."""
+        """Append events."""
 
 
 class RunLog:
-    """`conversation` is as far as it is stored."""
+    """The log of a run in the event store. `conversation` is as far as it is stored."""
 
     def __init__(
         self,
@@ -55,14 +55,18 @@ class RunLog:
 
     @property
     def run(self) -> Run:
+        """The run as far as it is stored."""
         return get_run(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
-        """Append, again and again for some seconds if Postgres is away: the store knows its own events.
+        """Append events; retry for some seconds if Postgres is away. The store recognises its own events.
 
-        After what the account has said of the conversation meanwhile, which leaves the run as it is. The end
-        of the run releases its lease in the same statement, and so does its wait for a person.
-        Raises VersionConflict where another worker has the run, DatabaseUnavailable.
+        Events that the account appended meanwhile, such as a title, come first. The end or pause of the run
+        releases its lease in the same statement.
+
+        Raises:
+            VersionConflict: Another worker has the run.
+            DatabaseUnavailable
         """
         loop = asyncio.get_running_loop()
         leaves = isinstance(new[-1], _LEAVES)
@@ -83,7 +87,11 @@ class RunLog:
                 return
 
     async def _append(self, new: Sequence[events.Event], release: LeaseChange | None = None) -> None:
-        """Raises VersionConflict, DatabaseUnavailable, UnreadableEvent."""
+        """Append events, again if only the account has appended meanwhile.
+
+        Raises:
+            VersionConflict, DatabaseUnavailable, UnreadableEvent
+        """
         while True:
             try:
                 self.conversation = await self._store.append(self.conversation, new, release=release)
@@ -97,13 +105,14 @@ class RunLog:
                 return
 
     async def append_once(self, event: events.Event) -> None:
-        """Append what nobody depends on, once and within a second."""
+        """Append an event that nobody depends on, once and within a second."""
         with contextlib.suppress(DatabaseUnavailable, VersionConflict, TimeoutError):
             async with asyncio.timeout(_NOTE_SECONDS):
                 await self._append([event])
 
 
 def get_run(conversation: Conversation, trace_id: str) -> Run:
+    """Return the run of a trace, which must exist."""
     run = conversation.run(trace_id)
     assert run is not None, "an opened request has a run"
     return run

@@ -1,7 +1,7 @@
-"""The turn: what the run needs next is looked up, done, appended and told, until it needs no more.
+"""Run the turn loop: decide the next step, perform it, append the events, publish them.
 
-Everything that happens in a run happens here. A step is done between two appends and may be stopped at any
-moment; what it returns is stored at the version that it was done for, or another worker has the run.
+Everything that happens in a run happens here. A step is performed between two appends and may be interrupted
+at any moment; its events are stored at the version it was performed for, or another worker has the run.
 """
 
 import asyncio
@@ -82,9 +82,10 @@ class Compactor:
 
 
 async def run_turn(performer: Performer, interruption: Interruption, stop: asyncio.Event) -> None:
-    """Take the run of the performer's log to its end. Once `stop` is set, no further model call begins.
+    """Run the turn loop to the run's end. Once `stop` is set, no further model call starts.
 
-    Raises Interrupted, ModelFailure, ToolsUnavailable, and what an append does.
+    Raises:
+        Interrupted, ModelFailure, ToolsUnavailable, and what `append` raises
     """
     log, compactor = performer.log, Compactor(performer, interruption)
     while step := decide_next_step(log.run):

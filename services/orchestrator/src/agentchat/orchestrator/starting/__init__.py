@@ -1,7 +1,7 @@
-"""From a request to its run.
+"""Start the run of a request.
 
-- `taking`: the lease and what is read to decide, or the run begun by one statement
-- `open_run`: from there to the run's first events, with the line before a busy conversation
-- `decide_request`: what becomes of the request now, and the append of it
-- `run_slots`: the runs that an account may have at once; `unreadable`: events that cannot be decoded
+- `take_lease`: the lease and what is loaded with it, or the whole start in one statement
+- `start_run`: from the lease to the run's first events, with the line before a busy conversation
+- `decide_request`: the decision about a request and its append
+- `run_slots`: the concurrent runs of an account; `unreadable_conversation`: events that cannot be decoded
 """

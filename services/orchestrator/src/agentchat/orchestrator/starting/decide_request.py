@@ -1,4 +1,4 @@
-"""What becomes of a request now: decided by the rules of a turn, with its events in the log."""
+"""Decide what a request leads to, by the rules of `conversations.aggregate.turn`, and append it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,12 +32,13 @@ async def decide_request(
     first_in_line: bool,
     waited: bool = False,
 ) -> StartedAttempt | EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot:
-    """Decide what becomes of a request, append the events of the decision, and act on them.
+    """Decide what a request leads to, append the events of the decision, and act on them.
 
-    `waited`: the request is in line, its caller was told so, and it has no slot of the account's. Another
-    writer of the conversation makes the append fail; then it is decided anew.
+    `waited`: the request is in line, its caller was told so, and it holds none of its account's slots. If
+    another writer is faster, the append fails and the decision is made again.
 
-    Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
+    Raises:
+        NoSlotYet, DatabaseUnavailable, UnreadableEvent
     """
     while True:
         run = conversation.run(leased.trace_id)
@@ -68,9 +69,10 @@ async def _decide_without_append(
     first_in_line: bool,
     waited: bool,
 ) -> EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot | None:
-    """Return the outcome if nothing is to be appended, also because there is no slot; else None.
+    """Return the outcome if nothing is to be appended, which includes a missing slot, else None.
 
-    Raises NoSlotYet, DatabaseUnavailable.
+    Raises:
+        NoSlotYet, DatabaseUnavailable
     """
     match opening:
         case turn.Rejected() | turn.MustWait():
@@ -108,7 +110,7 @@ async def _enter_result(
     appended: Conversation,
     agent: AgentConfig | None,
 ) -> StartedAttempt | EndedRun:
-    """Enter the run that the append has begun, or return the one that it has ended."""
+    """Register the attempt that the append started, or return the run that it ended."""
     if isinstance(opening, turn.GiveUp):
         return leased.to_ended(get_run(appended, leased.trace_id))
     if isinstance(opening, turn.Supersede):
@@ -120,14 +122,14 @@ async def _enter_result(
 
 @contextmanager
 def mark_append() -> Iterator[None]:
-    """Mark the append by which a run begins, for tests that end the process there."""
+    """Mark the append that starts a run, for tests that kill the process there."""
     failpoints.reach("orchestrator-before-begin")
     yield
     failpoints.reach("orchestrator-begun")
 
 
 async def _load_agent(services: WorkerServices, leased: LeasedRequest, run: Run | None) -> AgentConfig | None:
-    """A run keeps the version of the agent that it began with."""
+    """Return the agent at the version that the run started with."""
     agent = leased.found.agent
     if run is None or run.state != "running" or (agent is not None and agent.version == run.agent_version):
         return agent
@@ -169,7 +171,7 @@ async def _open_turn(
 
 
 async def _measure_streamed_text(services: WorkerServices, run: Run | None) -> int:
-    """The code points of text that readers of a run under way have had; the recorded ones if NATS is away."""
+    """Count the code points that readers of a running run have received. Without NATS, those in the log."""
     if run is None or run.state != "running":
         return 0
     try:
@@ -180,7 +182,7 @@ async def _measure_streamed_text(services: WorkerServices, run: Run | None) -> i
 
 
 async def _has_expired(services: WorkerServices, leased: LeasedRequest, *, waited: bool) -> bool:
-    """Whether the deadline has passed, and the time in line too if the caller was told to wait."""
+    """Return True if the deadline has passed, and also the time in line if the caller was told to wait."""
     asked_since = leased.clock.seconds_since(leased.request.requested_at)
     if asked_since > LINE_SECONDS + LINE_SLACK_SECONDS:
         return True

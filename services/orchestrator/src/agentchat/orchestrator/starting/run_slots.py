@@ -1,7 +1,7 @@
-"""A run's slot among those that its account may have at once.
+"""Take and release a run's slot among the concurrent runs of its account.
 
-The gateway takes it with the request. Who waits in line gives it back, and takes one again before his run
-begins: by the plan as it is then, without a further token of the rate.
+The gateway takes it with the request. A request in line releases it and takes one again before its run
+starts, by the plan as of then and without another token of the rate limit.
 """
 
 import msgspec
@@ -16,21 +16,20 @@ _FRESH_SECONDS = 2.0
 
 
 class NoSlotYet(Exception):  # noqa: N818 - a state of things
-    """A run that has waited for a person is to go on, and its account has no slot to spare."""
+    """A run that has waited for an approval is to continue, and its account has no free slot."""
 
 
 class NoSlot(msgspec.Struct, frozen=True):
-    """The account has no slot to spare: why, and when one may be free."""
+    """The account has no free slot: the error code, and when one may be free."""
 
     code: str
     retry_after_s: int
 
 
 async def take_slot(services: WorkerServices, leased: LeasedRequest, *, waited: bool) -> NoSlot | None:
-    """Have a slot for the request, taken here if it had none; NoSlot where none is to be had.
+    """Take a slot for the request unless its gateway has taken one. Raises DatabaseUnavailable.
 
-    What came straight from its gateway has one and is not asked; an operator's has none. Raises
-    DatabaseUnavailable.
+    A fresh request from a gateway holds one already; an operator's request holds none.
     """
     if not waited and leased.request.agent_version is None and is_fresh(leased, leased.clock):
         return None
@@ -52,17 +51,19 @@ async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | No
 async def take_slot_again(services: WorkerServices, leased: LeasedRequest) -> None:
     """Take a slot for a run that continues.
 
-    Raises NoSlotYet, DatabaseUnavailable.
+    Raises:
+        NoSlotYet, DatabaseUnavailable
     """
     if await _admit(services, leased) is not None:
         raise NoSlotYet(leased.trace_id)
 
 
 async def release_slot(services: WorkerServices, leased: LeasedRequest) -> None:
+    """Release the request's slot."""
     await services.limiter.release(leased.request.account_id, leased.trace_id)
 
 
 def is_fresh(received: ReceivedRequest, clock: RunClock) -> bool:
-    """Of an older request the gateway may have given the slot back, of a redelivered one another worker."""
+    """Return True if the gateway still holds the slot: the request is young and delivered first."""
     age = clock.seconds_since(received.request.requested_at)
     return received.delivery.attempt == 1 and age <= _FRESH_SECONDS

@@ -1,7 +1,7 @@
-"""A request that this worker has taken, until its run is open or it is clear that there will be none.
+"""Start the run of a leased request, after waiting in line if its conversation is busy.
 
-It waits for a busy conversation: first come, first served, for thirty seconds, in no run slot. At its turn it
-needs a run slot of the account again, and waits for that, first in line.
+Requests of a conversation are served in order, wait up to thirty seconds, and hold no slot meanwhile. At its
+turn a request needs a slot of its account again and waits for one, first in line.
 """
 
 import asyncio
@@ -33,10 +33,12 @@ _NO_SLOT = "The account had no run to spare when the message's turn came."
 async def wait_for_turn(
     services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
 ) -> StartedAttempt | EndedRun | PausedRun | Rejected:
-    """Take a place in line, say `Queued`, and hold no slot until the request's turn has come and is decided.
+    """Join the line, publish `Queued`, and wait without a slot until the request's turn is decided.
 
-    Where it raises, the request is put back: its place is kept for who takes it up next. Raises Interrupted,
-    WaiterLost, DatabaseUnavailable, UnreadableEvent.
+    If this raises, the request is put back and its place in line is kept for the next delivery.
+
+    Raises:
+        Interrupted, WaiterLost, DatabaseUnavailable, UnreadableEvent
     """
     request = leased.request
     leased.delivery.free_slot()
@@ -62,7 +64,7 @@ async def wait_for_turn(
 
 
 async def leave_line(services: WorkerServices, leased: LeasedRequest) -> None:
-    """Give up the place that the request has here, or had at another worker; else it has to expire."""
+    """Leave the line, here or at another worker. Without Postgres, the place expires."""
     with suppress(DatabaseUnavailable):
         await services.line.leave(leased.trace_id)
 
@@ -88,7 +90,7 @@ async def _decide_at_turn(
 
 
 def _build_busy_refusal(why: MustWait | NoSlot, message: str) -> Rejected:
-    """Of a request whose turn did not come: without a run slot, it may not have been for the conversation."""
+    """Build the refusal of a request whose turn did not come: no slot, or a busy conversation."""
     if isinstance(why, NoSlot):
         return Rejected(code=why.code, message=_NO_SLOT)
     return Rejected(code="conversation_busy", message=message)
@@ -97,9 +99,9 @@ def _build_busy_refusal(why: MustWait | NoSlot, message: str) -> Rejected:
 async def _wait_until_first(
     services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
 ) -> Conversation | None:
-    """The conversation once nobody is before this request and no run is worked on; None when time is up.
+    """Wait until no earlier request and no run is before this one; None when the time is up.
 
-    One that was refused a run slot first waits a little; not for a slot that cannot be free in time. Raises
+    A request that was refused a slot waits a little first, unless no slot can be free in time. Raises
     DatabaseUnavailable.
     """
     loop = asyncio.get_running_loop()
@@ -120,7 +122,7 @@ async def _wait_until_first(
 
 
 def _find_other_run(conversation: Conversation, leased: LeasedRequest) -> Run | None:
-    """The run of another request that is under way, unless it waits for a person: that takes too long."""
+    """Return another request's run under way, unless it waits for an approval, which takes too long."""
     active = conversation.active
     if active is None or active.trace_id == leased.trace_id or active.pending:
         return None
@@ -128,9 +130,9 @@ def _find_other_run(conversation: Conversation, leased: LeasedRequest) -> Run | 
 
 
 async def _wait_for_end(services: WorkerServices, leased: LeasedRequest, run: Run, end: float) -> None:
-    """Return when that run has ended, or waits for a person, or at `end`.
+    """Wait until the run has ended or paused, at most until `end`.
 
-    Its worker says so, unless it is dead or NATS away.
+    Its worker publishes that, unless the worker is dead or NATS is away.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -154,10 +156,10 @@ async def _wait_for_end(services: WorkerServices, leased: LeasedRequest, run: Ru
 async def start_run(
     services: WorkerServices, leased: LeasedRequest
 ) -> StartedAttempt | EndedRun | PausedRun | Rejected:
-    """The first append, after a wait for the request's turn where the conversation is busy.
+    """Append the run's first events, after waiting for the request's turn if the conversation is busy.
 
-    Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable,
-    UnreadableEvent.
+    Raises:
+        Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable, UnreadableEvent
     """
     has_waited = leased.delivery.attempt > 1 or leased.request.attempt > 1  # perhaps, at another worker
     try:

@@ -1,6 +1,6 @@
-"""The lease of a request, and next to it all that is needed to decide about it, read at once.
+"""Take the lease of a request, and load what is needed to decide about it at the same time.
 
-Or, where this worker knows that already, the first attempt by one statement that verifies it.
+If this worker has the agent and the conversation cached, one statement starts the run and verifies both.
 """
 
 import asyncio
@@ -33,10 +33,8 @@ async def start_run_in_one_statement(
 
     Only for the first delivery of a request whose agent and conversation this worker has cached; the
     statement verifies both. Returns None, with nothing stored, if the fast path does not apply; `take_lease`
-    then reads what is missing. A cancellation that comes later interrupts the run.
-
-    Args:
-        clock: Postgres' time as measured by the previous run, or None if it has not been measured.
+    then reads what is missing. A cancellation that arrives later interrupts the run. `clock` is Postgres'
+    time as measured by the previous run, or None.
 
     Raises:
         DatabaseUnavailable, UnstorableEvent
@@ -81,13 +79,13 @@ def _is_first_and_in_time(received: ReceivedRequest, clock: RunClock) -> bool:
 
 
 class LeaseHeld(Exception):  # noqa: N818 - a state of things
-    """Another worker, or another delivery here, has the lease."""
+    """Another worker, or another delivery to this one, holds the lease."""
 
 
 async def take_lease(services: WorkerServices, received: ReceivedRequest) -> LeasedRequest:
-    """Take the lease, and load the conversation and the agent next to it.
+    """Take the lease, and load the conversation and the agent at the same time.
 
-    What is read before the lease is had may be old: the conversation's version then says so at the append.
+    The conversation may be stale, since it is read before the lease is held: the append verifies its version.
 
     Raises:
         LeaseHeld, DatabaseUnavailable
@@ -118,7 +116,7 @@ async def take_lease(services: WorkerServices, received: ReceivedRequest) -> Lea
 
 
 def _keep_from_others(services: WorkerServices, leased: LeasedRequest) -> LeasedRequest:
-    """Register the request as this worker's, and have its agent's tools listed."""
+    """Register the request as this worker's, and request the list of its agent's tools."""
     services.register.enter(leased)
     services.register.supersede(leased)
     failpoints.reach("orchestrator-leased")
@@ -128,7 +126,7 @@ def _keep_from_others(services: WorkerServices, leased: LeasedRequest) -> Leased
 
 
 async def _lease_and_clock(services: WorkerServices, trace_id: str) -> tuple[Lease, RunClock] | None:
-    """Return the lease, and the clock that begins with it; None while anybody holds it."""
+    """Return the lease and a clock that starts with it, or None if the lease is held."""
     lease = await services.leases.acquire(trace_id)
     return None if lease is None else (lease, RunClock(lease.now))
 
@@ -144,7 +142,7 @@ async def _load_agent(services: WorkerServices, request: ChatRequested) -> Agent
 async def _load_conversation_and_place(
     services: WorkerServices, received: ReceivedRequest
 ) -> tuple[Conversation | UnreadableEvent, bool]:
-    """Return the conversation, and True if no other request waits for it. A new one is empty."""
+    """Load the conversation, and True if no other request waits for it. A new one is empty."""
     request = received.request
     if request.new_conversation and request.attempt == 1 and received.delivery.attempt == 1:
         return Conversation(conversation_id=request.conversation_id), True

@@ -1,7 +1,7 @@
-"""Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
+"""End or refuse requests whose conversation has an event that this release cannot decode.
 
-Nothing can go on from what is not known, but a run's end can be stored after it. An event of an unknown tag
-was stored by a worker of a newer release, which can go on: the request is left to that for some minutes.
+A run's end can be stored after such an event, but nothing else. An event with an unknown tag comes from a
+newer release, whose workers can continue: they get some minutes for it.
 """
 
 from agentchat.contracts.messages import ChatRequested
@@ -23,9 +23,11 @@ _UNKNOWN_DELIVERIES = 45
 async def decide_unreadable(
     services: WorkerServices, leased: LeasedRequest, error: UnreadableEvent
 ) -> stages.EndedRun | Rejected:
-    """What becomes of a request whose conversation could not be read.
+    """End the run of a request whose conversation could not be read, or refuse the request.
 
-    Raises that error again while another worker is to have a try, and DatabaseUnavailable.
+    Raises:
+        UnreadableEvent: Another worker is to try first.
+        DatabaseUnavailable
     """
     most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
     if leased.delivery.attempt < most:
@@ -38,9 +40,10 @@ async def decide_unreadable(
 async def end_unreadable_run(
     services: WorkerServices, request: ChatRequested, now: str
 ) -> AlreadyEnded | Rejected:
-    """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
+    """End a started run as failed; the caller holds its lease.
 
-    Raises DatabaseUnavailable.
+    Raises:
+        DatabaseUnavailable
     """
     while True:
         conversation = await services.store.load_readable(request.conversation_id)

@@ -1,4 +1,5 @@
-"""Tools as a run uses them, while the tool-runner runs them: `listed_tools` are offered to the model,
-`requested` makes what a reply requests fit to be stored and run, `tool_calls` publishes the calls of a run
-and collects results.
+"""The tools of a run, which the tool-runner executes.
+
+`listed_tools` are offered to the model, `reply_calls` makes a reply's calls fit to be stored and run,
+`tool_calls` requests the calls and collects their results.
 """

@@ -1,4 +1,4 @@
-"""The tools that an agent version may be offered, asked of a tool-runner and kept for a while."""
+"""List the tools of an agent version, as a tool-runner reports them, and cache the list."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ _Place = tuple[str, int, str]
 
 
 class ToolsUnavailable(Exception):  # noqa: N818 - a state of things
-    """No tool-runner says which tools the agent has."""
+    """No tool-runner reports the agent's tools."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """`missing` are servers that could not be listed; without any it will do until a fresh one is here."""
+    """A cached list. `missing` are servers that could not be listed."""
 
     fresh_until: float
     tools: tuple[ToolSpec, ...]
@@ -37,7 +37,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class ToolListings:
-    """One question at a time for an agent version, whoever waits for the answer."""
+    """Tool lists by agent version. One request per version is under way at a time."""
 
     def __init__(self, rpc: Rpc, *, give_up_seconds: float = _GIVE_UP_SECONDS) -> None:
         self._rpc = rpc
@@ -46,9 +46,9 @@ class ToolListings:
         self._asking: dict[_Place, asyncio.Task[tuple[ToolSpec, ...]]] = {}
 
     async def get_tools(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
-        """The tools, in the order in which the model is shown them. Raises ToolsUnavailable.
+        """Return the tools, in the order in which the model sees them. Raises ToolsUnavailable.
 
-        An old answer is good enough, and makes that the question is asked again.
+        A stale list is returned and refreshed in the background.
         """
         if not agent.mcp_servers:
             return ()
@@ -61,12 +61,12 @@ class ToolListings:
         return await asyncio.shield(asking)
 
     def get_missing_servers(self, agent: AgentConfig) -> tuple[str, ...]:
-        """The servers whose tools are not in what `of` returned last."""
+        """Return the servers whose tools are missing in what `get_tools` returned last."""
         kept = self._kept.get(agent.key)
         return kept.missing if kept is not None else ()
 
     def fetch(self, agent: AgentConfig) -> None:
-        """Have the answer under way for when `of` needs it."""
+        """Request the list now, so that it is there when `get_tools` needs it."""
         place = agent.key
         kept = self._kept.get(place)
         fresh = kept is not None and kept.fresh_until > time.monotonic()
@@ -84,7 +84,10 @@ class ToolListings:
         return listed.tools
 
     async def _request_listing(self, agent: AgentConfig) -> ToolsListed:
-        """Requested for as long as it takes to start a tool-runner that has died."""
+        """Request the list, for as long as a tool-runner takes to restart.
+
+        Answered by `tool_runner.tools.listing`.
+        """
         give_up = time.monotonic() + self._give_up_seconds
         while True:
             try:

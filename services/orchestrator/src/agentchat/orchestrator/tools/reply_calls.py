@@ -1,4 +1,4 @@
-"""What a reply asks of tools, made fit to be stored, sent back to the model, and run.
+"""Make the tool calls of a reply fit to be stored, sent back to the model, and run.
 
 A call that cannot be run is answered at once with an error for the model; it does not end the run.
 """
@@ -22,8 +22,9 @@ Block = dict[str, Any]
 
 
 def make_sendable(blocks: Iterable[Block], used_ids: set[str]) -> tuple[Block, ...]:
-    """The blocks with tool calls that the provider will take back: their ids unique in the thread, their
-    names of its alphabet. `taken` are the ids that the thread has used.
+    """Return the blocks with call ids that are unique in the thread and names that providers accept.
+
+    `used_ids` are the ids that the thread has used.
     """
     seen = set(used_ids)
     kept: list[Block] = []
@@ -54,10 +55,9 @@ def build_call_events(
     bad_inputs: Mapping[str, str],
     held: Collection[str] = (),
 ) -> tuple[events.ToolCalled | events.ToolReturned, ...]:
-    """The calls of a reply as events, with the answers to those that cannot be run.
+    """Build the events of a reply's calls, with error results for those that cannot be run.
 
-    `bad_inputs` says what is wrong with the input of a call, by its id. Calls of tools in `held` wait for a
-    person.
+    `bad_inputs` maps a call's id to what is wrong with its input. Calls of tools in `held` need an approval.
     """
     called = tuple(
         msgspec.structs.replace(call, needs_approval=True) if call.name in held else call

@@ -1,7 +1,8 @@
-"""The tools of one run: requested together, and collected when all have answered or time is up.
+"""Request the tool calls of a run together, and collect their results until the time is up.
 
-A call whose result was lost is requested again only if the tool may run twice; what is not known to have
-run, or not, is reported to the model as unknown.
+A call whose result was lost is requested again only if its tool may run twice; a call that may or may not
+have run is reported to the model as unknown. Requests go to TOOLS, where `tool_runner.calls.handler` takes
+them; results come back through TRACES.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ _GONE = "The tool {} cannot be reached any more; the call was not run."
 
 
 class ToolInputRequired(msgspec.Struct, frozen=True):
-    """The tool of `call` asks a person, and is not done."""
+    """A request of the tool of `call` for a person's input, before the call is done."""
 
     call: Call
     requests: tuple[InputRequest, ...]
@@ -43,6 +44,7 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> tuple[events.InputAsked, ...]:
+        """The requests as events."""
         return tuple(
             events.InputAsked(
                 **msgspec.structs.asdict(each.elicitation),
@@ -57,7 +59,7 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
 
 class PendingCall:
-    """One call of a tool, from its request to its result."""
+    """One tool call, from its request to its result."""
 
     def __init__(self, call: Call, *, requested_before: bool) -> None:
         self.call = call
@@ -74,20 +76,23 @@ class PendingCall:
 
     @property
     def may_have_run(self) -> bool:
+        """True if the call may have been run."""
         return self.requested_before or self.awaited_until is not None
 
     def finish(self, result: ToolFinished) -> None:
+        """Store the result and end the span."""
         self.result = result
         self.end_span()
 
     def end_span(self) -> None:
+        """End the span if there is one."""
         if self.span is not None:
             self.span.end()
             self.span = None
 
 
 class RunToolCalls:
-    """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here."""
+    """The calls of `run`, as it is when an attempt starts. Close it when the attempt ends."""
 
     def __init__(
         self,
@@ -122,7 +127,7 @@ class RunToolCalls:
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
     ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
-        """Request the calls of a round, await their results, and return them in the order of the calls."""
+        """Request the calls of a round, wait for their results, and return them in the order of the calls."""
         if self._following is None:
             self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
         pending = [self._get_pending(call, offered) for call in calls]
@@ -134,9 +139,9 @@ class RunToolCalls:
         return tuple(self._build_outcome(round_number, each) for each in pending)
 
     def forget_recorded(self, run: Run) -> None:
-        """Have large results that the log of `run` holds leave the bus, in the background.
+        """Remove large results that the log of `run` has from the bus, in the background.
 
-        Of a run that has ended no result is needed any more.
+        No result of a run that has ended is needed any more.
         """
         needed = {
             call.call_id
@@ -153,6 +158,7 @@ class RunToolCalls:
                 task.add_done_callback(self._recording.discard)
 
     async def close(self) -> None:
+        """Wait for the removal of results and stop following the run."""
         if self._recording:
             await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
         for each in self._calls.values():
@@ -179,7 +185,7 @@ class RunToolCalls:
         return pending.result is None and spec is not None and (spec.read_only or spec.idempotent)
 
     async def _request(self, calls: Sequence[PendingCall], offered: Mapping[str, ToolSpec]) -> None:
-        """Have these calls run. Nothing is awaited but that they are queued."""
+        """Request these calls. Waits only until they are queued."""
         for pending in calls:
             call, spec = pending.call, offered[pending.call.name]
             deadline = min(
@@ -208,10 +214,10 @@ class RunToolCalls:
         failpoints.reach("orchestrator-tool-requested")
 
     def _get_start(self, pending: PendingCall) -> str:
-        """Return from when a call's time counts: from the event by which it may begin.
+        """Return the time from which a call's time-out counts: the event that allowed it to start.
 
-        A worker that was paused since cannot renew that. A call of an earlier attempt is requested again,
-        from now on, and may be run twice.
+        A worker that was paused cannot extend that. A call of an earlier attempt that is requested again,
+        because it may run twice, counts from now.
         """
         return self._clock.now() if pending.requested_before else pending.call.may_run_since[1]
 
@@ -221,14 +227,14 @@ class RunToolCalls:
         return asyncio.get_running_loop().time() + left
 
     def _get_wait_end(self, pending: PendingCall) -> float:
-        """A call that an earlier attempt requested, and that must not run twice, keeps its deadline."""
+        """Return until when a result is awaited. A call that must not run twice keeps its first deadline."""
         if pending.awaited_until is not None:
             return pending.awaited_until
         deadline = add_seconds(pending.call.may_run_since[1], pending.seconds + self._slack_seconds)
         return self._compute_answer_time(min(deadline, self._run_ends_at))
 
     async def _send(self) -> None:
-        """Send what the bus has not confirmed. It knows a request by its id, so a repeated one runs once."""
+        """Publish the requests that the bus has not confirmed. It drops duplicates by their id."""
         waiting = [each for each in self._calls.values() if each.unconfirmed is not None]
         outcomes = await asyncio.gather(*map(self._send_request, waiting), return_exceptions=True)
         for outcome in outcomes:
@@ -243,7 +249,7 @@ class RunToolCalls:
         pending.unconfirmed = None
 
     async def _wait(self, calls: Iterable[PendingCall]) -> None:
-        """Return when all of these have a result, or the time that each is awaited until has come."""
+        """Wait until each call has a result or its time is up."""
         loop = asyncio.get_running_loop()
         while missing := [each for each in calls if each.result is None]:
             left = max(map(self._get_wait_end, missing)) - loop.time()
@@ -256,7 +262,7 @@ class RunToolCalls:
                 await self._read_results()
 
     async def _read_results(self) -> None:
-        """Take what was published while nobody followed, or while NATS was away."""
+        """Take the results that were published while nobody followed, or while NATS was away."""
         with contextlib.suppress(BusUnavailable):
             for result in (await self._traces.tool_results_of(self._trace_id)).values():
                 self._take(result)
