@@ -194,7 +194,7 @@ def says(*pieces: str, stop_reason: str = "end_turn") -> Answer:
     return answer
 
 
-def holds(gate: asyncio.Event, before: str, after: str = " and the rest") -> Answer:
+def is_holding(gate: asyncio.Event, before: str, after: str = " and the rest") -> Answer:
     """A whole reply of text that stands still after `before` until the gate opens."""
 
     async def answer(exchange: Exchange) -> None:

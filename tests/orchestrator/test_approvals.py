@@ -130,7 +130,7 @@ async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -
     caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
     await working.cancel(request)
-    again = ask_again(conversation, get_run(conversation, request.trace_id), CANCELLED + 1)
+    again = rebuild_request(conversation, get_run(conversation, request.trace_id), CANCELLED + 1)
     await working.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
     assert ran(box) == []
@@ -186,7 +186,7 @@ async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, eve
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
     whole = life(request, **({"expires_at": ago(-3600)} | more))
     await world.begun(request, *whole[:count])
-    return await world.ask_again(request), whole[count - 1]
+    return await world.rebuild_request(request), whole[count - 1]
 
 
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])

@@ -17,7 +17,7 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import holds
+from tests.orchestrator.scripted import is_holding
 
 
 def command(
@@ -33,7 +33,7 @@ def command(
 
 async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(working: World) -> None:
     gates = [asyncio.Event() for _ in range(4)]
-    working.will(*(holds(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
+    working.will(*(is_holding(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
     agent_id = await working.agent()
     first = await working.ask(agent_id)
     callers, given = [first], []

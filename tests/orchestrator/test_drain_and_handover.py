@@ -10,7 +10,7 @@ from agentchat.orchestrator.services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import Exchange, breaks, holds, says
+from tests.orchestrator.scripted import Exchange, breaks, is_holding, says
 
 
 async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
@@ -30,7 +30,7 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
 
 async def test_shutdown_drains_short_runs(world: World) -> None:
     gate = asyncio.Event()
-    world.will(holds(gate, "...", "shipped."))
+    world.will(is_holding(gate, "...", "shipped."))
     async with orchestrator(world.settings, "old") as old:
         caller = await world.ask(await world.agent())
         await caller.until_said("...")
@@ -89,7 +89,7 @@ async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so
 
 async def test_waiters_hold_no_run_slot(world: World) -> None:
     gate = asyncio.Event()
-    world.will(holds(gate, "...", "one"), says("reply"))
+    world.will(is_holding(gate, "...", "one"), says("reply"))
     async with world.worker("small", run_slots=2):
         first = await world.ask(await world.agent(), "first")
         await first.until(frames.Delta)
@@ -108,7 +108,10 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
     """Both workers are filled up, so that it is known where each message waits."""
     gate, room = asyncio.Event(), asyncio.Event()
     world.will(
-        holds(gate, "...", "one"), holds(gate, "...", "filler"), holds(room, "...", "filler"), says("reply")
+        is_holding(gate, "...", "one"),
+        is_holding(gate, "...", "filler"),
+        is_holding(room, "...", "filler"),
+        says("reply"),
     )
     agent = await world.agent()
     async with world.worker("old", run_slots=2) as stop_old:

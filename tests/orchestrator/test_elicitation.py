@@ -219,7 +219,7 @@ async def taken_up(world: World, count: int, *, result: int | None = 0, expires_
             input_requests=asked,
         )
         await world.bus.traces.finish_tool(found)
-    return await world.ask_again(request)
+    return await world.rebuild_request(request)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from agentchat.runtime.postgres import connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import there_for_long
 from tests.orchestrator.given import SECONDS, World, until_logged
-from tests.orchestrator.scripted import Exchange, holds, says
+from tests.orchestrator.scripted import Exchange, is_holding, says
 from tests.support.proxy import proxied
 
 _SHORT_LEASE_SECONDS = 4
@@ -92,7 +92,7 @@ async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_i
     timings = replace(_SHORT, leases=patient)
     gate = asyncio.Event()
 
-    world.will(holds(gate, "It has ", "shipped."))
+    world.will(is_holding(gate, "It has ", "shipped."))
     async with (
         proxied(world.settings.database_url) as (link, url),
         world.worker(timings=timings, database_url=url),

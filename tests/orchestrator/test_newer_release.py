@@ -71,7 +71,7 @@ async def test_a_request_is_left_to_the_newer_release_which_gives_the_tool_its_a
     request = await elicited(working, 4)
     working.will(says("Done."))
     with capture_logs() as lines:
-        caller = await working.ask_again(request)
+        caller = await working.rebuild_request(request)
         await until_logged(
             lines, lambda line: line["event"] == "request_put_back" and NEW in line["reason"], count=4
         )

@@ -9,7 +9,7 @@ from agentchat.contracts import frames
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime import metrics
 from tests.orchestrator.given import World, until_logged
-from tests.orchestrator.scripted import holds
+from tests.orchestrator.scripted import is_holding
 from tests.support.scraped import counts_in
 
 
@@ -17,7 +17,7 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
     world: World,
 ) -> None:
     gate = asyncio.Event()
-    world.will(holds(gate, "..."))
+    world.will(is_holding(gate, "..."))
     agent = await world.agent()
     with capture_logs() as logged:
         async with world.worker("full", timings=Timings(load_seconds=0.1), run_slots=1):

@@ -46,7 +46,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     )
     timings = Timings(tool_seconds=1.0, tool_slack_seconds=0.2)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
-        caller = await world.ask_again(request)
+        caller = await world.rebuild_request(request)
         completed = await caller.until(frames.Completed)
         assert [asked.call_id for asked in box.requested] == ["a"]
     kinds = [type(frame).__name__ for frame in caller.frames]
@@ -84,7 +84,7 @@ async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_r
     await _exhaust(world, request)
     async with world.worker():
         await _until_dealt_with(world)
-        caller = await world.ask_again(request)
+        caller = await world.rebuild_request(request)
         completed = await caller.until(frames.Completed)
     assert completed.message.content == "It has shipped."
 

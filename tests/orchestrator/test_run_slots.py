@@ -18,7 +18,7 @@ from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new
 from tests.orchestrator.given import SECONDS, Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, holds, says
+from tests.orchestrator.scripted import ScriptedProvider, is_holding, says
 
 PLAN = Plan(
     name="Two",
@@ -109,7 +109,7 @@ async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterat
 
 async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: ScriptedProvider) -> None:
     gate = asyncio.Event()
-    provider.will(holds(gate, "..."), says("two"))
+    provider.will(is_holding(gate, "..."), says("two"))
     first = await account.ask("first")
     await first.until(frames.Delta)
     assert await account.admits(first.request.trace_id)
@@ -132,7 +132,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
 ) -> None:
     gate = asyncio.Event()
     if in_line:
-        provider.will(holds(gate, "..."), says("two"))
+        provider.will(is_holding(gate, "..."), says("two"))
         first = await account.ask("first")
         await first.until(frames.Delta)
         late = await account.ask("second", first)

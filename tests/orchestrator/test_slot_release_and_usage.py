@@ -12,7 +12,7 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.limits import Limiter, Quota
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import Answer, asks, breaks, fails, holds, says
+from tests.orchestrator.scripted import Answer, asks, breaks, fails, is_holding, says
 
 ONE_SLOT = Quota(concurrent_runs=1)
 
@@ -128,7 +128,7 @@ async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
     """Its gateway had seen its publication fail, and given the slot back."""
     world = await working.stranger()
     going = asyncio.Event()
-    working.will(holds(going, "..."))
+    working.will(is_holding(going, "..."))
     earlier = (datetime.now(UTC) - timedelta(seconds=3)).isoformat().replace("+00:00", "Z")
     request = world.request(await world.agent(), requested_at=earlier)
     caller = await world.listen(request)

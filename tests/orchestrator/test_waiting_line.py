@@ -7,12 +7,12 @@ from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, holds, says
+from tests.orchestrator.scripted import Answer, is_holding, says
 
 
 async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
     """A conversation whose first run is under way until the gate opens."""
-    world.will(holds(gate, "...", "one"), *then)
+    world.will(is_holding(gate, "...", "one"), *then)
     first = await world.ask(await world.agent(), "first")
     await first.until(frames.Delta)
     return first

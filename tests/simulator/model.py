@@ -181,7 +181,7 @@ class SimModel:
                 for piece in pieces:
                     await asyncio.sleep(self._asked.world.rng.random() * self._asked.world.plan.pace)
                     if breaks is not None and said >= breaks:
-                        raise _translate_error()
+                        raise _break_stream()
                     said += 1
                     if on_text is not None:
                         await on_text(piece)
@@ -196,7 +196,7 @@ class SimModel:
             return ModelReply(blocks=blocks, stop_reason="tool_use" if len(blocks) > 1 else "end_turn")
 
 
-def _translate_error() -> ModelFailure:
+def _break_stream() -> ModelFailure:
     return ModelFailure("provider_error", kind="cut", transient=True)
 
 

@@ -51,7 +51,7 @@ async def run_heartbeat(services: WorkerServices) -> None:
         group.create_task(every(services.line.renew, renew))
         group.create_task(every(lambda: _hold_slots(services), renew))
         group.create_task(every(lambda: report_load(services), timings.load_seconds))
-        group.create_task(services.leases.keep_noting())
+        group.create_task(services.leases.keep_recording_availability())
         group.create_task(every(lambda: _send_keepalives(services), timings.alive_look_seconds))
 
 

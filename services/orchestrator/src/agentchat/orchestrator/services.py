@@ -31,7 +31,10 @@ from agentchat.runtime.postgres import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class Timings:
-    """Timings in seconds. Those that other processes rely on are in `contracts.timings`; tests use shorter ones."""
+    """Timings in seconds; tests use shorter ones.
+
+    Those that other processes rely on are in `contracts.timings`.
+    """
 
     leases: LeaseTimings = field(default_factory=LeaseTimings)
     renew_seconds: float = RENEW_SECONDS

@@ -41,4 +41,4 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     def guard(self) -> Guard:
         """Build the guard that checks agents' own base URLs. Raises SettingsError."""
-        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+        return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")

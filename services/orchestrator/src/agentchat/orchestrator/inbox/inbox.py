@@ -15,7 +15,7 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.request_stages import (
     EndedRun,
     LeasedRequest,
@@ -157,7 +157,7 @@ async def _get_delay_while_leased(services: WorkerServices, received: ReceivedRe
     if deliveries <= len(_LEASED_SECONDS):
         return _LEASED_SECONDS[deliveries - 1]
     try:
-        held = await services.leases.alive(received.request.trace_id)
+        held = await services.leases.has_live_lease(received.request.trace_id)
     except DatabaseUnavailable:
         held = True
     return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS

@@ -71,7 +71,7 @@ async def _load_record(services: WorkerServices, question: WhatIf) -> RunRecord 
     Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable.
     """
     if question.record is None:
-        conversation = await services.log.conversation(question.conversation_id)
+        conversation = await services.log.load_conversation(question.conversation_id)
         if conversation.account_id != question.account_id:
             return None
     else:
@@ -86,7 +86,7 @@ async def _load_record(services: WorkerServices, question: WhatIf) -> RunRecord 
 
 
 def _fold_record(conversation_id: str, record: Sequence[msgspec.Raw]) -> Conversation:
-    return fold(conversation_id, (mapper.event_in(bytes(each)) for each in record))
+    return fold(conversation_id, (mapper.decode_event(bytes(each)) for each in record))
 
 
 async def _load_agent(services: WorkerServices, question: WhatIf) -> AgentConfig:
@@ -137,9 +137,9 @@ class RunReplay:
         self._tools = RecordedTools(run, clock)
         passages = None if question.record is None else question.passages
         self._sources = RecordedSources(services.pool, searching, run, passages)
-        asked = ask_again(before, run, 1)
+        asked = rebuild_request(before, run, 1)
         opening = open_turn(before, asked, build_agent_facts(agent), now=clock.now(), expired=False)
-        if not isinstance(opening, Begin):
+        if not isinstance(opening, StartRun):
             raise ModelFailure("conversation_busy", "The run could not begin where it stands in its record.")
         self._log = MemoryRecorder(evolve_all(before, opening.events), run.trace_id)
         channel = TraceChannel(NullSink(), run.trace_id, 1)
@@ -214,7 +214,8 @@ class RerunPerformer(Performer):
             known is None
             or known.model != run.model
             or known.prompt_sha256 != hash_text(instruction)
-            or known.through_version != through_version(self.log.conversation, run.trace_id, step.runs)
+            or known.through_version
+            != find_last_covered_version(self.log.conversation, run.trace_id, step.runs)
         ):
             return await super().compact(step)
         return (replace(known, trace_id=run.trace_id, at=self.clock.now()),)

@@ -51,13 +51,13 @@ async def _append_by_rule(
     """
     while True:
         conversation = await _load(services, command.conversation_id)
-        decided = rule(conversation, command, await server_now(services.pool))
+        decided = rule(conversation, command, await read_server_time(services.pool))
         if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
             return decided
         try:
             # Not through the cache: a conversation that holds something unreadable takes it too.
             await services.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.stored([decided])
+                conversation.conversation_id, conversation.version, mapper.encode_pairs([decided])
             )
         except VersionConflict:
             continue
@@ -112,7 +112,7 @@ async def _execute(services: WorkerServices, command: messages.Command) -> Answe
         case messages.EraseConversation():
             return messages.EraseAnswered(outcome="erased" if await erase(services, command) else "not_found")
         case messages.DescribeConversation():
-            described = await _append_by_rule(services, command, title_and_metadata.describe)
+            described = await _append_by_rule(services, command, description_rules.describe_conversation)
             if isinstance(described, int):
                 return messages.DescribeAnswered(outcome="described", version=described)
             return described
@@ -121,7 +121,7 @@ async def _execute(services: WorkerServices, command: messages.Command) -> Answe
         case messages.ForkConversation():
             return await fork(services, command)
         case messages.GiveFeedback():
-            given = await _append_by_rule(services, command, giving_feedback.give)
+            given = await _append_by_rule(services, command, feedback_rules.give_feedback)
             if isinstance(given, int):
                 return messages.FeedbackAnswered(outcome="recorded", version=given)
             return given

@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.aggregate.turn import cancel
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.queries.unlisted import unlisted
+from agentchat.conversations.queries.unlisted_conversations import list_unlisted
 from agentchat.orchestrator.run.endings import publish_end
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
@@ -36,7 +36,7 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
     Raises DatabaseUnavailable, BusUnavailable.
     """
     end = asyncio.get_running_loop().time() + services.timings.erase_cancel_seconds
-    found = await services.log.newest_run(command.conversation_id)
+    found = await services.log.load_newest_run(command.conversation_id)
     if not _is_there(found, command):
         return found.erased_by == command.trace_id
     async with _go_first_in_line(services, command):
@@ -46,7 +46,7 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
                 with contextlib.suppress(VersionConflict):
                     await _end_and_erase(services, command, found)
                     return True
-            found = await services.log.newest_run(command.conversation_id)
+            found = await services.log.load_newest_run(command.conversation_id)
     # Another command was first; or it was this one, and nobody has heard of it.
     return found.erased_by == command.trace_id
 
@@ -59,7 +59,7 @@ def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
 async def _go_first_in_line(services: WorkerServices, command: EraseConversation) -> AsyncIterator[None]:
     """Have no other run begin while the block runs: who waits in line finds the conversation gone."""
     try:
-        await services.line.go_before_all(command.conversation_id, command.trace_id)
+        await services.line.join_before_all(command.conversation_id, command.trace_id)
         yield
     finally:
         with contextlib.suppress(DatabaseUnavailable):
@@ -69,7 +69,7 @@ async def _go_first_in_line(services: WorkerServices, command: EraseConversation
 async def _has_ended(services: WorkerServices, command: EraseConversation, run: Run, end: float) -> bool:
     """Whether a run under way has ended by its worker, which has until `end` as long as it lives."""
     asked = False
-    while asyncio.get_running_loop().time() < end and await services.leases.alive(run.trace_id):
+    while asyncio.get_running_loop().time() < end and await services.leases.has_live_lease(run.trace_id):
         if not asked:
             asked = True
             await services.bus.traces.cancel(
@@ -85,7 +85,7 @@ async def _end_and_erase(
     services: WorkerServices, command: EraseConversation, conversation: Conversation
 ) -> None:
     """Raises VersionConflict where a run has gone on meanwhile."""
-    now = await server_now(services.pool)
+    now = await read_server_time(services.pool)
     run = conversation.active
     end = cancel(run, now) if run is not None else ()
     erasure = events.ConversationErased(trace_id=command.trace_id, at=now, account_id=command.account_id)
@@ -118,7 +118,7 @@ async def remove_unlisted(services: WorkerServices, kept_seconds: float) -> int:
     Raises DatabaseUnavailable, BusUnavailable.
     """
     removed = 0
-    async for each in unlisted(services.pool, idle_seconds=kept_seconds):
+    async for each in list_unlisted(services.pool, idle_seconds=kept_seconds):
         command = EraseConversation(
             trace_id=os.urandom(16).hex(), account_id=each.account_id, conversation_id=each.conversation_id
         )

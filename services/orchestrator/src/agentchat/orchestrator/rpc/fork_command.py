@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate import forking
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry, bytes_of
+from agentchat.conversations.event_store.log import LogEntry, sum_bytes
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.shared_task import shared
@@ -47,11 +47,11 @@ async def _decide(
     """Return the events of the fork as they are stored, or why there is none."""
     try:
         async with services.fork_decisions.turn(command.account_id):
-            stored = await services.log.events(command.conversation_id)
-            if answered := forking.answer_of(stored, command):
+            stored = await services.log.read_events(command.conversation_id)
+            if answered := forking.find_answer(stored, command):
                 return answered
             source, is_whole = await _load_source(services, command)
-            now = await server_now(services.pool)
+            now = await read_server_time(services.pool)
 
             def decide_fork() -> list[tuple[str, bytes]] | ForkAnswered:
                 past, sizes = [entry.event for entry in source], [len(entry.state) for entry in source]
@@ -74,7 +74,7 @@ async def _load_source(services: WorkerServices, command: ForkConversation) -> t
     """
     source: list[LogEntry] = []
     until_version = max(1, command.at) if isinstance(command.at, int) else None
-    pages = services.log.pages(command.source_id, until_version=until_version)
+    pages = services.log.read_pages(command.source_id, until_version=until_version)
     async with contextlib.aclosing(pages):
         async for page in pages:
             source += page

@@ -10,7 +10,7 @@ from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import cleaned
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.services import WorkerServices
@@ -39,7 +39,7 @@ async def serve_checks(services: WorkerServices) -> AsyncIterator[None]:
 
     async def answer(data: bytes) -> bytes:
         request = wire.decode_message(messages.CheckModel, data)
-        with looking_up_for(request.account_id):
+        with look_up_for(request.account_id):
             return wire.encode(messages.ModelChecked(provider=await check_provider(services, request)))
 
     serving = await services.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)

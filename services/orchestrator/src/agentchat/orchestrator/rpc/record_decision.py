@@ -55,10 +55,10 @@ async def _decide(
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
     answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
-    outcome = approvals.decide(run, answer, now=await server_now(services.pool))
-    if isinstance(outcome, NotDecided):
+    outcome = approval_rules.decide_approval(run, answer, now=await read_server_time(services.pool))
+    if isinstance(outcome, DecisionRefused):
         return ApprovalAnswered(code=outcome.code)
-    if isinstance(outcome, Decided):
+    if isinstance(outcome, DecisionEvents):
         if problem := await _find_problem(services, command, run, answer):
             return ApprovalAnswered(code="invalid_request", detail=problem)
         failpoints.reach("orchestrator-before-decision")
@@ -72,7 +72,7 @@ async def _request_run(services: WorkerServices, conversation: Conversation, run
     """Request a run that waits for nobody any more."""
     if run.is_unpaused:
         with contextlib.suppress(BusUnavailable):
-            await services.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
+            await services.bus.queues.request_chat(rebuild_request(conversation, run, DECIDED + run.attempt))
 
 
 async def _find_problem(

@@ -215,7 +215,7 @@ class TraceChannel:
     @property
     def cuts(self) -> tuple[int, ...]:
         """The code points at which the round's text was cut into frames, thinned out."""
-        return thinned(self._cuts)
+        return thin_cuts(self._cuts)
 
     def build_text_events(self, now: str) -> tuple[events.Delta, ...]:
         """Build the event of the round's text so far; () if there is none."""

@@ -103,7 +103,7 @@ async def _release_slot_and_lease(
 ) -> None:
     """Release the account's slot and the lease. The slot is not renewed again."""
     services.register.enter(stage.to_released())
-    if services.leases.holds(stage.trace_id, stage.lease):
+    if services.leases.is_holding(stage.trace_id, stage.lease):
         await asyncio.gather(freed, release_lease(services, stage.trace_id, stage.lease))
     else:  # nearly always: the run's last append has released it
         await freed

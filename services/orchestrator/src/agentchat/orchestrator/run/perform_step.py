@@ -58,7 +58,7 @@ class Performer:
     agent: AgentConfig
     replies: ReplyStreamer
     listings: ToolListings
-    histories: KeptHistories
+    histories: HistoryCache
     tools: ToolExecutor
     channel: TraceChannel
     clock: RunClock
@@ -78,7 +78,7 @@ class Performer:
                 return await self._call_model(run, step)
             case turn.RunTools():
                 return await self._run_tools(run, step)
-            case turn.AskApproval():
+            case turn.RequestApproval():
                 return await self._request_approvals(run, step.round, [(call, None) for call in step.calls])
             case turn.Retrieve():
                 found = await self.retriever.find(run.user_text)
@@ -141,7 +141,7 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.list_offered_tools()
-        prompt = prompt_for(
+        prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
             tools_offered=bool(offered),
@@ -172,8 +172,7 @@ class Performer:
         )
 
     async def compact(self, step: Compact) -> Sequence[events.Event]:
-        """Have the model summarise some runs. The call shares the prefix of the thread's other calls, which is
-        cached.
+        """Have the model summarise some runs, in a call with the same cached prefix as others.
 
         Raises:
             ModelFailure, ToolsUnavailable

@@ -55,7 +55,7 @@ class Compactor:
         if self._create_performer.channel.text:
             return False
         self._has_retried = True
-        step = once_more(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
+        step = plan_smaller_prompt(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)
         return step is not None and await self._summarize(step.runs)
 
     async def _summarize(self, runs: int) -> bool:

@@ -81,11 +81,11 @@ async def _decide_without_append(
             return leased.to_ended(opening.run)
         case turn.AlreadyPaused():
             return leased.to_paused()
-        case turn.Begin() | turn.Supersede() if not first_in_line:
+        case turn.StartRun() | turn.SupersedeRun() if not first_in_line:
             return turn.MustWait(trace_id="")  # for those who came earlier, and for no run
-        case turn.Begin() | turn.Supersede():
+        case turn.StartRun() | turn.SupersedeRun():
             return await take_slot(services, leased, waited=waited)
-        case turn.Resume() if run is not None and (run.pending or run.is_unpaused):
+        case turn.ResumeRun() if run is not None and (run.pending or run.is_unpaused):
             await take_slot_again(services, leased)
     return None
 
@@ -97,7 +97,7 @@ async def _list_events(
         case turn.GiveUpRun():
             assert run is not None, "it has had its attempts"
             return (*await read_streamed_text(services, run, leased.clock.now()), *opening.events)
-        case turn.Begin() | turn.Supersede() | turn.Resume():
+        case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun():
             return tuple(opening.events)
         case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
             raise AssertionError("nothing is appended for these")
@@ -111,9 +111,9 @@ async def _enter_result(
     agent: AgentConfig | None,
 ) -> StartedAttempt | EndedRun:
     """Register the attempt that the append started, or return the run that it ended."""
-    if isinstance(opening, turn.GiveUp):
+    if isinstance(opening, turn.GiveUpRun):
         return leased.to_ended(get_run(appended, leased.trace_id))
-    if isinstance(opening, turn.Supersede):
+    if isinstance(opening, turn.SupersedeRun):
         superseded = get_run(appended, opening.trace_id)
         await publish_end(services, leased.request.account_id, superseded)
     assert agent is not None, "a run begins with its agent"
@@ -149,9 +149,9 @@ async def _open_turn(
     expired = run is None and await _has_expired(services, leased, waited=waited)
     if run is not None:
         if run.state == "running" and agent is None:
-            return turn.GiveUp(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
+            return turn.GiveUpRun(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and leased.interruption.reason == "cancelled":
-            return turn.GiveUp(events=turn.cancel(run, now))
+            return turn.GiveUpRun(events=turn.cancel(run, now))
         facts: AgentFacts = run
     elif leased.interruption.reason == "cancelled":
         return turn.Rejected(code="cancelled", message=CANCELLED)

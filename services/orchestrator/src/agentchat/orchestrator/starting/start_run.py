@@ -59,7 +59,7 @@ async def wait_for_turn(
     except WaitingLineFull:
         return _build_busy_refusal(why, _FULL)
     except BaseException:
-        services.line.keep(request.trace_id)
+        services.line.leave_to_successor(request.trace_id)
         raise
 
 
@@ -110,7 +110,7 @@ async def _wait_until_first(
         if loop.time() + why.retry_after_s > end:
             return None
         await asyncio.sleep(_SLOT_SECONDS)
-    while await services.line.until_first(leased.trace_id, end - loop.time()):
+    while await services.line.wait_until_first(leased.trace_id, end - loop.time()):
         conversation = await services.store.load(leased.request.conversation_id)
         active = _find_other_run(conversation, leased)
         if active is None:

@@ -48,15 +48,17 @@ async def start_run_in_one_statement(
         return None
     now, facts = clock.now(), build_agent_facts(agent)
     opening = open_turn(conversation, request, facts, now=now, expired=False, worker=services.leases.worker)
-    if not isinstance(opening, Begin):
+    if not isinstance(opening, StartRun):
         return None
-    change = services.leases.taking(request.trace_id)
+    change = services.leases.plan_acquisition(request.trace_id)
     with mark_append():
-        begun = await services.store.begin(conversation, opening.events, change, Beginning(now, agent.facts))
+        begun = await services.store.start_run(
+            conversation, opening.events, change, RunStart(now, agent.facts)
+        )
     if begun is None:
         return None
     # Not the time of the statement alone: this process may have been stopped since.
-    lease = services.leases.took(change, max(clock.now(), begun[1]))
+    lease = services.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
     found = FoundContext(conversation=conversation, first_in_line=True, agent=agent)
     leased = _keep_from_others(services, received.to_leased(lease, RunClock(lease.now), found))
     return services.register.enter(leased.to_started(begun[0], agent))
@@ -65,7 +67,7 @@ async def start_run_in_one_statement(
 def _get_cached_conversation(services: WorkerServices, request: ChatRequested) -> Conversation | None:
     if request.new_conversation:
         return Conversation(conversation_id=request.conversation_id)
-    return services.store.known(request.conversation_id)
+    return services.store.get_cached(request.conversation_id)
 
 
 def _is_first_and_in_time(received: ReceivedRequest, clock: RunClock) -> bool:

@@ -58,7 +58,7 @@ async def end_unreadable_run(
             return ended
         try:
             await services.store.append_stored(
-                conversation.conversation_id, conversation.version, mapper.stored(end)
+                conversation.conversation_id, conversation.version, mapper.encode_pairs(end)
             )
         except VersionConflict:
             continue

@@ -31,7 +31,7 @@ def encode_body(call: ModelCall) -> bytes:
     )
     body = build_body(rest)
     following = msgspec.json.encode(body["messages"])
-    body["messages"] = msgspec.Raw(b"[" + first.json(_encode_message) + following[1:])
+    body["messages"] = msgspec.Raw(b"[" + first.encode_json(_encode_message) + following[1:])
     return msgspec.json.encode(body)
 
 
