@@ -1,5 +1,5 @@
-"""The offline model server: Anthropic's and OpenAI's protocols over HTTP, deterministic, without a network.
+"""Serve an offline, deterministic model over Anthropic's and OpenAI's HTTP protocols.
 
-`wire` holds both protocols, `shop` the assistant that talks about the demo shop, `controls` what a model
-name may ask for (slow, failing, repeating); `answer` brings them together.
+`wire` reads and writes both protocols, `shop` is the assistant of the demo shop, and `controls` parses what a
+model name asks for (slow, failing, repeating). `reply_planner` combines them.
 """

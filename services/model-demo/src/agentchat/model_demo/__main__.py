@@ -1,4 +1,4 @@
-"""`python -m model_demo --name model-demo --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_MODEL_PORT."""
+"""Run the offline model server: `python -m agentchat.model_demo --run-dir .run`."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -12,6 +12,8 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
 class ModelDemoSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the process."""
+
     port: Annotated[Port, Setting("AGENTCHAT_MODEL_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Setting("AGENTCHAT_LOG_LEVEL")] = (
@@ -20,6 +22,7 @@ class ModelDemoSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
+    """Read the settings and serve until a signal to stop."""
     worker.parse_process_args()
     settings = load_or_exit(ModelDemoSettings)
 

@@ -1,4 +1,4 @@
-"""The HTTP surface: messages, chat completions, health."""
+"""Build the HTTP application: messages, chat completions, health."""
 
 import asyncio
 import time
@@ -10,9 +10,9 @@ from litestar.exceptions import HTTPException
 from litestar.response import Response
 from litestar.types import ASGIApp
 
-from agentchat.model_demo import answer, controls, paced_stream
+from agentchat.model_demo import controls, paced_stream, reply_planner
 from agentchat.model_demo.controls import Attempts, Fault
-from agentchat.model_demo.errors import STATUSES, DemoApiError, too_long
+from agentchat.model_demo.errors import STATUSES, DemoApiError, build_too_long_error
 from agentchat.model_demo.paced_stream import PacedStream
 from agentchat.model_demo.replies import ModelMessage, ModelWire
 from agentchat.model_demo.request import DemoConversation, count_tokens
@@ -20,23 +20,23 @@ from agentchat.model_demo.wire import anthropic, openai
 from agentchat.runtime import logs
 
 MAX_BODY = 32 * 1024 * 1024
-"""Bytes of a request body, as the API bounds it."""
+"""The most bytes of a request body, as in the vendor's API."""
 
 Plain = Request[None, None, State]
 
 
 async def create(request: Plain, attempts: Attempts) -> ASGIApp:
-    """Answer a request on the wire of its path. Raises DemoApiError."""
-    began, request_id, wire = time.monotonic(), new_request_id(), wire_of(request)
+    """Answer a request in the protocol of its path. Raises DemoApiError."""
+    began, request_id, wire = time.monotonic(), make_request_id(), choose_wire(request)
     wire.check_headers(request.headers)
     asked = wire.read(await request.body())
     model_id, given = controls.parse(asked.model)
     read = asked.usage
     if given.context is not None and read.total > given.context:
-        raise too_long(read.total, given.context)
+        raise build_too_long_error(read.total, given.context)
     conversation = DemoConversation(asked)
-    reply = answer.reply(asked, conversation, model_id, given)
-    fault = attempts.fault(given, conversation.key)
+    reply = reply_planner.plan_reply(asked, conversation, model_id, given)
+    fault = attempts.choose_fault(given, conversation.key)
     parts = request.headers.get("traceparent", "").split("-")
     logs.get_logger("model").info(
         "answered",
@@ -54,46 +54,51 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
         count_tokens(call.name + call.input_json) for call in reply.calls
     )
     made = ModelMessage(conversation.make_id(), asked.model, reply, read, written, asked.stream_usage)
-    events = wire.events(made)
+    events = wire.write_events(made)
     if asked.stream:
         return PacedStream(wire, events, given, fault, request_id, began)
-    last = paced_stream.due(given, began, max(0, len(events.deltas) - 1))
+    last = paced_stream.compute_due_time(given, began, max(0, len(events.deltas) - 1))
     wait = asyncio.Event().wait() if hangs else asyncio.sleep(last - time.monotonic())
-    await paced_stream.while_connected(wait, request.receive)
-    return json_of(wire, wire.message(made), request_id).to_asgi_response(app=None, request=request)
+    await paced_stream.run_while_connected(wait, request.receive)
+    return build_json_response(wire, wire.write_message(made), request_id).to_asgi_response(
+        app=None, request=request
+    )
 
 
-def failed(request: Plain, error: Exception) -> Response[bytes]:
-    """Errors in the API's form: ours, the framework's (unknown paths, bodies too large), our faults."""
+def answer_error(request: Plain, error: Exception) -> Response[bytes]:
+    """Answer an error, of ours or the framework's, in the form of the protocol."""
     log = logs.get_logger("model")
     if not isinstance(error, DemoApiError):
         status = error.status_code if isinstance(error, HTTPException) else 500
         if status not in STATUSES or status == 500:
-            log.error("failed", exc_info=error)
+            log.error("answer_error", exc_info=error)
         error = DemoApiError(status if status in STATUSES else 500)
-    request_id, wire = new_request_id(), wire_of(request)
+    request_id, wire = make_request_id(), choose_wire(request)
     log.info("refused", request_id=request_id, status=error.status, reason=error.message)
-    refused = json_of(wire, wire.error(error, request_id), request_id, error.status)
+    refused = build_json_response(wire, wire.write_error(error, request_id), request_id, error.status)
     if error.retry_after is not None:
         refused.set_header("retry-after", str(error.retry_after))
     return refused
 
 
-def json_of(wire: ModelWire, body: bytes, request_id: str, status: int = 200) -> Response[bytes]:
+def build_json_response(wire: ModelWire, body: bytes, request_id: str, status: int = 200) -> Response[bytes]:
+    """Build a JSON response with the request's id."""
     headers = {wire.REQUEST_ID: request_id}
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 
-def new_request_id() -> str:
+def make_request_id() -> str:
+    """Return a new request id in the vendor's form."""
     return f"req_{uuid.uuid4().hex}"
 
 
-def wire_of(request: Plain) -> ModelWire:
-    """The wire that a request is meant for, by its path."""
+def choose_wire(request: Plain) -> ModelWire:
+    """Return the protocol of the request's path."""
     return openai if request.url.path.startswith("/v1/chat/") else anthropic
 
 
 def build() -> Litestar:
+    """Build the application."""
     attempts = Attempts()
 
     @post(["/v1/messages", "/v1/chat/completions"], status_code=200)
@@ -109,5 +114,5 @@ def build() -> Litestar:
         openapi_config=None,
         logging_config=None,
         request_max_body_size=MAX_BODY,
-        exception_handlers={HTTPException: failed, Exception: failed},
+        exception_handlers={HTTPException: answer_error, Exception: answer_error},
     )

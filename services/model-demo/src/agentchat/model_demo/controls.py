@@ -1,6 +1,6 @@
-"""What a model name may ask for: `demo-load?deltas=200&delay_ms=20` is the model demo-load with two controls.
+"""Parse the controls in a model name: `demo-load?deltas=200&delay_ms=20` has two.
 
-The README's table is the documentation of every control.
+The README's table documents every control.
 """
 
 from typing import Annotated, NamedTuple
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from agentchat.model_demo.errors import STATUSES, DemoApiError, invalid
+from agentchat.model_demo.errors import STATUSES, DemoApiError, build_invalid_error
 from agentchat.model_demo.replies import StopReason
 from agentchat.runtime.bounded import BoundedMap
 
@@ -23,14 +23,17 @@ _MOST_TURNS = 10_000
 
 
 class Fault(NamedTuple):
-    """`status` comes before anything is sent; the others after `after` deltas of a stream."""
+    """A fault: `status` before anything is sent, the others after `after` deltas of a stream."""
 
     kind: str
     after: int = 0
 
 
 class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The controls of one request; times in milliseconds, counts of deltas or rounds. None: not requested."""
+    """The controls of a request: times in milliseconds, counts of deltas or rounds.
+
+    None: not requested.
+    """
 
     first_ms: Millis = 0
     delay_ms: Millis = 0
@@ -56,7 +59,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def fault(self) -> Fault | None:
-        """The fault that is requested; of several the first in this order."""
+        """Return the requested fault; of several the first in this order."""
         if self.fail is not None and self.fail_after is None:
             return Fault("status")
         for kind in ("fail", "cut", "reset", "hang", "garbage"):
@@ -67,9 +70,10 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse(name: str) -> tuple[str, Controls]:
-    """The id, one of MODELS, and the controls of a model name.
+    """Split a model name into its id, one of MODELS, and its controls.
 
-    Raises DemoApiError: 404 for an unknown model, 400 for an unfit control.
+    Raises:
+        DemoApiError: 404 for an unknown model, 400 for an invalid control.
     """
     model_id, _, query = name.partition("?")
     if model_id not in MODELS:
@@ -79,31 +83,35 @@ def parse(name: str) -> tuple[str, Controls]:
         controls = msgspec.convert(dict(given), Controls, strict=False)
         is_object = isinstance(msgspec.json.decode(controls.input or "{}"), dict)
     except msgspec.ValidationError as error:
-        raise invalid(f"model: {error}; known controls are {', '.join(Controls.__struct_fields__)}") from None
+        raise build_invalid_error(
+            f"model: {error}; known controls are {', '.join(Controls.__struct_fields__)}"
+        ) from None
     except (msgspec.DecodeError, RecursionError):
         is_object = False
     except ValueError:
-        raise invalid(f"model: the controls of {name!r} are not of the form key=value&key=value") from None
+        raise build_invalid_error(
+            f"model: the controls of {name!r} are not of the form key=value&key=value"
+        ) from None
     if not is_object:
-        raise invalid("model: control input must be a JSON object")
+        raise build_invalid_error("model: control input must be a JSON object")
     if controls.fail not in (None, *STATUSES):
-        raise invalid(f"model: control fail must be one of {', '.join(map(str, STATUSES))}")
+        raise build_invalid_error(f"model: control fail must be one of {', '.join(map(str, STATUSES))}")
     if controls.fail is None and controls.fail_after is not None:
-        raise invalid("model: control fail_after needs fail=<status>")
+        raise build_invalid_error("model: control fail_after needs fail=<status>")
     return model_id, controls
 
 
 class Attempts:
-    """How often each turn was struck by its fault. Bounded: the longest unseen turn is forgotten first.
+    """A count of the faults of each turn, limited to the most recent turns.
 
-    The count begins again after an attempt was let through, so a later run of the same turn sees the same.
+    The count restarts after an attempt that passed, so a later run of the same turn sees the same faults.
     """
 
     def __init__(self) -> None:
         self._struck: BoundedMap[bytes, int] = BoundedMap(_MOST_TURNS)
 
-    def fault(self, controls: Controls, key: bytes) -> Fault | None:
-        """The fault that strikes this attempt at the turn `key`, or none."""
+    def choose_fault(self, controls: Controls, key: bytes) -> Fault | None:
+        """Return the fault of this attempt at the turn `key`; None if it passes."""
         fault = controls.fault
         if fault is None or controls.times is None:
             return fault

@@ -1,4 +1,4 @@
-"""Errors as the APIs answer them: one exception, one table of status and type."""
+"""Define the API errors: one exception, and a table of status and type."""
 
 STATUSES = {
     400: ("invalid_request_error", "The request was refused, as the model name asks."),
@@ -14,13 +14,13 @@ STATUSES = {
     504: ("timeout_error", "The request timed out."),
     529: ("overloaded_error", "Overloaded"),
 }
-"""HTTP status to `error.type` (platform.claude.com/docs/en/api/errors) and its usual words."""
+"""HTTP status to `error.type` (platform.claude.com/docs/en/api/errors) and a typical message."""
 
 
 class DemoApiError(Exception):
-    """A request is answered with `status` and the error's body. `retry_after`: seconds, sent as a header.
+    """An error response. `retry_after` is sent as a header, in seconds.
 
-    `code` is for OpenAI's wire: a short name of the problem.
+    `code` is a short name of the problem, for OpenAI's protocol.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class DemoApiError(Exception):
         super().__init__(f"{status}: {self.message}")
 
 
-def invalid(message: str) -> DemoApiError:
-    """Return a 400: the request itself is wrong, and `message` names the field."""
+def build_invalid_error(message: str) -> DemoApiError:
+    """Return a 400 for an invalid request; `message` names the field."""
     return DemoApiError(400, message)
 
 
-def too_long(tokens: int, most: int) -> DemoApiError:
-    """Return a 400: the prompt does not fit into the context window."""
+def build_too_long_error(tokens: int, most: int) -> DemoApiError:
+    """Return a 400 for a prompt that exceeds the context window."""
     message = f"prompt is too long: {tokens} tokens > {most} maximum"
     return DemoApiError(400, message, code="context_length_exceeded")

@@ -1,4 +1,4 @@
-"""Sending a stream: at the pace that the controls ask for, and with the fault that strikes it."""
+"""Send a stream at the pace, and with the fault, that the controls ask for."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ _WRITE_BYTES = 32_768
 
 
 class PacedStream(msgspec.Struct, frozen=True):
-    """One answer to be streamed, as an ASGI application: it may break off, which Litestar's own cannot.
+    """A streamed reply, as an ASGI application: unlike Litestar's own stream it can break off.
 
-    `began`: when the request came, by `time.monotonic`.
+    `began` is the time of the request, by `time.monotonic`.
     """
 
     wire: ModelWire
@@ -30,7 +30,8 @@ class PacedStream(msgspec.Struct, frozen=True):
     began: float
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        await while_connected(self._deliver(send), receive)
+        """Send the stream until it ends or the client disconnects."""
+        await run_while_connected(self._deliver(send), receive)
 
     async def _deliver(self, send: Send) -> None:
         headers = [
@@ -53,7 +54,7 @@ class PacedStream(msgspec.Struct, frozen=True):
             case Fault(kind="garbage"):
                 await write(b'data: {"type":\n\n', more=False)
             case Fault(kind="fail"):
-                body = self.wire.error(DemoApiError(self.controls.fail or 500), self.request_id)
+                body = self.wire.write_error(DemoApiError(self.controls.fail or 500), self.request_id)
                 await write(self.wire.ERROR_PREFIX + body + b"\n\n", more=False)
             case Fault(kind="hang"):
                 while True:
@@ -61,10 +62,10 @@ class PacedStream(msgspec.Struct, frozen=True):
                     await write(self.wire.PING)
 
     async def _send_deltas(self, deltas: list[bytes], write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Delta k is due at began + first + k * delay, however late the ones before it were."""
+        """Send delta k at began + first + k * delay, even if earlier ones were late."""
         waiting = self.events.head
         for index, delta in enumerate(deltas):
-            wait = due(self.controls, self.began, index) - time.monotonic()
+            wait = compute_due_time(self.controls, self.began, index) - time.monotonic()
             if wait > 0 or len(waiting) > _WRITE_BYTES:
                 await write(waiting)
                 waiting = b""
@@ -75,15 +76,16 @@ class PacedStream(msgspec.Struct, frozen=True):
             await write(waiting)
 
 
-def due(controls: Controls, began: float, index: int) -> float:
+def compute_due_time(controls: Controls, began: float, index: int) -> float:
+    """Return the time of a delta, by `time.monotonic`."""
     return began + (controls.first_ms + index * controls.delay_ms) / 1000
 
 
-async def while_connected(work: Coroutine[Any, Any, object], receive: Receive) -> None:
-    """Run `work` to its end, or until the client has gone."""
+async def run_while_connected(work: Coroutine[Any, Any, object], receive: Receive) -> None:
+    """Run `work` until it ends or the client disconnects."""
 
-    async def until_gone() -> None:
+    async def wait_for_disconnect() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    await wait_first(work, until_gone())
+    await wait_first(work, wait_for_disconnect())

@@ -1,4 +1,4 @@
-"""A reply before it is put on the wire: its text and calls, and why it ends."""
+"""Define the reply before it is written to a protocol, and the interface of a protocol."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,21 +24,26 @@ _TOKEN = re.compile(r"\s*\S{1,24}(?:\s+\Z)?")
 _WORDS_A_PIECE = (2, 3, 4)
 
 
-def few_words(text: str) -> list[str]:
-    """Cut a text into pieces of two to four words."""
+def split_into_words(text: str) -> list[str]:
+    """Split a text into pieces of two to four words."""
     tokens = _TOKEN.findall(text) or [text]
     cuts = takewhile(lambda cut: cut < len(tokens), accumulate(cycle(_WORDS_A_PIECE), initial=0))
     return ["".join(tokens[start:end]) for start, end in pairwise([*cuts, len(tokens)])]
 
 
 class PlannedToolCall(msgspec.Struct, frozen=True):
+    """A tool call of a reply."""
+
     id: str
     name: str
     input_json: str
 
 
 class PlannedReply(msgspec.Struct, frozen=True):
-    """A text, then calls. `split` cuts the text into deltas; if it `compacts`, the text is a summary."""
+    """A reply: a text, then calls.
+
+    `split` cuts the text into deltas; `compacts`: it is a summary.
+    """
 
     text: str = ""
     calls: tuple[PlannedToolCall, ...] = ()
@@ -46,11 +51,11 @@ class PlannedReply(msgspec.Struct, frozen=True):
     stop_sequence: str | None = None
     refusal: str | None = None
     compacts: bool = False
-    split: Callable[[str], list[str]] = few_words
+    split: Callable[[str], list[str]] = split_into_words
 
 
 class ModelMessage(msgspec.Struct, frozen=True):
-    """A reply with its figures; each wire puts its own prefix before `id`."""
+    """A reply with its usage. Each protocol puts its own prefix before `id`."""
 
     id: str
     model: str
@@ -61,7 +66,7 @@ class ModelMessage(msgspec.Struct, frozen=True):
 
 
 class Events(msgspec.Struct, frozen=True):
-    """A stream's bytes. Each of `deltas` ends in one content delta, with what must stand before it."""
+    """The bytes of a stream. Each of `deltas` ends with one content delta."""
 
     head: bytes
     deltas: list[bytes]
@@ -69,18 +74,32 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class ModelWire(Protocol):
-    """One protocol. `check_headers` and `read` raise DemoApiError.
+    """A protocol. `check_headers` and `read` raise DemoApiError.
 
-    `error` is an error's JSON body, which within a stream comes after ERROR_PREFIX. PING is a stream's sign
-    of life. REQUEST_ID names the header of the request's id.
+    `write_error` returns the JSON body of an error; within a stream ERROR_PREFIX stands before it. PING keeps
+    a stream alive. REQUEST_ID is the name of the request id's header.
     """
 
     ERROR_PREFIX: bytes
     PING: bytes
     REQUEST_ID: str
 
-    def check_headers(self, headers: Mapping[str, str]) -> None: ...
-    def read(self, raw: bytes, /) -> ModelRequest: ...
-    def message(self, answer: ModelMessage) -> bytes: ...
-    def events(self, answer: ModelMessage) -> Events: ...
-    def error(self, failed: DemoApiError, request_id: str) -> bytes: ...
+    def check_headers(self, headers: Mapping[str, str]) -> None:
+        """Check the key and the version."""
+        ...
+
+    def read(self, raw: bytes, /) -> ModelRequest:
+        """Read a request body."""
+        ...
+
+    def write_message(self, answer: ModelMessage) -> bytes:
+        """Write a complete reply."""
+        ...
+
+    def write_events(self, answer: ModelMessage) -> Events:
+        """Write a streamed reply."""
+        ...
+
+    def write_error(self, failed: DemoApiError, request_id: str) -> bytes:
+        """Write an error."""
+        ...

@@ -1,4 +1,4 @@
-"""A request as its wire has read it: the messages, the offered tools, the results so far."""
+"""Represent a request of either protocol: messages, offered tools, results so far."""
 
 import base64
 import hashlib
@@ -10,30 +10,36 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.model_demo.errors import invalid
+from agentchat.model_demo.errors import build_invalid_error
 
 Schema = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 BYTES_A_TOKEN = 4
 _LEAST_CACHED = 1024
-"""Tokens: providers do not cache shorter prefixes."""
+"""Providers do not cache shorter prefixes (tokens)."""
 _SUMMARY_END = "</summary>"
 _READ_BY_PROGRAM, _BY_SCHEMA = "Your reply is read by a program:", "that satisfies this JSON Schema:\n"
 _OPEN, _CLOSE = "<already_sent>", "</already_sent>"
 
 
 class TextBlock(msgspec.Struct, frozen=True):
+    """A text of a message."""
+
     text: str
 
 
 class ToolCallBlock(msgspec.Struct, frozen=True):
+    """A tool call of an earlier reply."""
+
     id: str
     name: str
     input: dict[str, Any]
 
 
 class ToolResultBlock(msgspec.Struct, frozen=True):
+    """The result of a tool call."""
+
     call_id: str
     text: str
     is_error: bool = False
@@ -43,33 +49,40 @@ Block = TextBlock | ToolCallBlock | ToolResultBlock
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
+    """A message of the conversation."""
+
     role: Role
     blocks: list[Block]
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line breaks."""
+        """Return the text blocks, joined by line breaks."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property
     def results(self) -> dict[str, ToolResultBlock]:
+        """Return the tool results by call id."""
         return {block.call_id: block for block in self.blocks if isinstance(block, ToolResultBlock)}
 
 
 class Tool(msgspec.Struct, frozen=True):
+    """A tool that the request offers."""
+
     name: str
     input_schema: Schema
     description: str = ""
 
 
 class ToolChoice(msgspec.Struct, frozen=True):
+    """The rule for tool calls in the reply."""
+
     type: Literal["auto", "any", "tool", "none"] = "auto"
     name: str = ""
     disable_parallel_tool_use: bool = False
 
 
 class InputUsage(msgspec.Struct, frozen=True):
-    """Tokens of a request: their sum is what the request costs."""
+    """The input tokens of a request."""
 
     fresh: int
     cache_written: int
@@ -77,11 +90,15 @@ class InputUsage(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
+        """Return all input tokens."""
         return self.fresh + self.cache_written + self.cache_read
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request on either wire. `compacts`: a summary is asked for; `caches`: prefixes are cached."""
+    """A request of either protocol.
+
+    `compacts`: it asks for a summary; `caches`: prefixes are cached.
+    """
 
     model: str
     max_tokens: int
@@ -103,13 +120,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> InputUsage:
-        """Count the tokens of everything that is sent.
+        """Count the input tokens.
 
-        If prefixes are cached, everything up to the last assistant message counts as read from the cache, the
-        rest as written to it: the numbers look like those of a warm cache and need no memory.
+        With caching, everything up to the last assistant message counts as read from the cache and the rest
+        as written to it. So the numbers look like those of a warm cache, without a memory.
         """
         head = sum(count_tokens(msgspec.json.encode(tool).decode()) for tool in self.tools)
-        costs = [sum(map(_tokens_of, message.blocks)) for message in self.messages]
+        costs = [sum(map(_count_block_tokens, message.blocks)) for message in self.messages]
         total = head + count_tokens(self.system) + sum(costs)
         answered = [at for at, each in enumerate(self.messages[:-1], 1) if each.role == "assistant"]
         if not self.caches or total < _LEAST_CACHED:
@@ -120,12 +137,12 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoConversation:
-    """The conversation of a request. `messages` are the turns, the last one a user's; neighbouring messages
-    of one role are one.
+    """The conversation of a request.
 
-    `sent` is the text of the reply that the client has already. It comes as an assistant prefill, or as an
-    instruction: a text block of the last user message with `<already_sent>...</already_sent>` in it. A
-    compaction is answered as if the user had asked for a summary.
+    `messages` are the turns, with neighbouring messages of one role merged; the last is the user's. `sent` is
+    the beginning of the reply that the client already has: an assistant prefill, or a text block of the last
+    user message with `<already_sent>...</already_sent>`. A compaction is answered as if the user had asked
+    for a summary.
     """
 
     def __init__(self, request: ModelRequest) -> None:
@@ -134,32 +151,33 @@ class DemoConversation:
         messages, self.sent = _split_instruction(given) or _split_prefill(given)
         self.system, schema = _split_schema(request.system)
         self.schema = schema or request.schema
-        self.messages = _joined(messages)
+        self.messages = _join_turns(messages)
         self.tools = request.tools
         self.tool_choice = ToolChoice("none") if request.compacts else request.tool_choice
         named = [request.model, self.system, request.metadata, *map(msgspec.structs.astuple, messages)]
         self.key = hashlib.sha256(msgspec.json.encode(named)).digest()
-        """Names the turn to be answered, the same for every attempt at it."""
+        """The key of the turn, the same for every attempt at it."""
 
     @cached_property
     def question_at(self) -> int:
-        """The index of the message that asks: the last one of the user's that is not results of tools."""
+        """Return the index of the last user message that is not tool results."""
         asking = [at for at, each in enumerate(self.messages) if each.role == "user" and not each.results]
         return asking[-1] if asking else 0
 
     @cached_property
     def question(self) -> str:
+        """Return the text of the asking message, without summaries."""
         return "\n".join(text for text in self._user_texts if not text.endswith(_SUMMARY_END))
 
     @cached_property
     def earlier(self) -> list[str]:
-        """The user's messages before the question, or the summary that stands for them."""
+        """Return the user's earlier messages, or the summary that replaces them."""
         summaries = [text for text in self._user_texts if text.endswith(_SUMMARY_END)]
         return [*(each.text for each in self.messages[: self.question_at] if each.role == "user"), *summaries]
 
     @cached_property
     def results(self) -> list[tuple[ToolCallBlock, ToolResultBlock]]:
-        """Each tool call since the question, oldest first, with its result."""
+        """Return the tool calls since the question, oldest first, with their results."""
         since = self.messages[self.question_at + 1 :]
         returned = {call_id: each for message in since for call_id, each in message.results.items()}
         calls = [block for message in since for block in message.blocks if isinstance(block, ToolCallBlock)]
@@ -167,15 +185,16 @@ class DemoConversation:
 
     @property
     def rounds(self) -> int:
-        """The number of tool rounds since the question."""
+        """Return the number of tool rounds since the question."""
         return sum(bool(message.results) for message in self.messages[self.question_at + 1 :])
 
     @property
     def may_call(self) -> bool:
+        """Return True if the reply may call tools."""
         return bool(self.tools) and self.tool_choice.type != "none"
 
     def make_id(self, *of: object) -> str:
-        """Return the letters of an id of the reply or of a part of it: the same for the same request."""
+        """Return an id for the reply or a part of it, the same for the same request."""
         digest = hashlib.sha256(self.key + repr(of).encode()).digest()
         return "01" + base64.b32encode(digest).decode()[:22]
 
@@ -190,18 +209,18 @@ def count_tokens(text: str) -> int:
 
 
 @contextmanager
-def refused_as_invalid() -> Iterator[None]:
-    """Answer a body that does not have the fields that are read by a 400.
+def refuse_invalid() -> Iterator[None]:
+    """Answer 400 if the body lacks a field that is read here.
 
-    What the vendors' APIs check beyond that is not checked here: their SDKs and their servers do.
+    The other checks of the vendors' APIs are left to their SDKs and servers.
     """
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise invalid(f"the body is not a request: {error!r}") from None
+        raise build_invalid_error(f"the body is not a request: {error!r}") from None
 
 
-def _tokens_of(block: Block) -> int:
+def _count_block_tokens(block: Block) -> int:
     match block:
         case ToolCallBlock(name=name, input=value):
             return count_tokens(name + msgspec.json.encode(value).decode())
@@ -209,7 +228,7 @@ def _tokens_of(block: Block) -> int:
             return count_tokens(text)
 
 
-def _joined(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+def _join_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     turns: list[ChatMessage] = []
     for message in messages:
         if turns and turns[-1].role == message.role:
@@ -220,7 +239,7 @@ def _joined(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def _split_schema(system: str) -> tuple[str, Schema | None]:
-    """Split the schema off the end of the system prompt, where a wire has no field for it."""
+    """Split the schema off the end of the system prompt, for requests without a field for it."""
     prompt, _, asked = system.rpartition(_READ_BY_PROGRAM)
     _, marker, schema = asked.partition(_BY_SCHEMA)
     try:
@@ -235,7 +254,7 @@ def _split_prefill(messages: list[ChatMessage]) -> tuple[list[ChatMessage], str]
 
 
 def _split_instruction(messages: list[ChatMessage]) -> tuple[list[ChatMessage], str] | None:
-    """Return None if there is no instruction, or if nothing to be answered is left without it."""
+    """Split off the instruction; None if there is none, or no question is left without it."""
     blocks = messages[-1].blocks if messages[-1].role == "user" else []
     for block in reversed(blocks):
         text = block.text if isinstance(block, TextBlock) else ""
@@ -252,6 +271,6 @@ def _split_instruction(messages: list[ChatMessage]) -> tuple[list[ChatMessage], 
 
 
 def _is_partial(message: ChatMessage, sent: str) -> bool:
-    """Return True if an assistant's message is the interrupted text itself, a second time."""
+    """Return True if an assistant message repeats the interrupted text."""
     calls = any(isinstance(block, ToolCallBlock) for block in message.blocks)
     return not calls and sent.strip().startswith(message.text.strip())

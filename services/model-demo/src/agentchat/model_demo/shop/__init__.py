@@ -1,9 +1,9 @@
-"""The shop assistant: `assistant` decides what comes next in a conversation.
+"""Play the shop's assistant by rules.
 
-`rules` is the table of messages and the tools that they ask for, with their inputs; `talk` answers what
-needs no tool, `documents` from passages; `wording` words results.
+`assistant` decides the next reply. `rules` maps messages to tools and inputs, `talk` answers small talk,
+`documents` answers from passages, and `wording` turns results into text.
 """
 
-from agentchat.model_demo.shop.assistant import as_ordered, forced_input, reply
+from agentchat.model_demo.shop.assistant import apply_persona, fill_forced_input, reply
 
-__all__ = ["as_ordered", "forced_input", "reply"]
+__all__ = ["apply_persona", "fill_forced_input", "reply"]

@@ -1,4 +1,7 @@
-"""The shop assistant's decisions: what to call, what to say. Always the same for the same conversation."""
+"""The shop assistant's decisions: what to call, what to say.
+
+Always the same for the same conversation.
+"""
 
 from typing import Any, NamedTuple
 
@@ -20,22 +23,23 @@ class _Call(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """`calls` to make now; `wished`: names of the tools whose results answer the message; `lacking`: wishes
-    without an id that they need."""
+    """The calls to make now, the tools whose results answer the message, and wishes without a needed id."""
 
     calls: list[_Call]
     wished: set[str]
     lacking: list[rules.Wish]
 
 
-def forced_input(tool: Tool, conversation: DemoConversation) -> dict[str, Any]:
-    """Return an input for a tool that must be called: what the message gives, else the least that fits."""
-    return rules.fill_input(tool, documents.plain_text(conversation.question), _known_ids(conversation))
+def fill_forced_input(tool: Tool, conversation: DemoConversation) -> dict[str, Any]:
+    """Return an input for a forced tool: values of the message, else the smallest valid ones."""
+    return rules.fill_input(
+        tool, documents.extract_text(conversation.question), _list_known_ids(conversation)
+    )
 
 
-def as_ordered(conversation: DemoConversation, text: str) -> str:
-    """Return the text with what the system prompt orders of each reply."""
-    return talk.persona(conversation.system).says(text)
+def apply_persona(conversation: DemoConversation, text: str) -> str:
+    """Apply what the system prompt orders for each reply."""
+    return talk.read_persona(conversation.system).speak(text)
 
 
 def reply(conversation: DemoConversation) -> PlannedReply:
@@ -44,8 +48,8 @@ def reply(conversation: DemoConversation) -> PlannedReply:
     if choice.type == "tool":
         return _force(conversation, choice.name)
     is_free = choice.type != "any"
-    persona, known = talk.persona(conversation.system), talk.remember(conversation)
-    question = documents.plain_text(conversation.question)
+    persona, known = talk.read_persona(conversation.system), talk.remember(conversation)
+    question = documents.extract_text(conversation.question)
     small = None
     if is_free and not conversation.results:
         small = talk.answer(question, persona, known, conversation.tools)
@@ -53,20 +57,24 @@ def reply(conversation: DemoConversation) -> PlannedReply:
     if plan.calls and conversation.may_call:
         calls = plan.calls[:1] if choice.disable_parallel_tool_use else plan.calls
         spoken = is_free and conversation.schema is None
-        return _calling(conversation, calls, _preamble(conversation, plan.calls, known) if spoken else "")
+        return _build_call_reply(
+            conversation, calls, _write_preamble(conversation, plan.calls, known) if spoken else ""
+        )
     if not is_free:
         return _force(conversation, [*(wish.tool for wish in plan.lacking), *conversation.tools][0].name)
-    text = persona.says(small or _text(conversation, plan, question, known))
+    text = persona.speak(small or _write_text(conversation, plan, question, known))
     if (schema := conversation.schema) is not None:
-        value = schema_values.smallest(schema, schema, text) or {"answer": text}
+        value = schema_values.build_smallest(schema, schema, text) or {"answer": text}
         text = msgspec.json.encode(value).decode()
     return PlannedReply(text)
 
 
 def _plan(conversation: DemoConversation) -> _Plan:
-    """Plan the next round of this turn. A tool that was called in this turn is not called again."""
+    """Plan the next round. A tool that was called in this turn is not called again."""
     called = {call.name for call, _ in conversation.results}
-    wishes = rules.find_wishes(_meant(conversation), conversation.tools, _known_ids(conversation))
+    wishes = rules.find_wishes(
+        _combine_with_earlier(conversation), conversation.tools, _list_known_ids(conversation)
+    )
     new = [wish for wish in wishes if wish.tool.name not in called]
     calls = [_Call(wish.tool, each) for wish in new if not wish.missing for each in wish.inputs]
     enough = conversation.rounds >= _MOST_ROUNDS
@@ -74,28 +82,28 @@ def _plan(conversation: DemoConversation) -> _Plan:
     return _Plan([] if enough else calls[:_MOST_CALLS], wished, [wish for wish in new if wish.missing])
 
 
-def _meant(conversation: DemoConversation) -> str:
-    """Return the question; after a question of the assistant's together with the message before that one."""
-    question, at = documents.plain_text(conversation.question), conversation.question_at
+def _combine_with_earlier(conversation: DemoConversation) -> str:
+    """Return the question, with the message before it if the assistant asked back."""
+    question, at = documents.extract_text(conversation.question), conversation.question_at
     if at >= 2 and conversation.messages[at - 1].text.endswith(_ASKED_BACK):
-        return f"{documents.plain_text(conversation.messages[at - 2].text)} {question}"
+        return f"{documents.extract_text(conversation.messages[at - 2].text)} {question}"
     return question
 
 
-def _known_ids(conversation: DemoConversation) -> list[str]:
-    """Return the ids of this turn's results, then those that the person has named, the last one first."""
+def _list_known_ids(conversation: DemoConversation) -> list[str]:
+    """Return the ids in this turn's results, then those of the person, the latest first."""
     results = "\n".join(result.text[: documents.MOST_READ] for _, result in conversation.results)
-    named = words.ids("\n".join(map(documents.plain_text, conversation.earlier)))
-    return list(dict.fromkeys([*words.ids(results), *reversed(named)]))
+    named = words.find_ids("\n".join(map(documents.extract_text, conversation.earlier)))
+    return list(dict.fromkeys([*words.find_ids(results), *reversed(named)]))
 
 
 def _force(conversation: DemoConversation, name: str) -> PlannedReply:
     tool = next(tool for tool in conversation.tools if tool.name == name)
-    return _calling(conversation, [_Call(tool, forced_input(tool, conversation))], "")
+    return _build_call_reply(conversation, [_Call(tool, fill_forced_input(tool, conversation))], "")
 
 
-def _calling(conversation: DemoConversation, calls: list[_Call], preamble: str) -> PlannedReply:
-    """Return a reply that calls tools. The preamble ends its paragraph: the next text follows it bare."""
+def _build_call_reply(conversation: DemoConversation, calls: list[_Call], preamble: str) -> PlannedReply:
+    """Return a reply with tool calls. The preamble is a paragraph of its own."""
     made = [
         PlannedToolCall(conversation.make_id(index), call.tool.name, msgspec.json.encode(call.input).decode())
         for index, call in enumerate(calls)
@@ -103,9 +111,11 @@ def _calling(conversation: DemoConversation, calls: list[_Call], preamble: str) 
     return PlannedReply(f"{preamble}\n\n" if preamble else "", tuple(made), stop_reason="tool_use")
 
 
-def _preamble(conversation: DemoConversation, calls: list[_Call], known: Memory) -> str:
-    named = words.listed(list(dict.fromkeys(each for call in calls for each in words.ids(str(call.input)))))
-    if any(rules.changes_something(call.tool) for call in calls):
+def _write_preamble(conversation: DemoConversation, calls: list[_Call], known: Memory) -> str:
+    named = words.join(
+        list(dict.fromkeys(each for call in calls for each in words.find_ids(str(call.input))))
+    )
+    if any(rules.is_changing(call.tool) for call in calls):
         task = f"take care of {named or 'that'}"
     else:
         task = f"look up {named}" if named else "look that up"
@@ -115,10 +125,10 @@ def _preamble(conversation: DemoConversation, calls: list[_Call], known: Memory)
     return f"{f'Hello {known.name}! ' if greets else ''}Let me {task} for you."
 
 
-def _text(conversation: DemoConversation, plan: _Plan, question: str, known: Memory) -> str:
+def _write_text(conversation: DemoConversation, plan: _Plan, question: str, known: Memory) -> str:
     """Answer from results, from documents, or from the talk so far."""
     if conversation.results:
-        return _worded_results(conversation, plan)
+        return _write_results(conversation, plan)
     passages = documents.split_passages(conversation)
     if found := documents.answer(question, passages):
         return found
@@ -133,21 +143,21 @@ def _text(conversation: DemoConversation, plan: _Plan, question: str, known: Mem
     return talk.give_up(question, conversation.tools)
 
 
-def _worded_results(conversation: DemoConversation, plan: _Plan) -> str:
-    """Word every result that answers the message, each under its tool's title where there are several."""
+def _write_results(conversation: DemoConversation, plan: _Plan) -> str:
+    """Write the results that answer the message; several get a heading each."""
     meant = [pair for pair in conversation.results if pair[0].name in plan.wished] or conversation.results
     parts: list[str] = []
     for call, result in meant:
-        text = wording.word_result(result.text, is_error=result.is_error)
-        title = words.label(call.name).capitalize()
-        heading = ": ".join(filter(None, [title, ", ".join(words.ids(str(call.input)))]))
+        text = wording.write_result(result.text, is_error=result.is_error)
+        title = words.to_label(call.name).capitalize()
+        heading = ": ".join(filter(None, [title, ", ".join(words.find_ids(str(call.input)))]))
         parts.append(f"### {heading}\n\n{text}" if len(meant) > 1 else text)
     return "\n\n".join([*parts, _ask_back(plan.lacking) if plan.lacking else _CLOSING])
 
 
 def _ask_back(lacking: list[rules.Wish]) -> str:
     needs = [
-        f"to {words.label(wish.tool.name)} I need the {words.listed([*map(words.label, wish.missing)])}"
+        f"to {words.to_label(wish.tool.name)} I need the {words.join([*map(words.to_label, wish.missing)])}"
         for wish in lacking
     ]
     return f"Gladly: {', and '.join(needs)}. {_ASKED_BACK}"

@@ -1,4 +1,4 @@
-"""Passages given with a request: `<document index="1" title="...">...</document>`, answered from with [1]."""
+"""Answer from `<document index="1" title="...">` passages, with citations such as [1]."""
 
 import re
 from collections import Counter
@@ -12,10 +12,10 @@ _DOCUMENT = re.compile(r"<document index=\"(\d{1,9})\" title=\"([^\"]{0,500})\">
 _WRAPPER = re.compile(r"</?documents?\b[^>]{0,500}>")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[^\n]+")
 _WRAPPED = re.compile(r"(?<=[\w,;])\n(?=[a-z(])")
-"""A line's end within a sentence."""
+"""A line break within a sentence."""
 _MOST_SENTENCES, _NEARLY_BEST = 3, 0.6
 MOST_READ = 8000
-"""Characters of a message."""
+"""The characters of a message that are read."""
 
 
 class Sentence(NamedTuple):
@@ -27,23 +27,23 @@ class Sentence(NamedTuple):
     title: set[str]
 
 
-def without(text: str) -> str:
-    """The text without the documents in it: what the person wrote."""
+def remove_documents(text: str) -> str:
+    """Return the text that the person wrote, without documents."""
     # Only up to the last end mark, so that no search for one runs to the text's end again and again.
     closed, end, rest = text.rpartition(_END)
     return _WRAPPER.sub("", _DOCUMENT.sub("", closed + end) + rest).strip()
 
 
-def plain_text(text: str) -> str:
-    """What the person wrote, as far as the assistant reads: without documents, its first 8,000 characters."""
-    return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
+def extract_text(text: str) -> str:
+    """Return the first 8,000 characters that the person wrote, without documents."""
+    return re.sub(r"[^\S\n]{2,}", " ", remove_documents(text)[:MOST_READ])
 
 
 def split_passages(conversation: DemoConversation) -> list[Sentence]:
     """Split the passages of the system prompt, then those of the asking turn, into sentences."""
     asking = conversation.messages[conversation.question_at].text
     return [
-        Sentence(index, text, set(words.stems(text)), set(words.stems(title)))
+        Sentence(index, text, set(words.find_stems(text)), set(words.find_stems(title)))
         for index, title, body in _DOCUMENT.findall(f"{conversation.system}\n{asking}")
         for text in (found.strip(" \t\r\n#*->") for found in _SENTENCE.findall(_WRAPPED.sub(" ", body)))
         if text
@@ -51,8 +51,8 @@ def split_passages(conversation: DemoConversation) -> list[Sentence]:
 
 
 def answer(question: str, sentences: list[Sentence]) -> str | None:
-    """The sentences that speak of what is asked, each with its source; nothing where none does."""
-    asked = set(words.stems(question))
+    """Return the sentences that match the question, with their sources; None without a match."""
+    asked = set(words.find_stems(question))
     enough = min(2, len(asked))
     spread = Counter(stem for sentence in sentences for stem in sentence.stems)
     scored: list[tuple[float, int]] = []
@@ -63,9 +63,10 @@ def answer(question: str, sentences: list[Sentence]) -> str | None:
     best = sorted(scored)[:_MOST_SENTENCES]
     chosen = sorted(order for score, order in best if score <= best[0][0] * _NEARLY_BEST)
     return (
-        " ".join(f"{_closed(sentences[order].text)} [{sentences[order].source}]" for order in chosen) or None
+        " ".join(f"{_close_sentence(sentences[order].text)} [{sentences[order].source}]" for order in chosen)
+        or None
     )
 
 
-def _closed(text: str) -> str:
+def _close_sentence(text: str) -> str:
     return text if text[-1] in ".!?:;" else f"{text}."

@@ -1,4 +1,4 @@
-"""The table of rules: what a message says, the demo shop's tool that it asks for, and the tool's input."""
+"""Map messages to the demo shop's tools and their inputs, by a table of rules."""
 
 import re
 from typing import Any, NamedTuple
@@ -22,9 +22,11 @@ _COMMENT = r":\s+(?P<message>(?P<subject>[^\n.!?]{3,80})[^\n]*)"
 
 
 class ShopRule(NamedTuple):
-    """`says` is looked for in a part of the message. The groups of `inputs` are properties of the input,
-    beside the ids, which are found by their kinds. A tool that `changes` something is only called if the
-    message orders it."""
+    """A rule: a part of the message that matches `says` asks for `tool`.
+
+    The groups of `inputs` are properties of the input, besides ids, which are found by their kind. A tool
+    that `changes` something is called only if the message orders it.
+    """
 
     tool: str
     says: str
@@ -63,33 +65,34 @@ RULES = (
         (_QUERY, _MAX_PRICE, r"\bin (?P<in_stock_only>stock)\b"),
     ),
 )
-"""Of the rules that fit, the first whose tool is offered is taken."""
+"""The first matching rule whose tool is offered applies."""
 _KINDS = {"order_id": "ORD-", "customer_id": "CUST-", "product_id": "PRD-", "ticket_id": "TCK-"}
 _NO_ORDER = re.compile(r"\b(?:can i|could i|may i|how do i|how can i|don'?t|do not|never)\b", re.IGNORECASE)
 _SPLIT = re.compile(r"[.!?;](?=\s|$)|\n+|,?\s+(?:and|then|also)\s+")
 
 
 class Wish(NamedTuple):
-    """A tool that a message asks for: `inputs` has one input for each call. `missing`: what it lacks."""
+    """A tool that a message asks for, with an input for each call and the missing properties."""
 
     tool: Tool
     inputs: list[dict[str, Any]]
     missing: list[str]
 
 
-def changes_something(tool: Tool) -> bool:
+def is_changing(tool: Tool) -> bool:
+    """Return True if the tool changes something in the shop."""
     return any(rule.changes for rule in RULES if rule.tool == tool.name)
 
 
 def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list[Wish]:
-    """Return what the message asks for, in order; a part that asks for nothing belongs to the one before.
+    """Return what the message asks for, in order.
 
-    `known_ids` are those that were spoken of, the last one first.
+    A part that asks for nothing extends the last. `known_ids` are the ids mentioned before, the latest first.
     """
     message = re.sub(r"\border #?(\d{3,6})\b", r"ORD-\1", message, flags=re.IGNORECASE)
     found: list[tuple[Tool, ShopRule, str]] = []
     for part in filter(str.strip, _SPLIT.split(message)):
-        wished = _find_rule(part, offered) if words.stems(words.ID.sub(" ", part)) or not found else None
+        wished = _find_rule(part, offered) if words.find_stems(words.ID.sub(" ", part)) or not found else None
         if wished is not None and not (found and found[-1][0].name == wished[0].name):
             found.append((*wished, part))
         elif found:
@@ -97,13 +100,13 @@ def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list
     whole = _find_rule(message, offered)
     if whole is not None and (not found or whole[1].tool == "compare_products"):
         found = [(*whole, message)]
-    return [_wish(tool, rule, part, message, known_ids) for tool, rule, part in found]
+    return [_build_wish(tool, rule, part, message, known_ids) for tool, rule, part in found]
 
 
 def fill_input(tool: Tool, message: str, known_ids: list[str]) -> dict[str, Any]:
-    """Return an input for a tool that must be called: what the message gives, else the least that fits."""
+    """Return an input for a forced tool: values of the message, else the smallest valid ones."""
     rule = next((rule for rule in RULES if rule.tool == tool.name), ShopRule(tool.name, ""))
-    given = _wish(tool, rule, message, message, known_ids).inputs[0]
+    given = _build_wish(tool, rule, message, message, known_ids).inputs[0]
     root = tool.input_schema
     return schema_values.complete(given, schema_values.resolve(root, root), root, message)
 
@@ -120,8 +123,8 @@ def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, ShopRule] | None:
     return None
 
 
-def _wish(tool: Tool, rule: ShopRule, part: str, message: str, known_ids: list[str]) -> Wish:
-    """Fill the inputs from the part; what it lacks from the whole message."""
+def _build_wish(tool: Tool, rule: ShopRule, part: str, message: str, known_ids: list[str]) -> Wish:
+    """Fill the inputs from the part, else from the whole message."""
     root = tool.input_schema
     properties = {
         name: schema_values.resolve(each, root) for name, each in root.get("properties", {}).items()
@@ -131,14 +134,16 @@ def _wish(tool: Tool, rule: ShopRule, part: str, message: str, known_ids: list[s
     for pattern in rule.inputs:
         if match := re.search(pattern, part) or re.search(pattern, message):
             given |= {
-                name: _converted(value, properties[name]["type"])
+                name: _convert_value(value, properties[name]["type"])
                 for name, value in match.groupdict().items()
                 if value is not None and name in properties
             }
     several: tuple[str, list[str]] | None = None
     for name in properties:
         kind = _KINDS.get(name.removesuffix("s"))
-        ids = [each for each in words.ids(part) or words.ids(message) if each.startswith(kind or " ")]
+        ids = [
+            each for each in words.find_ids(part) or words.find_ids(message) if each.startswith(kind or " ")
+        ]
         if not ids and name in required:
             ids = [each for each in known_ids if each.startswith(kind or " ")][:1]
         if ids:
@@ -146,13 +151,13 @@ def _wish(tool: Tool, rule: ShopRule, part: str, message: str, known_ids: list[s
         if len(ids) > 1 and properties[name]["type"] != "array":
             several = (name, ids[:_MOST_CALLS])
     for name in required:
-        if options := schema_values.choices(properties[name]):
+        if options := schema_values.list_choices(properties[name]):
             given.setdefault(name, options[-1])  # such as "other"
     missing = [name for name in required if name not in given]
     return Wish(tool, [given | {several[0]: each} for each in several[1]] if several else [given], missing)
 
 
-def _converted(value: str, kind: str | None) -> Any:
+def _convert_value(value: str, kind: str | None) -> Any:
     match kind:
         case "integer" | "number":
             number = float(value.replace(",", ""))

@@ -1,4 +1,4 @@
-"""JSON schemas: references followed, and the smallest value that fits one."""
+"""Build the smallest value that a JSON schema allows."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ _SPEAKING = {"answer", "reply", "response", "message", "text", "summary", "conte
 
 
 def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
-    """Follow `$ref`, and of `anyOf` and `oneOf` the first that is not null; `type` is one type or None."""
+    """Follow `$ref` and the first non-null branch of `anyOf` or `oneOf`.
+
+    `type` is one type or None.
+    """
     found: Schema = dict(schema) if isinstance(schema, dict) else {}
     linked = [each for name in ("anyOf", "oneOf") for each in found.get(name, ()) if each != {"type": "null"}]
     if "$ref" in found:
@@ -26,15 +29,19 @@ def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
     return found | {"type": kind}
 
 
-def choices(schema: Schema) -> list[Any]:
-    """Return the values that the schema allows, where it lists them."""
+def list_choices(schema: Schema) -> list[Any]:
+    """Return the values that the schema lists."""
     return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
-def smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 0) -> Any:
-    """Return the smallest value that fits; `text` fills fields that are called answer, text and the like."""
+def build_smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 0) -> Any:
+    """Return the smallest valid value; `text` fills fields named answer, text and the like."""
     found = resolve(schema, root)
-    shown = [*choices(found), *found.get("examples", []), *([found["default"]] if "default" in found else [])]
+    shown = [
+        *list_choices(found),
+        *found.get("examples", []),
+        *([found["default"]] if "default" in found else []),
+    ]
     if shown:
         return shown[0]
     match found["type"]:
@@ -42,7 +49,7 @@ def smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 
             return complete({}, found, root, text, depth)
         case "array":
             least = found.get("minItems", 0) if depth <= _MOST_DEPTH else 0
-            return [smallest(found.get("items"), root, text, name, depth + 1) for _ in range(least)]
+            return [build_smallest(found.get("items"), root, text, name, depth + 1) for _ in range(least)]
         case "integer" | "number":
             return min(max(0, found.get("minimum", 0)), found.get("maximum", float("inf")))
         case "boolean":
@@ -57,7 +64,9 @@ def smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 
 def complete(
     given: dict[str, Any], schema: Schema, root: Schema, text: str, depth: int = 0
 ) -> dict[str, Any]:
-    """Add the smallest values for the other properties that the object needs."""
+    """Add the smallest values of the missing required properties."""
     properties = schema.get("properties", {})
     needed = [name for name in schema.get("required", ()) if name not in given]
-    return given | {name: smallest(properties.get(name), root, text, name, depth + 1) for name in needed}
+    return given | {
+        name: build_smallest(properties.get(name), root, text, name, depth + 1) for name in needed
+    }

@@ -1,4 +1,4 @@
-"""Talk that needs no tool, as a table of messages and answers; and what the system prompt orders."""
+"""Answer small talk by a table, and read the persona from the system prompt."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _ANSWERS = {
     r"summari[sz]e (?:this|the|our) conversation\b.*": "{summary}",
     r"(?:tell|write|give)(?: me)? (?:a|an|another)(?: \w+)? (?:story|poem|tale|text)\b.*": _STORY,
 }
-"""Complete messages, and their answers."""
+"""Whole messages to answers."""
 _RECALL = re.compile(r"what(?:'s| is| are| was) (my|the|our) ([\w' -]{2,60})")
 _NAME = re.compile(r"\b(?:[Mm]y name is|I'm|I am)\s+([A-Z][\w'-]{0,40})\b")
 _FACT = re.compile(
@@ -58,8 +58,11 @@ _ASKS = re.compile(r"\s*(?:what|who|where|which|when|how|is|are|do|does)\b|.*\?\
 
 
 class Memory(NamedTuple):
-    """`facts`: stems of the subject to what was written of it; `name` is one of them. `sentences` are those
-    with the facts, `ids` those that were spoken of."""
+    """The facts that the person stated, by the stems of their subject.
+
+    The person's name is one. `sentences` are the sentences that state them, `ids` the ids that were
+    mentioned.
+    """
 
     facts: dict[str, str]
     sentences: list[str]
@@ -67,40 +70,44 @@ class Memory(NamedTuple):
 
     @property
     def name(self) -> str | None:
+        """Return the person's name, if stated."""
         return self.facts.get("name")
 
 
 def remember(conversation: DemoConversation) -> Memory:
-    """Return what the person has written so far, the question included."""
-    written = [documents.plain_text(text) for text in (*conversation.earlier, conversation.question)]
+    """Return the facts in the person's messages so far."""
+    written = [documents.extract_text(text) for text in (*conversation.earlier, conversation.question)]
     sentences = [each.strip() for text in written for each in re.split(r"(?<=[.!?])\s+|\n", text)]
-    stating = list(dict.fromkeys(each for each in sentences if any(_facts_of(each))))
-    facts = dict(fact for each in stating for fact in _facts_of(each))
-    return Memory(facts, stating, words.ids("\n".join(written)))
+    stating = list(dict.fromkeys(each for each in sentences if any(_find_facts(each))))
+    facts = dict(fact for each in stating for fact in _find_facts(each))
+    return Memory(facts, stating, words.find_ids("\n".join(written)))
 
 
-def _facts_of(sentence: str) -> Iterator[tuple[str, str]]:
+def _find_facts(sentence: str) -> Iterator[tuple[str, str]]:
     if not _ASKS.match(sentence):
         for subject, value in _FACT.findall(sentence):
-            yield " ".join(words.stems(subject)), value.strip()
+            yield " ".join(words.find_stems(subject)), value.strip()
     yield from (("name", name) for name in _NAME.findall(sentence))
 
 
 class Persona(msgspec.Struct, frozen=True):
-    """What the system prompt orders. `identity` completes "I am ..."; `around`: what replies begin and end
-    with; `only` is to be the complete reply."""
+    """The orders of the system prompt.
+
+    `identity` completes "I am ...", `around` begins and ends replies, `only` replaces them.
+    """
 
     identity: str
     around: dict[str, str]
     only: str | None
 
-    def says(self, text: str) -> str:
+    def speak(self, text: str) -> str:
+        """Return the reply with this text."""
         return self.only or " ".join(filter(None, [self.around.get("begin"), text, self.around.get("end")]))
 
 
-def persona(system: str) -> Persona:
-    """Read the persona out of a system prompt; documents in it are no part of the prompt."""
-    prompt = documents.without(system)
+def read_persona(system: str) -> Persona:
+    """Read the persona from a system prompt, ignoring documents in it."""
+    prompt = documents.remove_documents(system)
     name, only = _YOU_ARE.search(prompt), _ONLY.search(_AROUND.sub(" ", prompt))
     around = {where.lower(): text for where, text in _AROUND.findall(prompt)}
     identity = name[1].strip(" ,") if name else "the assistant of the demo shop"
@@ -108,7 +115,7 @@ def persona(system: str) -> Persona:
 
 
 def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str | None:
-    """Return the answer to a message that is nothing but small talk, else None."""
+    """Return the answer to a message of small talk; None for any other."""
     text = " ".join(question.split()).strip(" .!?")
     for pattern, reply in _ANSWERS.items():
         if match := re.fullmatch(rf"(?:(?:please|hi|hello|hey),? )?(?:{pattern})", text, re.IGNORECASE):
@@ -117,38 +124,39 @@ def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str
                 identity=who.identity,
                 offer=_offer(tools, _SHOWN_TOOLS),
                 abilities=_offer(tools, len(tools)),
-                summary=_summary(known),
+                summary=_summarize(known),
                 said=next(filter(None, match.groups()), ""),
             )
     match = _RECALL.fullmatch(text.lower())
-    return _recalled(match[1], match[2], known) if match else None
+    return _recall_fact(match[1], match[2], known) if match else None
 
 
-def _recalled(owner: str, subject: str, known: Memory) -> str | None:
-    """Return a fact that was stated earlier: "my colour is blue"."""
-    if value := known.facts.get(" ".join(words.stems(subject))):
+def _recall_fact(owner: str, subject: str, known: Memory) -> str | None:
+    """Return a fact that was stated earlier, such as "my colour is blue"."""
+    if value := known.facts.get(" ".join(words.find_stems(subject))):
         return f"{'The' if owner == 'the' else 'Your'} {subject} is {value}."
     return "You have not told me your name yet." if (owner, subject) == ("my", "name") else None
 
 
-def _summary(known: Memory) -> str:
-    """Return the stated facts in the person's own words: a summary that replaces the rest keeps them."""
-    spoken_of = [f"We spoke of {words.listed(known.ids[:_MOST_IDS])}."] if known.ids else []
+def _summarize(known: Memory) -> str:
+    """Summarise: keep the stated facts in the person's own words."""
+    spoken_of = [f"We spoke of {words.join(known.ids[:_MOST_IDS])}."] if known.ids else []
     lines = [*known.sentences, *spoken_of] or ["Nothing was told that is to be remembered."]
-    return words.shortened("\n".join(lines), _SUMMARY_LENGTH)
+    return words.shorten("\n".join(lines), _SUMMARY_LENGTH)
 
 
 def note_fact(question: str, known: Memory) -> str | None:
-    """Return a kind word for a message that states a name or another fact."""
+    """Return an acknowledgement for a message that states a fact; else None."""
     if known.name and known.name in question:
         return f"Nice to meet you, {known.name}! What can I do for you?"
-    stems = set(words.stems(question))
+    stems = set(words.find_stems(question))
     states_a_fact = not question.endswith("?") and any(stems.issuperset(fact.split()) for fact in known.facts)
     return "Good to know; I will remember that." if states_a_fact else None
 
 
 def give_up(question: str, tools: list[Tool]) -> str:
-    shown = words.shortened(" ".join(question.split()), _SHOWN_LENGTH)
+    """Return the answer to a message that is not understood."""
+    shown = words.shorten(" ".join(question.split()), _SHOWN_LENGTH)
     offer = _offer(tools, _SHOWN_TOOLS)
     return f'I am an offline demo model and have no good answer to "{shown}". {offer}'
 
@@ -157,4 +165,4 @@ def _offer(tools: list[Tool], most: int) -> str:
     if not tools:
         return "I can chat, remember what you tell me, and answer from documents that I am given."
     more = [f"{len(tools) - most} things more"] if len(tools) > most else []
-    return f"I can help with this: {words.listed([words.label(tool.name) for tool in tools[:most]] + more)}."
+    return f"I can help with this: {words.join([words.to_label(tool.name) for tool in tools[:most]] + more)}."

@@ -1,4 +1,4 @@
-"""Tool results in readable Markdown: a sentence first, then a list of what else there is."""
+"""Turn tool results into Markdown: a sentence, then a list of the other fields."""
 
 import calendar
 import re
@@ -23,8 +23,8 @@ _HINTS = {
 }
 
 
-def word_result(text: str, *, is_error: bool) -> str:
-    """What a tool gave back, for a reader: JSON or plain text, a result or an error."""
+def write_result(text: str, *, is_error: bool) -> str:
+    """Return a tool's result or error as Markdown."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):  # also JSON nested deeper than anybody reads
@@ -33,49 +33,49 @@ def word_result(text: str, *, is_error: bool) -> str:
         is_error = is_error or "error" in value
         (value,) = value.values()
     if is_error:
-        return _failure(value)
+        return _write_failure(value)
     try:
-        shown = "\n".join(_lines(value)).strip()
+        shown = "\n".join(_write_lines(value)).strip()
     except RecursionError:
         shown = text
-    return words.shortened(shown, 10 * _MOST_TEXT) or "There was nothing to show."
+    return words.shorten(shown, 10 * _MOST_TEXT) or "There was nothing to show."
 
 
-def _failure(error: Any) -> str:
+def _write_failure(error: Any) -> str:
     reason = str(error.get("message", error) if isinstance(error, dict) else error).strip().rstrip(".")
     hint = next(hint for pattern, hint in _HINTS.items() if re.search(pattern, reason, re.IGNORECASE))
     return f"Sorry, that did not work: {reason or 'no reason was given'}. {hint}"
 
 
-def _lines(value: Any) -> Iterator[str]:
-    """The sentence that names the thing and its state, its other fields, then its lists."""
+def _write_lines(value: Any) -> Iterator[str]:
+    """Yield a sentence with the object's name and state, its other fields, then its lists."""
     if not isinstance(value, dict):
-        yield from _items(value, "") if isinstance(value, list) else [_scalar("", value, "")]
+        yield from _write_items(value, "") if isinstance(value, list) else [_write_scalar("", value, "")]
         return
     currency = str(value.get("currency", ""))
-    head, rest = _headed(value)
+    head, rest = _split_heading(value)
     state = next((rest.pop(name) for name in _STATES if head and isinstance(rest.get(name), str)), None)
     if head:
-        yield f"{head} is **{_scalar('', state, '')}**." if state else f"{head}:"
+        yield f"{head} is **{_write_scalar('', state, '')}**." if state else f"{head}:"
     lists = {name: one for name, one in rest.items() if isinstance(one, list) and isinstance(one[0], dict)}
     for name, one in rest.items():
         if name not in lists:
-            yield f"- {words.label(name).capitalize()}: {_inline(name, one, currency)}"
+            yield f"- {words.to_label(name).capitalize()}: {_write_inline(name, one, currency)}"
     for name, items in lists.items():
-        yield f"\n**{words.label(name).capitalize()}**"
-        yield from _items(items, currency)
+        yield f"\n**{words.to_label(name).capitalize()}**"
+        yield from _write_items(items, currency)
     if not head and not lists:
-        yield from (f"No {words.label(name)}." for name, one in value.items() if one == [])
+        yield from (f"No {words.to_label(name)}." for name, one in value.items() if one == [])
 
 
-def _items(items: list[Any], currency: str) -> Iterator[str]:
-    yield from (f"- {_inline('', item, currency, in_list=True)}" for item in items[:_MOST_ITEMS])
+def _write_items(items: list[Any], currency: str) -> Iterator[str]:
+    yield from (f"- {_write_inline('', item, currency, in_list=True)}" for item in items[:_MOST_ITEMS])
     if len(items) > _MOST_ITEMS:
         yield f"- … and {len(items) - _MOST_ITEMS} more"
 
 
-def _headed(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The thing's name and id, bold, as far as it has them; and its other fields that are not empty."""
+def _split_heading(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the object's name and id in bold, and its other non-empty fields."""
     title = next((name for name in _TITLES if isinstance(value.get(name), str)), None)
     first = next(iter(value), "")
     key = first if first.endswith("id") and isinstance(value[first], str) else None
@@ -85,28 +85,28 @@ def _headed(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return head, {name: one for name, one in rest.items() if one not in (None, "", [], {})}
 
 
-def _inline(name: str, value: Any, currency: str, *, in_list: bool = False) -> str:
-    """A value within a line; an object by its name and its details, or its parts."""
+def _write_inline(name: str, value: Any, currency: str, *, in_list: bool = False) -> str:
+    """Return a value within a line; an object as its name and details."""
     if isinstance(value, list):
         more = [f"{len(value) - _MOST_ITEMS} more"] if len(value) > _MOST_ITEMS else []
-        return ", ".join([*(_inline(name, one, currency) for one in value[:_MOST_ITEMS]), *more])
+        return ", ".join([*(_write_inline(name, one, currency) for one in value[:_MOST_ITEMS]), *more])
     if not isinstance(value, dict):
-        return _scalar(name, value, currency)
+        return _write_scalar(name, value, currency)
     currency = str(value.get("currency", currency))
-    head, rest = _headed(value)
-    shown = [(n, one, _inline(n, one, currency)) for n, one in list(rest.items())[:_MOST_INLINE]]
+    head, rest = _split_heading(value)
+    shown = [(n, one, _write_inline(n, one, currency)) for n, one in list(rest.items())[:_MOST_INLINE]]
     is_parts = not head and not in_list
     details = [
         inline
         if is_parts and isinstance(one, str) and not _DAY.fullmatch(one)
-        else f"{words.label(n)} {inline}"
+        else f"{words.to_label(n)} {inline}"
         for n, one, inline in shown
     ]
     return ": ".join(filter(None, [head, (", " if is_parts else "; ").join(details)]))
 
 
-def _scalar(name: str, value: Any, currency: str) -> str:
-    """A value without parts: money, days, yes and no in words."""
+def _write_scalar(name: str, value: Any, currency: str) -> str:
+    """Return a scalar as text: money, dates, yes or no."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, float) and _RATIOS.isdisjoint(name.split("_")):
@@ -117,4 +117,4 @@ def _scalar(name: str, value: Any, currency: str) -> str:
         year, month, day, time = match.groups()
         return f"{int(day)} {calendar.month_name[int(month)]} {year}" + (f", {time}" if time else "")
     spaced = value.replace("_", " ") if _CODE_WORD.fullmatch(value) else " ".join(value.split())
-    return words.shortened(str(spaced), _MOST_TEXT)
+    return words.shorten(str(spaced), _MOST_TEXT)

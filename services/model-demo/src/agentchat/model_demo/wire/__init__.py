@@ -1,5 +1,5 @@
-"""The protocols: Anthropic's Messages in `anthropic`, OpenAI's Chat Completions in `openai`.
+"""Read and write the protocols: Anthropic's Messages and OpenAI's Chat Completions.
 
-Each reads a body into a `ModelRequest` and writes a `PlannedReply` as its own messages and events;
-`replies.ModelWire` is what the server uses of either.
+Each reads a body into a `ModelRequest` and writes a `PlannedReply` as messages or events. The server uses
+both through `replies.ModelWire`.
 """

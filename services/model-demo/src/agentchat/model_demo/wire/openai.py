@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions wire: its requests read, its completions, chunks and errors written."""
+"""Read and write OpenAI's Chat Completions protocol."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from agentchat.model_demo.replies import (
     PlannedReply,
     PlannedToolCall,
     StopReason,
-    few_words,
+    split_into_words,
 )
 from agentchat.model_demo.request import (
     Block,
@@ -24,14 +24,14 @@ from agentchat.model_demo.request import (
     ToolCallBlock,
     ToolChoice,
     ToolResultBlock,
-    refused_as_invalid,
+    refuse_invalid,
 )
 
 ERROR_PREFIX = b"data: "
 PING = b": ping\n\n"
 REQUEST_ID = "x-request-id"
 _CREATED = 1_793_491_200
-"""`created` of every completion, in Unix seconds: a reply follows from its request alone."""
+"""`created` of every completion, in Unix seconds: a constant, so that replies are deterministic."""
 
 _NO_KEY = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer"
@@ -56,16 +56,16 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
     504: ("timeout", "timeout"),
     529: ("server_error", "overloaded"),
 }
-"""HTTP status to `type` and `code` (guides, error codes); others are invalid requests."""
+"""HTTP status to `type` and `code` (guides, error codes); other statuses are invalid requests."""
 
 _MOST_TOKENS = 1_000_000
-"""Without a bound in the request."""
+"""The limit if the request has none."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises DemoApiError 401 without a key; any will do, also in `api-key`, as Azure's clients send it."""
+    """Check for a key of any value, also in Azure's `api-key`. Raises DemoApiError 401."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if not (scheme.lower() == "bearer" and token.strip()) and not headers.get("api-key", "").strip():
         raise DemoApiError(401, _NO_KEY)
@@ -73,7 +73,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 def read(raw: bytes) -> ModelRequest:
     """Read the body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
-    with refused_as_invalid():
+    with refuse_invalid():
         body: dict[str, Any] = msgspec.json.decode(raw)
         stops = body.get("stop") or []
         options = body.get("stream_options") or {}
@@ -82,11 +82,11 @@ def read(raw: bytes) -> ModelRequest:
         return ModelRequest(
             model=body["model"],
             max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or _MOST_TOKENS,
-            messages=[_message(message) for message, system in said if not system],
-            system="\n\n".join(_text(message) for message, system in said if system),
-            tools=[_tool(each["function"]) for each in body.get("tools") or ()],
-            tool_choice=_tool_choice(body),
-            schema=_schema(body.get("response_format")),
+            messages=[_read_message(message) for message, system in said if not system],
+            system="\n\n".join(_read_text(message) for message, system in said if system),
+            tools=[_read_tool(each["function"]) for each in body.get("tools") or ()],
+            tool_choice=_read_tool_choice(body),
+            schema=_read_schema(body.get("response_format")),
             stop_sequences=[stops] if isinstance(stops, str) else stops,
             metadata=body.get("metadata"),
             stream=bool(body.get("stream")),
@@ -95,40 +95,46 @@ def read(raw: bytes) -> ModelRequest:
         )
 
 
-def message(answer: ModelMessage) -> bytes:
+def write_message(answer: ModelMessage) -> bytes:
+    """Write a complete reply."""
     reply = answer.reply
     content: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:
         content["tool_calls"] = [_call(call, call.input_json) for call in reply.calls]
-    return _encode(_about(answer, "chat.completion", {"message": content}, True) | {"usage": _usage(answer)})
+    return _encode(
+        _build_object(answer, "chat.completion", {"message": content}, True) | {"usage": _build_usage(answer)}
+    )
 
 
-def events(answer: ModelMessage) -> Events:
-    """The chunks of an answer that is streamed: the role, the text and the calls, the end, the usage."""
+def write_events(answer: ModelMessage) -> Events:
+    """Write a streamed reply: the role, the text and the calls, the end, the usage."""
     usage = {"usage": None} if answer.stream_usage else {}
 
-    def chunk(delta: dict[str, Any], ends: bool = False) -> bytes:
-        chunk = _about(answer, "chat.completion.chunk", {"delta": delta}, ends)
+    def write_chunk(delta: dict[str, Any], ends: bool = False) -> bytes:
+        chunk = _build_object(answer, "chat.completion.chunk", {"delta": delta}, ends)
         return b"data: " + _encode(chunk | usage) + b"\n\n"
 
-    end = chunk({}, True)
+    end = write_chunk({}, True)
     if answer.stream_usage:
-        last = _about(answer, "chat.completion.chunk", {}) | {"choices": [], "usage": _usage(answer)}
+        last = _build_object(answer, "chat.completion.chunk", {}) | {
+            "choices": [],
+            "usage": _build_usage(answer),
+        }
         end += b"data: " + _encode(last) + b"\n\n"
-    head = chunk({"role": "assistant", "content": "", "refusal": None})
-    return Events(head, [*map(chunk, _deltas(answer.reply))], end + b"data: [DONE]\n\n")
+    head = write_chunk({"role": "assistant", "content": "", "refusal": None})
+    return Events(head, [*map(write_chunk, _split_reply(answer.reply))], end + b"data: [DONE]\n\n")
 
 
-def error(failed: DemoApiError, _request_id: str) -> bytes:
+def write_error(failed: DemoApiError, _request_id: str) -> bytes:
     """An error's JSON body: `{"error": {message, type, param, code}}`."""
     kind, code = _ERRORS.get(failed.status, ("invalid_request_error", None))
     detail = {"message": failed.message, "type": kind, "param": None, "code": failed.code or code}
     return _encode({"error": detail})
 
 
-def _message(message: dict[str, Any]) -> ChatMessage:
+def _read_message(message: dict[str, Any]) -> ChatMessage:
     """Convert a message; a tool's result becomes a block of the user's turn after the calls."""
-    text = _text(message)
+    text = _read_text(message)
     if message["role"] == "tool":
         return ChatMessage("user", [ToolResultBlock(message["tool_call_id"], text)])
     blocks: list[Block] = [TextBlock(text)] if text else []
@@ -138,17 +144,17 @@ def _message(message: dict[str, Any]) -> ChatMessage:
     return ChatMessage(message["role"], blocks)
 
 
-def _text(message: dict[str, Any]) -> str:
+def _read_text(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def _tool(function: dict[str, Any]) -> Tool:
+def _read_tool(function: dict[str, Any]) -> Tool:
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return Tool(function["name"], schema, function.get("description", ""))
 
 
-def _tool_choice(body: dict[str, Any]) -> ToolChoice:
+def _read_tool_choice(body: dict[str, Any]) -> ToolChoice:
     one = body.get("parallel_tool_calls") is False
     wanted: Any = body.get("tool_choice") or "auto"
     if isinstance(wanted, dict):
@@ -156,19 +162,19 @@ def _tool_choice(body: dict[str, Any]) -> ToolChoice:
     return ToolChoice("any" if wanted == "required" else wanted, "", one)
 
 
-def _schema(wanted: dict[str, Any] | None) -> Schema | None:
+def _read_schema(wanted: dict[str, Any] | None) -> Schema | None:
     if wanted is None or wanted["type"] == "text":
         return None
     found: Schema = wanted.get("json_schema", {}).get("schema", {"type": "object"})
     return found
 
 
-def _deltas(reply: PlannedReply) -> Iterator[dict[str, Any]]:
+def _split_reply(reply: PlannedReply) -> Iterator[dict[str, Any]]:
     for piece in reply.split(reply.text) if reply.text else ():
         yield {"content": piece}
     for index, call in enumerate(reply.calls):
         yield {"tool_calls": [{"index": index, **_call(call, "")}]}
-        for piece in few_words(call.input_json):
+        for piece in split_into_words(call.input_json):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
@@ -177,7 +183,9 @@ def _call(call: PlannedToolCall, arguments: str) -> dict[str, Any]:
     return {"id": f"call_{call.id}", "type": "function", "function": called}
 
 
-def _about(answer: ModelMessage, kind: str, choice: dict[str, Any], ends: bool = False) -> dict[str, Any]:
+def _build_object(
+    answer: ModelMessage, kind: str, choice: dict[str, Any], ends: bool = False
+) -> dict[str, Any]:
     finish = _FINISH[answer.reply.stop_reason] if ends else None
     return {
         "id": f"chatcmpl-{answer.id}",
@@ -188,7 +196,7 @@ def _about(answer: ModelMessage, kind: str, choice: dict[str, Any], ends: bool =
     }
 
 
-def _usage(answer: ModelMessage) -> dict[str, Any]:
+def _build_usage(answer: ModelMessage) -> dict[str, Any]:
     """`prompt_tokens` includes what was cached, unlike the Messages API's `input_tokens`."""
     read = answer.read
     prompt = read.fresh + read.cache_written + read.cache_read

@@ -1,4 +1,4 @@
-"""From a request to the reply: its complete text, what of it is not sent yet, where it is cut."""
+"""Plan the reply to a request: its text and tool calls, and where it is cut."""
 
 import random
 import re
@@ -18,18 +18,19 @@ _MOST_OVERLAP = 10_000
 _SMALL_WORD = re.compile(r"(?<= )[^\W\d_A-Z]+ ")
 
 
-def reply(request: ModelRequest, talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
-    full = _calls(talk, asked) or _behave(talk, model_id, asked)
-    full = replace(full, text=_varied(full.text, talk, asked.vary), compacts=request.compacts)
+def plan_reply(request: ModelRequest, talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
+    """Plan the reply: tool calls by the controls, else a text, without what the client has."""
+    full = _plan_calls(talk, asked) or _plan_text(talk, model_id, asked)
+    full = replace(full, text=_drop_words(full.text, talk, asked.vary), compacts=request.compacts)
     if asked.deltas is not None and model_id != "demo-load":
-        full = replace(full, split=lambda text: _equal(text, asked.deltas or 1))
+        full = replace(full, split=lambda text: _split_equally(text, asked.deltas or 1))
     if asked.stop is not None:
         refusal = "The demo model was asked to refuse." if asked.stop == "refusal" else None
         full = replace(full, stop_reason=asked.stop, refusal=refusal)
-    return _cut(replace(full, text=_unsent(full.text, talk.sent)), request)
+    return _cut_to_limits(replace(full, text=_remove_sent(full.text, talk.sent)), request)
 
 
-def _behave(talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
+def _plan_text(talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
     match model_id:
         case "demo-load":
             count = asked.deltas or _LOAD_DELTAS
@@ -38,41 +39,47 @@ def _behave(talk: DemoConversation, model_id: str, asked: Controls) -> PlannedRe
         case "demo-echo":
             text = talk.question if asked.say is None else asked.say
             repeated = " ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1)))
-            return PlannedReply(shop.as_ordered(talk, repeated))
+            return PlannedReply(shop.apply_persona(talk, repeated))
         case _:
             return shop.reply(talk)
 
 
-def _calls(talk: DemoConversation, asked: Controls) -> PlannedReply | None:
-    """The calls that `tool` names, `parallel` in one reply, for `rounds` rounds; then nothing more."""
+def _plan_calls(talk: DemoConversation, asked: Controls) -> PlannedReply | None:
+    """Plan the calls of the control `tool`: `parallel` in one reply, for `rounds` rounds."""
     if not asked.tool or not talk.may_call or talk.rounds >= asked.rounds:
         return None
     names = asked.tool.split(",")
     given = asked.input
     if given is None:
         offered = [tool for tool in talk.tools if tool.name == names[0]]
-        given = msgspec.json.encode(shop.forced_input(offered[0], talk) if offered else {}).decode()
+        given = msgspec.json.encode(shop.fill_forced_input(offered[0], talk) if offered else {}).decode()
     named = islice(cycle(names), max(asked.parallel, len(names)))
     calls = [PlannedToolCall(talk.make_id(index), name, given) for index, name in enumerate(named)]
     return PlannedReply(calls=tuple(calls), stop_reason="tool_use")
 
 
-def _varied(text: str, talk: DemoConversation, percent: int) -> str:
-    """Without so many of its words in small letters. Which ones depends on all that the turn is made of."""
+def _drop_words(text: str, talk: DemoConversation, percent: int) -> str:
+    """Drop `percent` of the lower-case words.
+
+    The turn decides which, so retries drop the same.
+    """
     if not percent:
         return text
     chance = random.Random(talk.key)  # noqa: S311 - it chooses words
     return _SMALL_WORD.sub(lambda word: word[0] if chance.random() * 100 >= percent else "", text)
 
 
-def _equal(text: str, count: int) -> list[str]:
-    """`count` pieces of nearly one length, or one a character where the text is shorter."""
+def _split_equally(text: str, count: int) -> list[str]:
+    """Split the text into `count` pieces of nearly equal length, at least a character each."""
     count = min(count, len(text))
     return [text[len(text) * at // count : len(text) * (at + 1) // count] for at in range(count)]
 
 
-def _unsent(text: str, sent: str) -> str:
-    """The text without what was sent. Where `sent` is not its beginning, it joins on where they overlap."""
+def _remove_sent(text: str, sent: str) -> str:
+    """Return the text after `sent`.
+
+    If it does not begin with `sent`, continue after the overlap.
+    """
     if text.startswith(sent):
         return text[len(sent) :]
     most = min(len(text), len(sent), _MOST_OVERLAP)
@@ -81,8 +88,8 @@ def _unsent(text: str, sent: str) -> str:
     return joined + text[overlap:]
 
 
-def _cut(reply: PlannedReply, request: ModelRequest) -> PlannedReply:
-    """The reply as far as the request lets it go: to a stop sequence, then to max_tokens."""
+def _cut_to_limits(reply: PlannedReply, request: ModelRequest) -> PlannedReply:
+    """Cut the reply at a stop sequence, then at max_tokens."""
     found = [(at, stop) for stop in request.stop_sequences if (at := reply.text.find(stop)) >= 0]
     if found:
         at, stop = min(found)
