@@ -31,7 +31,7 @@ from tests.tool_runner.runner import SECRET_KEY, Agent
 
 SEALER = Sealer.from_setting(SECRET_KEY)
 CALLBACK = "https://chat.example/v1/oauth/callback"
-ANOTHER = "another authorization server has answered"
+ANOTHER = "another authorization server has responded"
 
 
 class Scene:

@@ -25,7 +25,7 @@ from tests.tool_runner.authorization_server import SECRET, protected
 from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, Calls, environ, make_agent, running
 
-NO_SUCH_LINK = "the link is over, or was used"
+NO_SUCH_LINK = "the link has expired or was already used"
 
 
 @pytest.fixture
@@ -68,7 +68,9 @@ async def test_a_refused_client_is_an_error_of_the_tool_and_a_state_of_the_check
         finished = await calls.finish(scene.agent.call("whoami", "shop"))  # first: a queue waits for a worker
         (found,) = await calls.checked(scene.agent)
     assert not found.ok
-    assert found.detail == "Needs authorisation: the authorization server refused it: invalid_client."
+    assert (
+        found.detail == "Needs authorisation: the authorization server refused the request: invalid_client."
+    )
     assert finished.is_error
     assert "The tool server needs authorisation by an administrator." in finished.output
     assert (await scene.get_authorization()).status == "needs_authorization"
@@ -180,7 +182,7 @@ async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_li
             assert failed.value.fault.kind == "authorization"
         shown = await scene.get_authorization()
         assert shown.status == "needs_authorization"
-        assert shown.detail == "the authorization server refused it: invalid_grant"
+        assert shown.detail == "the authorization server refused the request: invalid_grant"
         scene.server.issuer.expires_in = 3600
         assert (await finish(worker, await scene.open_link(worker))).ok
         assert await scene.open_tokens(worker).get_token() in scene.server.issuer.access
@@ -280,7 +282,7 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
             state = parse_qs(urlsplit(link.url).query)["state"][0]
             asked = FinishAuthorization(state=state, code="x", callback=callback_of(origin))
             detail = (await finish(worker, asked)).detail
-        assert detail == "the metadata's address is none"
+        assert detail == "the metadata contain an invalid address"
 
 
 async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: Scene) -> None:

@@ -126,7 +126,7 @@ async def _paused(scene: Scene, calls: Calls) -> None:
         async with running(scene.env):
             await scene.executing("write", times=2)
             paused.signal(signal.SIGCONT)
-            await paused.logged("begun_before")
+            await paused.logged("call_started_before")
             scene.may_answer.set()
             assert not (await waiting).is_error
             # Both still work.

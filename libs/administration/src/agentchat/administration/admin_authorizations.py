@@ -184,7 +184,7 @@ def _callback_path(settings: OAuthSettings) -> str | None:
 
 _MISSING: dict[Grant, str] = {
     "client_credentials": "no token has been asked for yet",
-    "authorization_code": "an administrator has to open the link",
+    "authorization_code": "an administrator has to open the authorization link",
 }
 
 _GET = """
