@@ -29,7 +29,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     """Answer a request in the protocol of its path. Raises DemoApiError."""
     began, request_id, wire = time.monotonic(), make_request_id(), choose_wire(request)
     wire.check_headers(request.headers)
-    asked = wire.read(await request.body())
+    asked = wire.read(await request.body(), request.headers)
     model_id, given = controls.parse(asked.model)
     read = asked.usage
     if given.context is not None and read.total > given.context:
@@ -50,10 +50,12 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     if fault == Fault("status") or not (fault is None or hangs or asked.stream):
         status = given.fail or 500
         raise DemoApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
-    written = count_tokens(reply.text) + sum(
+    written = count_tokens(reply.thinking + reply.text) + sum(
         count_tokens(call.name + call.input_json) for call in reply.calls
     )
-    made = ModelMessage(conversation.make_id(), asked.model, reply, read, written, asked.stream_usage)
+    made = ModelMessage(
+        conversation.make_id(), asked.model, reply, read, written, asked.stream_usage, asked.thinking
+    )
     events = wire.write_events(made)
     if asked.stream:
         return PacedStream(wire, events, given, fault, request_id, began)

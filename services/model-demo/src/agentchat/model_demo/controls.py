@@ -55,6 +55,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallel: Annotated[int, Meta(ge=1, le=200)] = 1
     vary: Annotated[int, Meta(ge=0, le=100)] = 0
     stop: StopReason | None = None
+    think: bool = False
     context: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
 
     @property

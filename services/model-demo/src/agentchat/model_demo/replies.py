@@ -9,6 +9,7 @@ import msgspec
 
 from agentchat.model_demo.errors import DemoApiError
 from agentchat.model_demo.request import InputUsage, ModelRequest
+from agentchat.model_demo.thinking_blocks import ThinkingPrefix
 
 StopReason = Literal[
     "end_turn",
@@ -47,6 +48,7 @@ class PlannedReply(msgspec.Struct, frozen=True):
 
     text: str = ""
     calls: tuple[PlannedToolCall, ...] = ()
+    thinking: str = ""
     stop_reason: StopReason = "end_turn"
     stop_sequence: str | None = None
     refusal: str | None = None
@@ -63,6 +65,7 @@ class ModelMessage(msgspec.Struct, frozen=True):
     read: InputUsage
     written: int
     stream_usage: bool
+    prefix: ThinkingPrefix | None = None
 
 
 class Events(msgspec.Struct, frozen=True):
@@ -88,7 +91,7 @@ class ModelWire(Protocol):
         """Check the key and the version."""
         ...
 
-    def read(self, raw: bytes, /) -> ModelRequest:
+    def read(self, raw: bytes, headers: Mapping[str, str], /) -> ModelRequest:
         """Read a request body."""
         ...
 

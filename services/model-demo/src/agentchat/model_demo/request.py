@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from agentchat.model_demo.errors import build_invalid_error
+from agentchat.model_demo.thinking_blocks import ThinkingPrefix
 
 Schema = dict[str, Any]
 Role = Literal["user", "assistant"]
@@ -113,6 +114,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream_usage: bool = True
     compacts: bool = False
     caches: bool = False
+    thinking: ThinkingPrefix | None = None
 
     def __post_init__(self) -> None:
         if not any(message.blocks for message in self.messages):

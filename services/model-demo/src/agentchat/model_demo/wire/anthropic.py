@@ -19,6 +19,7 @@ from agentchat.model_demo.request import (
     ToolResultBlock,
     refuse_invalid,
 )
+from agentchat.model_demo.thinking_blocks import check_thinking
 
 ERROR_PREFIX = b"event: error\ndata: "
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -42,7 +43,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise build_invalid_error("anthropic-version: header is required")
 
 
-def read(raw: bytes) -> ModelRequest:
+def read(raw: bytes, headers: Mapping[str, str]) -> ModelRequest:
     """Read the body of `POST /v1/messages`. Raises DemoApiError 400."""
     with refuse_invalid():
         body: dict[str, Any] = msgspec.json.decode(raw)
@@ -60,12 +61,14 @@ def read(raw: bytes) -> ModelRequest:
             stream=body.get("stream", False),
             compacts="compaction" in body,
             caches=b'"cache_control"' in raw,
+            # Only a model with the control `think` thinks, and checks the thinking that comes back.
+            thinking=check_thinking(body, headers) if "think=1" in body["model"] else None,
         )
 
 
 def write_message(answer: ModelMessage) -> bytes:
     """Write a complete reply."""
-    return _encode(_build_message(answer) | _build_end(answer))
+    return _encode(_build_message(answer) | _build_end(answer) | _list_transformations(answer))
 
 
 def write_events(answer: ModelMessage) -> Events:
@@ -85,7 +88,9 @@ def write_events(answer: ModelMessage) -> Events:
     return Events(
         _write_event("message_start", message=started) + PING,
         deltas,
-        between + _write_event("message_delta", delta=ending, usage=usage) + _write_event("message_stop"),
+        between
+        + _write_event("message_delta", delta=ending, usage=usage, **_list_transformations(answer))
+        + _write_event("message_stop"),
     )
 
 
@@ -130,6 +135,13 @@ def _split_block(reply: PlannedReply, block: dict[str, Any]) -> tuple[dict[str, 
     match block["type"]:
         case "text":
             return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in reply.split(reply.text)]
+        case "thinking":
+            thought, signature = block["thinking"], block["signature"]
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split_into_words(thought)]
+            return {"thinking": "", "signature": ""}, [
+                *deltas,
+                {"type": "signature_delta", "signature": signature},
+            ]
         case "compaction":
             shown = {name: block[name] for name in ("content", "encrypted_content")}
             return dict.fromkeys(shown), [{"type": "compaction_delta", **shown}]
@@ -140,6 +152,9 @@ def _split_block(reply: PlannedReply, block: dict[str, Any]) -> tuple[dict[str, 
 def _build_message(answer: ModelMessage) -> dict[str, Any]:
     reply = answer.reply
     content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
+    if reply.thinking and answer.prefix is not None:
+        signature = answer.prefix.sign(reply.thinking)
+        content.insert(0, {"type": "thinking", "thinking": reply.thinking, "signature": signature})
     if reply.compacts:
         encrypted = base64.b64encode(reply.text.encode()).decode()
         content = [{"type": "compaction", "content": reply.text, "encrypted_content": encrypted}]
@@ -148,6 +163,11 @@ def _build_message(answer: ModelMessage) -> dict[str, Any]:
         content.append({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": given})
     about = {"id": f"msg_{answer.id}", "type": "message", "role": "assistant", "model": answer.model}
     return about | {"content": content}
+
+
+def _list_transformations(answer: ModelMessage) -> dict[str, Any]:
+    dropped = [] if answer.prefix is None else answer.prefix.transformations
+    return {"input_transformations": dropped} if dropped else {}
 
 
 def _build_end(answer: ModelMessage) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise DemoApiError(401, _NO_KEY)
 
 
-def read(raw: bytes) -> ModelRequest:
+def read(raw: bytes, _headers: Mapping[str, str]) -> ModelRequest:
     """Read the body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
     with refuse_invalid():
         body: dict[str, Any] = msgspec.json.decode(raw)
