@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from agentchat.ops.process import wrapped
+from agentchat.ops.process import wrap_command
 
 ROOT = Path(__file__).parents[1]
 Pids = Mapping[str, int]
@@ -26,7 +26,7 @@ class Started(msgspec.Struct, frozen=True):
 async def serving(*command: str) -> AsyncIterator[Started]:
     """Run a process that prints its port when it is ready, while the block runs. Raises TimeoutError."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    ended_with_this = wrapped(command, signal.SIGTERM)
+    ended_with_this = wrap_command(command, signal.SIGTERM)
     process = await asyncio.create_subprocess_exec(*ended_with_this, cwd=ROOT, stdout=pipe, stdin=nothing)
     try:
         assert process.stdout is not None

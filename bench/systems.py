@@ -87,7 +87,7 @@ System = Service | Baseline
 
 async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     """Make an agent for each model, with the demo's tools if the model calls one; return their ids."""
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     found = stack.environment
     shop = McpServer(name=demo.SHOP_SERVER, url=f"{found.mcp_base_url}/api/mcp")
     agents = {}
@@ -126,7 +126,7 @@ async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
         async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(60.0)
             kept = record.read(folder.processes)
-            entry = kept.entry("postgres") if kept else None
+            entry = kept.find("postgres") if kept else None
             assert entry is not None
             assert entry.pid is not None
             module = (str(BASELINE_PYTHON), "-m", "bench.baselines")

@@ -21,14 +21,14 @@ from agentchat.ops.environment import Environment
 from agentchat.ops.errors import NotRunningError, StartError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.probes import NOT_READY
-from agentchat.ops.process import wrapped
+from agentchat.ops.process import wrap_command
 from agentchat.ops.servers import nats
 from agentchat.ops.services import Servers
 from agentchat.ops.settings import Counts
 from agentchat.ops.stack import describe_servers
-from agentchat.ops.stack_report import QuietReport, tail
+from agentchat.ops.stack_report import QuietReport, read_last_lines
 from agentchat.ops.supervisor import Supervisor
 from tests.support import contained
 
@@ -51,10 +51,10 @@ async def embedded_servers() -> AsyncIterator[Servers]:
 async def embedded_nats() -> AsyncIterator[str]:
     """The URL of an empty NATS server; it takes some 50 ms, so that each test module can have its own."""
     with _temporary_run_folder() as folder:
-        port = free_port()
-        async with Supervisor(folder, [nats.process(folder, port)], QuietReport()) as supervisor:
+        port = find_free_port()
+        async with Supervisor(folder, [nats.describe_process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
-            yield nats.url(port)
+            yield nats.build_url(port)
 
 
 def new_database(servers: Servers, template: str) -> Iterator[str]:
@@ -103,9 +103,9 @@ class RunningStack:
     @property
     def provisioner_url(self) -> str:
         """NATS for the one who may change streams and consumers."""
-        kept = folder_secrets.keep(self.folder.secrets)
+        kept = folder_secrets.load_or_create_secrets(self.folder.secrets)
         port = urlsplit(self.environment.nats_url).port or 0
-        return nats.url(port, kept.servers_key, PROVISIONER)
+        return nats.build_url(port, kept.servers_key, PROVISIONER)
 
     def names(self) -> tuple[str, ...]:
         """Every process, servers too: gateway-1, ..., postgres."""
@@ -151,7 +151,7 @@ class RunningStack:
                         environment.load(self.folder)
                         return
                     await asyncio.sleep(0.05)
-        lines = "\n".join(tail(self.log))
+        lines = "\n".join(read_last_lines(self.log))
         raise StartError(f"the stack is not up (exit code {self._up.poll()}): {lines}")
 
     async def wait_end(self, seconds: float = _STOP_SECONDS) -> int:
@@ -177,7 +177,7 @@ class RunningStack:
 
     def _entry(self, name: str) -> record.Entry:
         kept = record.read(self.folder.processes)
-        entry = kept.entry(name) if kept else None
+        entry = kept.find(name) if kept else None
         if entry is None:
             raise NotRunningError(f"no process {name} in {self.folder.path}")
         return entry
@@ -211,7 +211,7 @@ def start_stack(
     ours = {"AGENTCHAT_RUN_DIR": str(folder.path), "AGENTCHAT_PORT": "0"}
     with log.open("ab") as output:
         up = subprocess.Popen(
-            wrapped(command, signal.SIGTERM),
+            wrap_command(command, signal.SIGTERM),
             env=inherited | ours | dict(environ or {}),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -19,7 +19,7 @@ import msgspec
 import psutil
 
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
@@ -51,11 +51,11 @@ async def counted_stack() -> AsyncIterator[Counted]:
 @contextlib.asynccontextmanager
 async def _valkey() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
-        folder, port = RunFolder(Path(name)), free_port()
+        folder, port = RunFolder(Path(name)), find_free_port()
         folder.create()
-        async with Supervisor(folder, [valkey.process(folder, port)], QuietReport()) as supervisor:
+        async with Supervisor(folder, [valkey.describe_process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30.0)
-            yield valkey.url(port)
+            yield valkey.build_url(port)
 
 
 _SETTINGS = """

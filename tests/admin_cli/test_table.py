@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from agentchat.ops.printing import cell, laid_out, rows
+from agentchat.ops.printing import format_cell, lay_out, print_rows
 
 _HEADINGS = ["ID", "NAME", "MODEL", "CREATED"]
 _ROW = ["0" * 36, "n" * 60, "日本" * 20, "2026-11-21 10:00:00Z"]
@@ -13,7 +13,7 @@ _ROW = ["0" * 36, "n" * 60, "日本" * 20, "2026-11-21 10:00:00Z"]
 def _lines(width: int) -> list[str]:
     screen = Console(width=width, force_terminal=True, color_system=None)
     with screen.capture() as captured:
-        screen.print(laid_out(_HEADINGS, [_ROW], width))
+        screen.print(lay_out(_HEADINGS, [_ROW], width))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
@@ -32,7 +32,7 @@ def test_a_row_that_does_not_fit_is_a_block_of_fields() -> None:
 
 
 def test_rows_are_the_fields_with_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
-    rows(
+    print_rows(
         [
             {"id": "1", "name": "n" * 200, "tags": {}},
             {"id": "2", "at": None, "read_at": "2026-11-21T10:00:00Z"},
@@ -45,8 +45,8 @@ def test_rows_are_the_fields_with_plain_values(capsys: pytest.CaptureFixture[str
 
 
 def test_cells_drive_no_terminal() -> None:
-    assert cell("a\x1b[2J\nb") == "a␛[2J b"
-    assert cell({"a": "\x9b"}) == '{"a": "\ufffd"}'
-    assert cell(None) == "-"
-    assert cell(True) == "yes"
-    assert cell(12345) == "12,345"
+    assert format_cell("a\x1b[2J\nb") == "a␛[2J b"
+    assert format_cell({"a": "\x9b"}) == '{"a": "\ufffd"}'
+    assert format_cell(None) == "-"
+    assert format_cell(True) == "yes"
+    assert format_cell(12345) == "12,345"

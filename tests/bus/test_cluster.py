@@ -15,7 +15,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.work_queue import Delivery
 from agentchat.contracts import ids, messages, wire
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
@@ -64,7 +64,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    routes = {name: free_port() for name in NAMES}
+    routes = {name: find_free_port() for name in NAMES}
     addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes.values())
     joined = f"cluster {{ name: tests, routes: [{addresses}]"
     servers = {

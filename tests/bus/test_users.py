@@ -20,10 +20,10 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import messages, subjects
 from agentchat.ops import credentials
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.servers import nats as server
 from agentchat.ops.servers import valkey
-from agentchat.ops.servers.server_files import nats_server, settings_file
+from agentchat.ops.servers.server_files import find_nats_server, find_settings_file
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
 
@@ -109,10 +109,12 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     """A server as `up` has it, provisioned."""
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.create()
-    port = free_port()
-    async with Supervisor(folder, [server.process(folder, port, key=KEY)], QuietReport()) as supervisor:
+    port = find_free_port()
+    async with Supervisor(
+        folder, [server.describe_process(folder, port, key=KEY)], QuietReport()
+    ) as supervisor:
         await supervisor.wait_up(20)
-        async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
+        async with Bus.connect(server.build_url(port, KEY, "provisioner"), name="provisioner"):
             yield port
 
 
@@ -142,7 +144,7 @@ async def connected(port: int, user: str) -> AsyncIterator[Tried]:
         refused.append(str(error))
 
     client = await nats.connect(
-        server.url(port, KEY, user),
+        server.build_url(port, KEY, user),
         inbox_prefix=users.inbox_prefix(user),
         error_cb=on_error,
         allow_reconnect=False,
@@ -213,7 +215,7 @@ async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) 
 
 async def test_streams_that_are_gone_come_back_though_services_may_not_make_them(port: int) -> None:
     async with (
-        Bus.connect(server.url(port, KEY, "gateway"), name="gateway") as gateway,
+        Bus.connect(server.build_url(port, KEY, "gateway"), name="gateway") as gateway,
         connected(port, "provisioner") as owner,
     ):
         for name in reversed(streams.NAMES):
@@ -235,8 +237,8 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
     settings.write_text(f"jetstream {{}}\n{accounts}")
     folder = RunFolder(tmp_path)
     folder.create()
-    port = free_port()
-    started = server.process(folder, port)
+    port = find_free_port()
+    started = server.describe_process(folder, port)
     argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
     async with Supervisor(folder, [structs.replace(started, argv=argv)], QuietReport()) as supervisor:
         await supervisor.wait_up(20)
@@ -249,13 +251,13 @@ def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwo
     tmp_path: Path,
 ) -> None:
     settings = tmp_path / "nats.conf"
-    settings.write_text(f"{settings_file('nats.conf').read_text()}\n{credentials.settings('nats')}")
-    subprocess.run([nats_server(), "-t", "-c", settings], check=True, capture_output=True, timeout=20)
+    settings.write_text(f"{find_settings_file('nats.conf').read_text()}\n{credentials.render_users('nats')}")
+    subprocess.run([find_nats_server(), "-t", "-c", settings], check=True, capture_output=True, timeout=20)
     passwords = re.findall(
-        r'password: "([^"]{40,})"', credentials.settings("nats") + credentials.settings("nats")
+        r'password: "([^"]{40,})"', credentials.render_users("nats") + credentials.render_users("nats")
     )
     assert len(set(passwords)) == len(passwords) == 2 * len(users.NAMES)
-    assert {line.split()[1] for line in credentials.settings("redis").splitlines()} == {
+    assert {line.split()[1] for line in credentials.render_users("redis").splitlines()} == {
         "default",
         *valkey.USERS,
     }

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.servers import nats
@@ -31,8 +31,8 @@ class NatsCluster:
         self._single = single
         self._folder = folder
         self._key = key
-        self._ports = {name: free_port() for name in NODES}
-        self._routes = {name: free_port() for name in NODES}
+        self._ports = {name: find_free_port() for name in NODES}
+        self._routes = {name: find_free_port() for name in NODES}
         self._links = {(a, b): link(f"{a}>{b}", self._routes[b]) for a in NODES for b in NODES if a != b}
 
     def joined(self, found: Mapping[str, Process]) -> dict[str, Process]:
@@ -62,7 +62,9 @@ class NatsCluster:
     def _node(self, name: str) -> Process:
         folder = RunFolder(self._folder.path / name)
         folder.create()
-        node = nats.process(folder, self._ports[name], key=self._key, stop_rank=self._single.stop_rank)
+        node = nats.describe_process(
+            folder, self._ports[name], key=self._key, stop_rank=self._single.stop_rank
+        )
 
         async def prepare() -> None:
             await node.prepare()

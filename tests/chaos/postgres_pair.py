@@ -17,8 +17,8 @@ from psycopg.conninfo import make_conninfo
 
 from agentchat.ops.errors import StackError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.folder_secrets import login_password
-from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.folder_secrets import derive_password
+from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process, run_command
 from agentchat.ops.servers.postgres_server import (
@@ -27,10 +27,10 @@ from agentchat.ops.servers.postgres_server import (
     NAME,
     Cluster,
     end_leftovers,
-    ordinary_user,
+    find_unprivileged_user,
 )
-from agentchat.ops.servers.postgres_server import program as program_of
-from agentchat.ops.servers.server_files import server_environment
+from agentchat.ops.servers.postgres_server import find_program as program_of
+from agentchat.ops.servers.server_files import build_server_environment
 from tests.chaos.processes import Kept
 from tests.support.proxy import Proxy
 
@@ -45,13 +45,13 @@ class PostgresPair:
     def __init__(self, first: Process, folder: RunFolder, key: str) -> None:
         other = RunFolder(folder.path / SECOND)
         other.create()
-        second = Cluster(other, key).process(free_port(), stop_rank=first.stop_rank)
+        second = Cluster(other, key).process(find_free_port(), stop_rank=first.stop_rank)
         second = msgspec.structs.replace(second, name=SECOND, log=folder.log(SECOND), after=(NAME,))
         self.primary = NAME
         self._data = {NAME: folder.postgres, SECOND: other.postgres}
         self._described = {NAME: first, SECOND: second}
-        self._password = login_password(key, NAME, BACKUP)
-        self.link = Proxy(_port(first), free_port())
+        self._password = derive_password(key, NAME, BACKUP)
+        self.link = Proxy(_port(first), find_free_port())
 
     @property
     def standby(self) -> str:
@@ -119,7 +119,7 @@ class PostgresPair:
         if not data.exists():
             data.mkdir(mode=0o700)
             if self._described[name].run_as:
-                user = ordinary_user()
+                user = find_unprivileged_user()
                 os.chown(data, user.pw_uid, user.pw_gid)
             await self._run(
                 *(name, "pg_basebackup", "-d", self._address(name), "-D", str(data)),
@@ -140,7 +140,7 @@ class PostgresPair:
 
     async def _run(self, name: str, program: str, *arguments: str) -> None:
         described = self._described[name]
-        env = server_environment() | {"PGPASSWORD": self._password}
+        env = build_server_environment() | {"PGPASSWORD": self._password}
         argv = (program_of(program), *arguments)
         output = await run_command(argv, env=env, run_as=described.run_as)
         if output.code != 0:

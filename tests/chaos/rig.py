@@ -13,11 +13,11 @@ import msgspec
 from agentchat.ops import folder_secrets
 from agentchat.ops.environment import Environment
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe, TcpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.settings import Counts, UpSettings
-from agentchat.ops.stack import Stack, describe
+from agentchat.ops.stack import Stack, describe_stack
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
 from tests.chaos.nats_nodes import NatsCluster, client_port
@@ -58,8 +58,12 @@ def described(
         tool_runners=2,
         projectors=readers,
     )
-    return describe(
-        folder, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
+    return describe_stack(
+        folder,
+        folder_secrets.load_or_create_secrets(folder.secrets),
+        settings,
+        counts,
+        environ | dict(added or {}),
     )
 
 
@@ -106,7 +110,7 @@ async def running_rig(
     folder = RunFolder(path)
     folder.create()
     with folder.locked():
-        tools_port = free_port()
+        tools_port = find_free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
         stack = described(folder, settings, added, spares=spares)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
@@ -114,7 +118,7 @@ async def running_rig(
         environment = stack.environment
         wiring = _Wiring(found, links=links)
         if nats_cluster:
-            key = folder_secrets.keep(folder.secrets).servers_key
+            key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
             cluster = NatsCluster(found["nats"], folder, key, wiring.link)
             found = cluster.joined(found)
             environment = msgspec.structs.replace(environment, nats_url=cluster.named(environment.nats_url))
@@ -149,7 +153,7 @@ async def running_rig(
 
 def _paired(found: dict[str, Process], folder: RunFolder) -> PostgresPair:
     """Adds the standby, and names both to the others."""
-    key = folder_secrets.keep(folder.secrets).servers_key
+    key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
     pair = PostgresPair(found["postgres"], folder, key)
     for name, process in found.items():
         env = {variable: pair.named(value) for variable, value in process.env.items()}
@@ -165,7 +169,7 @@ class _Wiring:
         self.proxies: dict[str, Proxy] = {}
         self._links = links
         self.model_port = _port(processes["model-demo"])
-        self.model_log_port = free_port()
+        self.model_log_port = find_free_port()
         self._targets: dict[int, tuple[str, int]] = {}
         self.retarget(processes)
         self.client_ports = [
@@ -196,7 +200,7 @@ class _Wiring:
         if not self._links:
             return target
         if name not in self.proxies:
-            self.proxies[name] = Proxy(target, free_port())
+            self.proxies[name] = Proxy(target, find_free_port())
         return self.proxies[name].port
 
 

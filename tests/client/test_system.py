@@ -44,7 +44,7 @@ def client(stack: RunningStack, connect: Connect) -> Driver:
 @pytest.fixture
 async def slow_agent(stack: RunningStack) -> str:
     """An agent of the account without limits whose replies take ten seconds."""
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     draft = AgentDraft(name="slow", model="demo-load?delay_ms=50", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,

@@ -21,7 +21,7 @@ from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
 from tests.console.pages import Browser, text_of
 from tests.console.process import URL, ConsoleProcess
-from tests.ports import free_port
+from tests.ports import find_free_port
 
 _addresses = itertools.count(2)
 _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
@@ -219,7 +219,7 @@ async def test_a_document_that_is_wrong_is_named(
 
 @pytest.mark.parametrize("path", ["", "/nothing"])
 async def test_a_provider_that_is_not_there_is_said_to_be_away(provider: OpenIdProvider, path: str) -> None:
-    url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{free_port()}"
+    url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{find_free_port()}"
     with pytest.raises(ProviderUnavailable, match=r"^127\.0\.0\.1:\d+ does not answer: "):
         await OidcProvider(settings_of(url)).begin()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from agentchat.ops.servers.server_files import postgres_install
-from tests.ports import free_port
+from agentchat.ops.servers.server_files import find_postgres_install
+from tests.ports import find_free_port
 
-_BIN = postgres_install() / "bin"
+_BIN = find_postgres_install() / "bin"
 _FAST = ("fsync=off", "full_page_writes=off", "listen_addresses=127.0.0.1")
 
 
@@ -24,7 +24,7 @@ class PostgresServer:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "postgres"
         self._folder = folder
-        self.port = free_port()
+        self.port = find_free_port()
         self._process: asyncio.subprocess.Process | None = None
 
     @property

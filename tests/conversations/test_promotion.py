@@ -17,9 +17,9 @@ from agentchat.conversations.database import open_session
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
-from agentchat.ops.connections import reached
+from agentchat.ops.connections import check_reachable
 from agentchat.ops.prepare import migrate
-from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, make_fit
+from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, repair_positions
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from agentchat.runtime.settings import SettingsError
@@ -93,7 +93,14 @@ async def _library(url: str) -> None:
         assert log.recorder.max_notification_id()
 
 
-_WAYS: tuple[Callable[[str], Awaitable[None]], ...] = (_session, migrate, _store, _service, reached, _library)
+_WAYS: tuple[Callable[[str], Awaitable[None]], ...] = (
+    _session,
+    migrate,
+    _store,
+    _service,
+    check_reachable,
+    _library,
+)
 
 
 async def test_every_connection_is_to_the_primary_of_an_address_with_several_hosts(pair: Pair) -> None:
@@ -153,7 +160,7 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
             conversations=sorted([kept.conversation_id, gone.conversation_id]),
             deletions=[],
         )
-        done = await make_fit(bus, pool, lost)
+        done = await repair_positions(bus, pool, lost)
         await store.append(kept, turn("3", "Once more?", "Yes"))
         new = [entry.position for entry in await log.read(head, 1000)]
         assert new[0] == done.next_position == seen + LEFT_OUT + 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.ops.servers.server_files import nats_server, postgres_install, valkey_server
+from agentchat.ops.servers.server_files import find_nats_server, find_postgres_install, find_valkey_server
 from tests.deploy.compose_run import FILE, ComposeRun
 from tests.harness import temporary_folder
 from tests.support.contained import IMAGE
@@ -60,7 +60,7 @@ def run() -> Iterator[ComposeRun]:
 
 def _start_nats(run: ComposeRun) -> None:
     for name in _NATS:
-        run.start(name, {nats_server(): "/usr/local/bin/nats-server"})
+        run.start(name, {find_nats_server(): "/usr/local/bin/nats-server"})
     for name in _NATS:
         run.wait(name, "python", "-c", _HEALTHY, until="200")
 
@@ -74,7 +74,7 @@ def test_three_nodes_of_nats_with_tls_and_users_survive_the_loss_of_one(run: Com
 
     # Each stream and consumer is looked at, and has a leader again.
     run.wait("projector", "python", "-c", _PROVISION, until="provisioned", seconds=240)
-    run.start("nats-2", {nats_server(): "/usr/local/bin/nats-server"})
+    run.start("nats-2", {find_nats_server(): "/usr/local/bin/nats-server"})
     run.wait("nats-2", "python", "-c", _HEALTHY, until="200", seconds=240)
 
 
@@ -90,8 +90,8 @@ class _Postgres:
         entrypoint.write_text(_ENTRYPOINT)
         entrypoint.chmod(0o755)
         folder.chmod(0o711)
-        package = postgres_install().parent
-        programs = f"/opt/{package.name}/{postgres_install().name}/bin"
+        package = find_postgres_install().parent
+        programs = f"/opt/{package.name}/{find_postgres_install().name}/bin"
         self._programs = {
             package: f"/opt/{package.name}",
             package.with_suffix(".libs"): f"/opt/{package.name}.libs",
@@ -149,7 +149,7 @@ def test_every_service_of_ours_is_healthy_with_what_the_file_gives_it(
     plain = (*command[: command.index("--port")], "--port", "6379")
     _start_nats(run)
     _Postgres(run, tmp_path).start("postgres")
-    run.start("valkey", {valkey_server(): "/usr/local/bin/valkey-server"}, command=plain)
+    run.start("valkey", {find_valkey_server(): "/usr/local/bin/valkey-server"}, command=plain)
 
     run.start("migrate", {})
     assert run.end_of("migrate") == 0, run.logs("migrate")

@@ -23,7 +23,7 @@ async def target_of(stack: RunningStack) -> Target:
 
 
 async def _quick_agent(stack: RunningStack, account_id: str) -> str:
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     draft = AgentDraft(name="fuzz", model="demo-load?deltas=2&delay_ms=0", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,

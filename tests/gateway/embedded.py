@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 from agentchat.gateway import service
 from agentchat.gateway.settings import Settings
 from agentchat.runtime.settings import load
-from tests.ports import free_port
+from tests.ports import find_free_port
 
 
 class EmbeddedGateway:
     """What callers need to know of it. `stop` is set as by SIGTERM; `serving` ends once it has drained."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.port = free_port()
+        self.port = find_free_port()
         self.stop = asyncio.Event()
         settings = load(Settings, {**environ, "AGENTCHAT_PORT": str(self.port)})
         self.serving = asyncio.create_task(service.run(settings, "gateway-1", self.stop))

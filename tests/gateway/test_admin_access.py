@@ -15,7 +15,7 @@ from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.embedded import EmbeddedGateway
-from tests.ports import free_port
+from tests.ports import find_free_port
 from tests.support.scraped import scrape
 
 SECRET_KEY = base64.b64encode(os.urandom(32)).decode()
@@ -57,7 +57,7 @@ async def test_the_two_apis_have_two_keys(admin: AdminClient, accounts: Accounts
 async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_counts(
     http: httpx.AsyncClient, start_gateway: StartGateway
 ) -> None:
-    health_port = free_port()
+    health_port = find_free_port()
     own = {
         "AGENTCHAT_ADMIN_TOKEN": TOKEN,
         "AGENTCHAT_SECRET_KEY": SECRET_KEY,

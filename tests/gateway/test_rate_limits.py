@@ -27,7 +27,7 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
 from tests.limits.conftest import Valkey
 from tests.limits.given import at
-from tests.ports import free_port
+from tests.ports import find_free_port
 from tests.support.scraped import scrape
 
 RUNS = 7
@@ -58,7 +58,7 @@ async def gateways(
             await put_plan(pool, plan)
     valkey = Valkey(tmp_path_factory.mktemp("valkey"))
     await valkey.start()
-    health_ports = free_port(), free_port()
+    health_ports = find_free_port(), find_free_port()
     settings = environ | {"AGENTCHAT_REDIS_URL": valkey.url}
     one, two = (
         GatewayProcess(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentchat.limits import Limiter
-from agentchat.ops.servers.server_files import valkey_server
-from tests.ports import free_port
+from agentchat.ops.servers.server_files import find_valkey_server
+from tests.ports import find_free_port
 
 _READY_SECONDS = 40
 
@@ -21,7 +21,7 @@ class Valkey:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: Process | None = None
-        self._port = free_port()
+        self._port = find_free_port()
 
     @property
     def url(self) -> str:
@@ -29,7 +29,7 @@ class Valkey:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            valkey_server(),
+            find_valkey_server(),
             *("--bind", "127.0.0.1", "--port", str(self._port), "--dir", str(self._folder), "--save", ""),
             stdout=DEVNULL,
         )

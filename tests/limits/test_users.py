@@ -10,7 +10,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from agentchat.limits import lua_scripts
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
@@ -50,8 +50,10 @@ NO_SERVICE_MAY = (
 async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.create()
-    port = free_port()
-    async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], QuietReport()) as supervisor:
+    port = find_free_port()
+    async with Supervisor(
+        folder, [valkey.describe_process(folder, port, key=KEY)], QuietReport()
+    ) as supervisor:
         await supervisor.wait_up(20)
         yield port
 
@@ -67,7 +69,7 @@ async def refused(redis: Redis, command: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize("user", valkey.USERS)
 async def test_each_user_has_the_counters_and_no_power_over_the_server(port: int, user: str) -> None:
-    async with Redis.from_url(valkey.url(port, KEY, user)) as redis:
+    async with Redis.from_url(valkey.build_url(port, KEY, user)) as redis:
         assert await redis.ping()
         await redis.set(COUNTER, "5")
         assert await redis.eval("return redis.call('GET', KEYS[1])", 1, COUNTER) == b"5"
@@ -80,7 +82,7 @@ async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: i
     scripts = " ".join(value for value in vars(lua_scripts).values() if isinstance(value, str))
     called = set(re.findall(r"redis\.p?call\('([A-Z]+)'", scripts))
     assert {"TIME", "GET", "ZADD"} <= called
-    async with Redis.from_url(valkey.url(port, KEY, user)) as redis:
+    async with Redis.from_url(valkey.build_url(port, KEY, user)) as redis:
         for command in called:  # with no operands: what it says is not that it is refused
             outcome = await redis.eval(f"return redis.pcall('{command}')['err'] or ''", 0)
             assert b"ACL" not in outcome, command
@@ -88,7 +90,7 @@ async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: i
 
 
 async def test_nobody_gets_in_without_a_password(port: int) -> None:
-    for url in (valkey.url(port), valkey.url(port, "another key", "gateway")):
+    for url in (valkey.build_url(port), valkey.build_url(port, "another key", "gateway")):
         async with Redis.from_url(url) as redis:
             with pytest.raises(AuthenticationError):
                 await redis.ping()

@@ -16,7 +16,7 @@ from tests.orchestrator.process import orchestrator, starting
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
-from tests.ports import free_port
+from tests.ports import find_free_port
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> 
 
 async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
     settings: Settings = world.settings
-    port = free_port()
+    port = find_free_port()
     async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(port)):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")

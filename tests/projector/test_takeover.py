@@ -21,7 +21,7 @@ from agentchat.conversations.queries.current_activity import find_leading_projec
 from agentchat.runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
-from tests.ports import free_port
+from tests.ports import find_free_port
 from tests.projector.conftest import World
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
@@ -44,7 +44,7 @@ class Projectors:
         self.ports: dict[str, int] = {}
 
     async def start(self, name: str) -> None:
-        self.ports[name] = free_port()
+        self.ports[name] = find_free_port()
         self.processes[name] = start_service(
             *("projector", "--name", name),
             env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},

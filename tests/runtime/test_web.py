@@ -10,7 +10,7 @@ import pytest
 from agentchat.runtime.listening import is_loopback, listening_socket
 from agentchat.runtime.settings import SettingsError
 from agentchat.runtime.web import raise_open_files, serve, within_open_files
-from tests.ports import free_port
+from tests.ports import find_free_port
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -64,7 +64,7 @@ async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> None:
-    app, stop, port = StreamingApp(), asyncio.Event(), free_port()
+    app, stop, port = StreamingApp(), asyncio.Event(), find_free_port()
 
     async def on_stop() -> None:
         async with asyncio.timeout(20):
@@ -89,7 +89,7 @@ async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> N
 
 
 async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
-    app, stop, port = StreamingApp(), asyncio.Event(), free_port()
+    app, stop, port = StreamingApp(), asyncio.Event(), find_free_port()
     serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, grace_s=1))
     _, writer = await open_stream(port)
     async with asyncio.timeout(20):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.stack_report import Report
@@ -39,7 +39,7 @@ def server(folder: RunFolder, name: str, *, rank: int = 0, deaf: bool = False) -
 
     While there is a file `stopped.broken` it cannot start.
     """
-    port = free_port()
+    port = find_free_port()
     code = _ANSWER.replace("STOP", "signal.SIG_IGN" if deaf else "stop")
     arguments = (str(port), str(folder.path / "stopped"), name)
     return _process(folder, name, code, arguments, HttpProbe(port), rank)

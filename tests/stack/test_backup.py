@@ -24,7 +24,7 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.conversations.migrations import migrate
 from agentchat.ops import folder_secrets
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.replay.feed_command import refeed
 from agentchat.ops.servers.postgres_server import BACKUP
 from agentchat.ops.services import Servers
@@ -43,7 +43,7 @@ class World:
     def __init__(self, folder: RunFolder, backups: Path) -> None:
         self.folder = folder
         self.backups = backups
-        self.key = folder_secrets.keep(folder.secrets).servers_key
+        self.key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
         self._servers: Servers | None = None
 
     @contextlib.asynccontextmanager
@@ -73,7 +73,7 @@ class World:
         return [sys.executable, "-m", "agentchat.ops.main", *words]
 
     def environ(self) -> dict[str, str]:
-        password = login_password(self.key, "postgres", BACKUP)
+        password = derive_password(self.key, "postgres", BACKUP)
         servers = self._servers
         assert servers is not None
         place = servers.database_url.rpartition("@")[2]

@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.ops import table_rights
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.prepare import migrate
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from agentchat.ops.stack_report import QuietReport
@@ -56,7 +56,7 @@ async def cluster() -> AsyncIterator[tuple[Cluster, int]]:
     with temporary_folder() as path:
         folder = RunFolder(path)
         folder.create()
-        made, port = Cluster(folder, _KEY), free_port()
+        made, port = Cluster(folder, _KEY), find_free_port()
         async with Supervisor(folder, [made.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             await migrate(made.url(port))

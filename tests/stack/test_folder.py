@@ -11,8 +11,8 @@ from agentchat.ops import environment, folder_secrets
 from agentchat.ops.environment import Environment
 from agentchat.ops.errors import NotRunningError, SetupError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, free_port, is_free
-from agentchat.ops.stack_report import readable
+from agentchat.ops.ports import LOOPBACK, find_free_port, is_free
+from agentchat.ops.stack_report import format_log_line
 
 _ENVIRONMENT = Environment(
     base_url="http://127.0.0.1:8080",
@@ -70,31 +70,31 @@ def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
 
 
 def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
-    first = folder_secrets.keep(folder.secrets)
-    assert folder_secrets.keep(folder.secrets) == first
+    first = folder_secrets.load_or_create_secrets(folder.secrets)
+    assert folder_secrets.load_or_create_secrets(folder.secrets) == first
     assert stat.S_IMODE(folder.secrets.stat().st_mode) == 0o600
     assert len({*msgspec.structs.astuple(first)}) == len(first.__struct_fields__)
 
 
 def test_a_secret_that_an_older_version_did_not_have_is_added(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": "kept"}')
-    kept = folder_secrets.keep(folder.secrets)
+    kept = folder_secrets.load_or_create_secrets(folder.secrets)
     assert kept.admin_token == "kept"
-    assert folder_secrets.keep(folder.secrets) == kept
+    assert folder_secrets.load_or_create_secrets(folder.secrets) == kept
 
 
 def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": ')
     with pytest.raises(SetupError, match=r"secrets\.json cannot be read"):
-        folder_secrets.keep(folder.secrets)
+        folder_secrets.load_or_create_secrets(folder.secrets)
 
 
 def test_a_port_in_use_is_not_chosen() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         assert not is_free(port)
-        assert free_port(preferred=port) != port
-    assert free_port(preferred=port) == port
+        assert find_free_port(preferred=port) != port
+    assert find_free_port(preferred=port) == port
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_a_port_in_use_is_not_chosen() -> None:
     ],
 )
 def test_log_lines_are_shown_readable(line: str, shown: str) -> None:
-    assert readable(line) == shown
+    assert format_log_line(line) == shown

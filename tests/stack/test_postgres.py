@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from agentchat.ops.errors import SetupError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.servers.postgres_server import Cluster
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
@@ -24,7 +24,7 @@ _KEY = "a-key"
 @contextlib.asynccontextmanager
 async def _serving(folder: RunFolder) -> AsyncIterator[str]:
     """The database's URL while the server runs."""
-    cluster, port = Cluster(folder, _KEY, fast=True), free_port()
+    cluster, port = Cluster(folder, _KEY, fast=True), find_free_port()
     async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         yield cluster.url(port)

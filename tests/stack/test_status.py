@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.status.figures import last_errors
+from agentchat.ops.status.figures import read_last_errors
 from tests.harness import RunningStack
 
 _READ_MODELS = {
@@ -160,11 +160,11 @@ def test_the_newest_errors_of_all_logs_are_found(folder: RunFolder) -> None:
         "2026-11-21 09:00:02.500 UTC [77] DETAIL:  it exists\n"
     )
     folder.log("nats").write_text("[9] 2026/11/21 09:00:01.000001 [ERR] no space\n")
-    found = last_errors(folder, 5)
+    found = read_last_errors(folder, 5)
     assert [(each.service, each.text) for each in found] == [
         ("nats", "[ERR] no space"),
         ("postgres", "ERROR:  duplicate key"),
         ("gateway-1", "failed code=7"),
     ]
     assert [each.at[:23] for each in found][::2] == ["2026-11-21T09:00:01.000", "2026-11-21T09:00:03.000"]
-    assert last_errors(folder, 1) == found[-1:]
+    assert read_last_errors(folder, 1) == found[-1:]

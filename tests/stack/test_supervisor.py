@@ -21,7 +21,7 @@ from tests.stack.small import Remembering, dying, job, server
 
 def _pid(folder: RunFolder, name: str) -> int | None:
     kept = record.read(folder.processes)
-    entry = kept.entry(name) if kept else None
+    entry = kept.find(name) if kept else None
     return entry.pid if entry else None
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.servers.postgres_server import Cluster
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
@@ -40,7 +40,7 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path) -> 
     folder = RunFolder(tmp_path / "run")
     folder.create()
     for _ in range(2):
-        cluster, port = Cluster(folder, "a-key", fast=True), free_port()
+        cluster, port = Cluster(folder, "a-key", fast=True), find_free_port()
         async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             psycopg.connect(cluster.url(port)).close()
@@ -55,7 +55,7 @@ async def test_as_root_postgres_runs_in_a_folder_that_is_closed_to_others(
     (tmp_path / "closed").mkdir(mode=0o700)
     folder = RunFolder(tmp_path / "closed" / "run")
     folder.create()
-    cluster, port = Cluster(folder, "a-key", fast=True), free_port()
+    cluster, port = Cluster(folder, "a-key", fast=True), find_free_port()
     async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         psycopg.connect(cluster.url(port)).close()

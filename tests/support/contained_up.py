@@ -6,9 +6,9 @@ python -m tests.support.contained_up COUNT..., in the order of `Counts`
 import sys
 
 from agentchat.ops.settings import Counts
-from agentchat.ops.up import up
+from agentchat.ops.up import run_stack
 from tests.support.contained import STACK_SECONDS, spawn
 
 if __name__ == "__main__":
     counts = Counts(**dict(zip(Counts.__struct_fields__, map(int, sys.argv[1:]), strict=True)))
-    up(counts, spawn, start_seconds=STACK_SECONDS)
+    run_stack(counts, spawn, start_seconds=STACK_SECONDS)

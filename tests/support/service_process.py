@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from agentchat.ops.process import wrapped
+from agentchat.ops.process import wrap_command
 
 START_SECONDS = 90.0
 """How long a test waits for a process that it has started: 2 s on an idle machine, 20 s on a busy one."""
@@ -77,7 +77,7 @@ def start_service(
     Linux ends the process when the thread that started it ends: call this from the main thread.
     """
     program = ("-m", f"agentchat.{service}") if code is None else ("-c", code)
-    command = wrapped((sys.executable, *program, *arguments), signal.SIGKILL)
+    command = wrap_command((sys.executable, *program, *arguments), signal.SIGKILL)
     return ServiceProcess(
         subprocess.Popen(
             command,

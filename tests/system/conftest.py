@@ -48,7 +48,7 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
     With `asks` a person has to allow each call.
     """
     found = stack.environment
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url, role=None) as pool:
 
         async def make(

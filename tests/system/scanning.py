@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from agentchat.ops import record
 from agentchat.ops.environment import Environment
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.servers.server_files import postgres_install
+from agentchat.ops.servers.server_files import find_postgres_install
 
 Place = tuple[str, bytes]
 """What it is called, and what stands in it."""
@@ -60,7 +60,7 @@ def files_holding(folder: Path, words: Sequence[str]) -> list[str]:
 async def _dump(database_url: str) -> AsyncIterator[Place]:
     """A whole dump, line by line, with the table that it is of; bytes are hexadecimal in it."""
     dumping = await asyncio.create_subprocess_exec(
-        postgres_install() / "bin" / "pg_dump",
+        find_postgres_install() / "bin" / "pg_dump",
         database_url,
         stdout=asyncio.subprocess.PIPE,
         limit=64 * 1024 * 1024,

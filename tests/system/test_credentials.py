@@ -8,7 +8,7 @@ from tests.harness import RunningStack
 async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_folder(
     stack: RunningStack,
 ) -> None:
-    found = direct.find({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
+    found = direct.find_servers({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
     assert found.provisioner_url == stack.provisioner_url
     assert found.provisioner_url != found.nats_url
     async with Bus.connect(stack.provisioner_url, name="tests") as bus:

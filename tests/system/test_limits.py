@@ -33,7 +33,7 @@ class Account(msgspec.Struct, frozen=True):
 @pytest.fixture
 async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
     found = stack.environment
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url) as pool:
         yield Admin(pool=pool, sealer=sealer, actor="tests")
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from agentchat.ops import demo
-from agentchat.ops.folder_secrets import keep
+from agentchat.ops.folder_secrets import load_or_create_secrets
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector
@@ -24,7 +24,7 @@ class Planted:
     """The secrets of this test, by what they are. None looks like a key, which a log would strike out."""
 
     def __init__(self, stack: RunningStack) -> None:
-        kept, word = keep(stack.folder.secrets), secrets.token_hex
+        kept, word = load_or_create_secrets(stack.folder.secrets), secrets.token_hex
         self.provider_key = f"provider-{word(12)}"
         self.bearer = f"bearer-{word(12)}"
         self.header = f"header-{word(12)}"

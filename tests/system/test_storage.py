@@ -56,7 +56,7 @@ async def until_there_is_room(caller: Caller) -> str:
 async def test_copies_count_too_and_what_is_deleted_makes_room(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
-    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     async with open_pool(stack.environment.database_url) as pool:
         admin = Admin(pool=pool, sealer=sealer, actor="tests")
         await put_plan(pool, PLAN)

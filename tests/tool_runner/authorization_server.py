@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.ports import free_port
+from tests.ports import find_free_port
 from tests.tool_runner.sdk_server import listening
 
 CLIENT, SECRET = "the-client", "the-client-secret"
@@ -223,7 +223,7 @@ class Protected:
 @asynccontextmanager
 async def protected() -> AsyncIterator[Protected]:
     """One that listens on loopback."""
-    made = Protected(free_port())
+    made = Protected(find_free_port())
     async with listening(made.app(), made.port):
         try:
             yield made

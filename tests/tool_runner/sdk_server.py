@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agentchat.runtime import web
-from tests.ports import free_port
+from tests.ports import find_free_port
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -15,7 +15,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 @asynccontextmanager
 async def listening(app: Any, port: int | None = None) -> AsyncIterator[int]:
     """The port, or one that is free, on which the application is served while the block runs."""
-    port, stop = port or free_port(), asyncio.Event()
+    port, stop = port or find_free_port(), asyncio.Event()
     task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     try:
         await _reachable(port, task)

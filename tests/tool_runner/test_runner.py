@@ -22,7 +22,7 @@ from agentchat.runtime import telemetry
 from agentchat.runtime.postgres import open_pool
 from agentchat.tool_runner.journal import Journal
 from tests.mcp_demo.demo_server import running as demo_shop
-from tests.ports import free_port
+from tests.ports import find_free_port
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
@@ -89,7 +89,7 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         scripted = await stack.enter_async_context(serving(_answer, TOOLS))
         twin = await stack.enter_async_context(serving(_answer, [tool("echo"), tool("b.c"), tool("b/c")]))
         hung = await stack.enter_async_context(serving(_hang, [tool("hang", readOnlyHint=True)]))
-        gone = free_port()  # nobody listens there, and nobody else is given it
+        gone = find_free_port()  # nobody listens there, and nobody else is given it
         shop = stack.enter_context(demo_shop())
         spans = stack.enter_context(collector())
         agent = await make_agent(

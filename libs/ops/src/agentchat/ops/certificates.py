@@ -31,7 +31,7 @@ class Authority:
     @property
     def key(self) -> bytes:
         """In PEM, not encrypted."""
-        return _pem(self._key)
+        return _encode_pem(self._key)
 
     def server(self, *hosts: str) -> tuple[bytes, bytes]:
         """The certificate of a server with these names, and its key, both in PEM."""
@@ -48,7 +48,7 @@ class Authority:
             .add_extension(usage, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
+        return certificate.public_bytes(serialization.Encoding.PEM), _encode_pem(key)
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         return (
@@ -62,7 +62,7 @@ class Authority:
         )
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -27,9 +27,9 @@ from agentchat.client import (
     ToolCall,
 )
 from agentchat.ops import environment
-from agentchat.ops.environment import Environment, given
+from agentchat.ops.environment import Environment, get_variable
 from agentchat.ops.errors import SetupError, StackError
-from agentchat.ops.output import INTERRUPTED, clean, compact, forget_stdout, one_line
+from agentchat.ops.output import INTERRUPTED, clean, discard_stdout, format_fields, shorten
 
 BASE_URL = "AGENTCHAT_BASE_URL"
 API_KEY = "AGENTCHAT_API_KEY"
@@ -74,15 +74,15 @@ def chat(
         ) as client:
             session = _Session(client, conversation, form or (2 if is_terminal else 1), as_json=as_json)
             failed = False
-            for text in _typed_lines() if is_terminal and message is None else _given_messages(message):
+            for text in _read_typed_lines() if is_terminal and message is None else _read_messages(message):
                 failed = not session.answer(text, can_ask=is_terminal) or failed
             return 1 if failed else 0
     except Misconfigured as error:
         raise SetupError(str(error)) from None
     except AuthenticationFailed as error:
-        raise StackError(one_line(str(error), 600)) from None
+        raise StackError(shorten(str(error), 600)) from None
     except BrokenPipeError:
-        forget_stdout()
+        discard_stdout()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -97,13 +97,13 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
     Raises:
         SetupError, NotRunningError
     """
-    address = base_url or given(os.environ, BASE_URL)
-    api_key = given(os.environ, API_KEY)
-    wanted = agent or given(os.environ, AGENT_ID)
+    address = base_url or get_variable(os.environ, BASE_URL)
+    api_key = get_variable(os.environ, API_KEY)
+    wanted = agent or get_variable(os.environ, AGENT_ID)
     known: dict[str, tuple[str, str]] = {}
     if address is None:
         stack = environment.load(elsewhere=f"; for another service set {BASE_URL} and {API_KEY}")
-        address, known = stack.base_url, _demo_agents(stack)
+        address, known = stack.base_url, _list_demo_agents(stack)
         api_key = api_key or stack.api_key
         wanted = wanted or "shop"
     if api_key is None:
@@ -121,7 +121,7 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
     return ChatAgent(base_url=address, agent_id=agent_id, api_key=api_key)
 
 
-def _demo_agents(stack: Environment) -> dict[str, tuple[str, str]]:
+def _list_demo_agents(stack: Environment) -> dict[str, tuple[str, str]]:
     """Return the id and key of each of the demo's agents, by name."""
     return {
         "shop": (stack.agent_id, stack.api_key),
@@ -132,7 +132,7 @@ def _demo_agents(stack: Environment) -> dict[str, tuple[str, str]]:
     }
 
 
-def _typed_lines() -> Iterator[str]:
+def _read_typed_lines() -> Iterator[str]:
     """Yield what a person types until Ctrl-D. Ctrl-C clears the line."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - gives `input` editing and a history
@@ -147,7 +147,7 @@ def _typed_lines() -> Iterator[str]:
             return
 
 
-def _given_messages(message: str | None) -> Iterator[str]:
+def _read_messages(message: str | None) -> Iterator[str]:
     """Yield the message of the option; without one, each line of standard input; for `-`, all of it."""
     if message not in (None, "-"):
         yield str(message)
@@ -186,7 +186,7 @@ class _Session:
             raise
         except AgentChatError as error:
             self._conversation_id = self._conversation_id or getattr(error, "conversation_id", None)
-            sys.stderr.write(f"agentchat: {one_line(str(error), 600)}\n")
+            sys.stderr.write(f"agentchat: {shorten(str(error), 600)}\n")
             return False
         except (EOFError, KeyboardInterrupt):  # the person stopped the reply, or postponed an approval
             if not can_ask:
@@ -212,7 +212,7 @@ class _Session:
             except PlanUpgradeRequired:
                 if self._form == 1 or not can_ask:
                     raise
-                self._say("The plan has no form 2, which shows tools; continuing with form 1.")
+                self._print_note("The plan has no form 2, which shows tools; continuing with form 1.")
                 self._form = 1
                 stream = self._client.stream(message, self._conversation_id, form=1)
             except ChatError as error:
@@ -241,10 +241,14 @@ class _Session:
                             calls += 1
                             if calls > self._shown_calls:
                                 self._shown_calls = calls
-                                self._say(f"⚙ {one_line(event.name, 64)} {compact(event.input, 200)}")
+                                self._print_note(
+                                    f"⚙ {shorten(event.name, 64)} {format_fields(event.input, 200)}"
+                                )
                         case Sources() if self._screen.is_terminal:
                             for source in event.sources:
-                                self._say(f"[{source.index}] {one_line(source.title or source.id, 200)}")
+                                self._print_note(
+                                    f"[{source.index}] {shorten(source.title or source.id, 200)}"
+                                )
         except BaseException as error:
             if self._shown_characters:
                 with contextlib.suppress(OSError):
@@ -260,8 +264,10 @@ class _Session:
         question, values = "needs your approval. Run it?", None
         if (asked := approval.elicitation) is not None:
             link = f" It asks you to open {clean(asked.url)}" if asked.url else ""
-            question = f"asks: {one_line(asked.message, _SHOWN_INPUT)}{link} Answer it?"
-        tool = f"{one_line(approval.tool or approval.id, 64)} {compact(approval.input or {}, _SHOWN_INPUT)}"
+            question = f"asks: {shorten(asked.message, _SHOWN_INPUT)}{link} Answer it?"
+        tool = (
+            f"{shorten(approval.tool or approval.id, 64)} {format_fields(approval.input or {}, _SHOWN_INPUT)}"
+        )
         while True:
             answer = input(f"{tool} {question} y or n: ").strip().lower()
             if answer not in ("y", "yes", "n", "no"):
@@ -272,13 +278,13 @@ class _Session:
             try:
                 self._client.decide(approval.id, decision, input=values)
             except AgentChatError as error:
-                self._say(one_line(str(error), 600))
+                self._print_note(shorten(str(error), 600))
                 if getattr(error, "status", None) != 400:
                     raise
             else:
                 return
 
-    def _say(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         if self._shown_characters:
             _write("\n")
         self._screen.print(Text(clean(text), "dim"))
@@ -289,7 +295,7 @@ def _read_form(asked: Elicitation) -> dict[str, Any]:
     values: dict[str, Any] = {}
     properties: dict[str, Any] = (asked.requested_schema or {}).get("properties", {})
     for name, schema in properties.items():
-        typed = input(f"{one_line(str(schema.get('title', name)), 200)}: ").strip()
+        typed = input(f"{shorten(str(schema.get('title', name)), 200)}: ").strip()
         if not typed:
             continue
         values[name] = typed

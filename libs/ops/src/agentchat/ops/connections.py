@@ -29,7 +29,7 @@ _OLD_TABLES = (
 )
 
 
-async def reached(url: str) -> None:
+async def check_reachable(url: str) -> None:
     """Connect once: a pool would retry without reporting the reason. Raises StackError, SetupError."""
     try:
         connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
@@ -41,7 +41,7 @@ async def reached(url: str) -> None:
 
 
 @contextlib.contextmanager
-def failures_in_one_line() -> Iterator[None]:
+def translate_database_errors() -> Iterator[None]:
     """Raises StackError for what the database does not allow or answer."""
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its errors are reported here, once
     try:
@@ -60,33 +60,33 @@ class NoneSuchError(StackError):
     exit_code = 2
 
 
-def run(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
+def run_with_pool(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
     """What `work` returns, given the database's address and a pool on it. Raises StackError.
 
     `stopped` is the message after Ctrl-C.
     """
-    with _errors_of_a_command(stopped):
+    with _translate_errors(stopped):
         return asyncio.run(_run(work))
 
 
-def read(work: Callable[["ConversationLog"], T]) -> T:
+def read_log(work: Callable[["ConversationLog"], T]) -> T:
     """Return what `work` returns, given the log. Not on an event loop, so that Ctrl-C ends it.
 
     Raises StackError.
     """
     from agentchat.conversations.application import ConversationLog
 
-    with _errors_of_a_command("stopped"):
-        url = database_url()
-        asyncio.run(reached(url))
+    with _translate_errors("stopped"):
+        url = find_database_url()
+        asyncio.run(check_reachable(url))
         with ConversationLog({DATABASE_URL: url}) as log:
             return work(log)
 
 
 @contextlib.contextmanager
-def _errors_of_a_command(stopped: str) -> Iterator[None]:
+def _translate_errors(stopped: str) -> Iterator[None]:
     try:
-        with failures_in_one_line():
+        with translate_database_errors():
             yield
     except KeyboardInterrupt:
         raise StoppedError(stopped) from None
@@ -96,15 +96,15 @@ def _errors_of_a_command(stopped: str) -> Iterator[None]:
         raise StackError(str(error)) from None
 
 
-def database_url() -> str:
+def find_database_url() -> str:
     """The one of the environment, or the running stack's. Raises NotRunningError."""
-    own = environment.given(os.environ, DATABASE_URL)
+    own = environment.get_variable(os.environ, DATABASE_URL)
     return own or environment.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
 
 
 async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
-    url = database_url()
-    await reached(url)
+    url = find_database_url()
+    await check_reachable(url)
     async with open_pool(url) as pool:
         return await work(url, pool)
 
@@ -113,7 +113,7 @@ _SECONDS = 8.0
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, name: str) -> AsyncIterator[Bus]:
+async def connect_bus(url: str, name: str) -> AsyncIterator[Bus]:
     """Raises RefusedError."""
     async with contextlib.AsyncExitStack() as stack:
         try:

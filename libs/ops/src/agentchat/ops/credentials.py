@@ -14,17 +14,17 @@ import msgspec
 from agentchat.bus import users
 from agentchat.ops.certificates import Authority
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.servers import valkey
-from agentchat.ops.servers.postgres_server import DATABASE, OWNER, login_statements
+from agentchat.ops.servers.postgres_server import DATABASE, OWNER, list_login_statements
 from agentchat.runtime.roles import OPERATOR, SERVICES, role_of
 
 
-def _own(name: str, *servers: str) -> dict[str, str]:
+def _map_urls(name: str, *servers: str) -> dict[str, str]:
     return {f"{server}-url": f"{name}-{server}-url" for server in servers}
 
 
-def _pair(server: str) -> dict[str, str]:
+def _map_certificate(server: str) -> dict[str, str]:
     return {"tls.crt": f"{server}.crt", "tls.key": f"{server}.key"}
 
 
@@ -56,17 +56,18 @@ KUBERNETES = Hosts(
 
 SECRETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "agentchat-gateway": _own("gateway", "database", "nats", "redis") | {"admin-token": "admin-token"},
-        "agentchat-orchestrator": _own("orchestrator", "database", "nats", "redis"),
-        "agentchat-tool-runner": _own("tool-runner", "database", "nats"),
-        "agentchat-projector": _own("projector", "database", "nats", "nats-provisioner"),
-        "agentchat-console": _own("console", "database", "nats") | {"admin-token": "admin-token"},
-        "agentchat-owner": _own("owner", "database"),
+        "agentchat-gateway": _map_urls("gateway", "database", "nats", "redis")
+        | {"admin-token": "admin-token"},
+        "agentchat-orchestrator": _map_urls("orchestrator", "database", "nats", "redis"),
+        "agentchat-tool-runner": _map_urls("tool-runner", "database", "nats"),
+        "agentchat-projector": _map_urls("projector", "database", "nats", "nats-provisioner"),
+        "agentchat-console": _map_urls("console", "database", "nats") | {"admin-token": "admin-token"},
+        "agentchat-owner": _map_urls("owner", "database"),
         "agentchat-secret-key": {"secret-key": "secret-key"},
         "agentchat-authority": {"ca.crt": "ca.crt"},
-        "agentchat-nats": {"users.conf": "nats-users.conf"} | _pair("nats"),
-        "agentchat-valkey": {"users.conf": "valkey-users.conf"} | _pair("valkey"),
-        "agentchat-postgres-tls": _pair("postgres"),
+        "agentchat-nats": {"users.conf": "nats-users.conf"} | _map_certificate("nats"),
+        "agentchat-valkey": {"users.conf": "valkey-users.conf"} | _map_certificate("valkey"),
+        "agentchat-postgres-tls": _map_certificate("postgres"),
         "agentchat-postgres-owner": {"username": "owner-name", "password": "owner-password"},
         "agentchat-postgres-logins": {"logins.sql": "postgres-logins.sql"},
     }
@@ -79,11 +80,11 @@ _TYPES = {
 }
 
 
-def settings(server: Literal["nats", "redis"]) -> str:
+def render_users(server: Literal["nats", "redis"]) -> str:
     """Lines for the server's settings file; the passwords stand in them."""
     if server == "nats":
         return users.configuration(lambda _: f'"{secrets.token_urlsafe(32)}"')
-    return valkey.configuration({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
+    return valkey.render_users({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
 
 
 def write_all(folder: Path, hosts: Hosts, now: datetime) -> None:
@@ -98,71 +99,71 @@ def write_all(folder: Path, hosts: Hosts, now: datetime) -> None:
         folder.chmod(0o700)
         if any(folder.iterdir()):
             raise SetupError(f"{folder} is not empty; its secrets are not replaced")
-        for name, content in _files(secrets.token_urlsafe(32), hosts, now).items():
+        for name, content in _build_files(secrets.token_urlsafe(32), hosts, now).items():
             (folder / name).write_bytes(content)
         (folder / "ca.key").chmod(0o600)
     except OSError as error:
         raise SetupError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def _files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
+def _build_files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
     authority = Authority(now)
     files = {"ca.crt": authority.certificate, "ca.key": authority.key}
     for server, names in (("nats", hosts.nats), ("postgres", hosts.postgres), ("valkey", hosts.valkey)):
         files[f"{server}.crt"], files[f"{server}.key"] = authority.server(*names)
     texts = {
-        "nats-users.conf": users.configuration(lambda user: f'"{login_password(key, "nats", user)}"'),
-        "valkey-users.conf": valkey.configuration({user: _hash(key, user) for user in valkey.USERS}),
-        "postgres-logins.sql": _logins(key),
-        "postgres-superuser": login_password(key, "postgres", "superuser"),
-        "postgres-replication": login_password(key, "postgres", _REPLICATION),
+        "nats-users.conf": users.configuration(lambda user: f'"{derive_password(key, "nats", user)}"'),
+        "valkey-users.conf": valkey.render_users({user: _hash(key, user) for user in valkey.USERS}),
+        "postgres-logins.sql": _render_logins(key),
+        "postgres-superuser": derive_password(key, "postgres", "superuser"),
+        "postgres-replication": derive_password(key, "postgres", _REPLICATION),
         "secret-key": base64.b64encode(secrets.token_bytes(32)).decode(),
         "admin-token": secrets.token_urlsafe(32),
         "grafana-admin": secrets.token_urlsafe(32),
         "owner-name": OWNER,
-        "owner-password": login_password(key, "postgres", OWNER),
-        "kustomization.yaml": msgspec.json.format(msgspec.json.encode(_kustomization())).decode(),
-        **_addresses(key, hosts),
+        "owner-password": derive_password(key, "postgres", OWNER),
+        "kustomization.yaml": msgspec.json.format(msgspec.json.encode(_build_kustomization())).decode(),
+        **_build_addresses(key, hosts),
     }
     return files | {name: text.encode() for name, text in texts.items()}
 
 
-def _addresses(key: str, hosts: Hosts) -> dict[str, str]:
+def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
     """The address of each server for each user of it, by the file's name."""
-    found = {"owner-database-url": _postgres(key, hosts, OWNER)}
-    found["operator-database-url"] = _postgres(key, hosts, OPERATOR)
-    found["operator-nats-url"] = _nats(key, hosts, users.OPERATOR)
-    found["operator-redis-url"] = _redis(key, hosts, "operator")
-    found["projector-nats-provisioner-url"] = _nats(key, hosts, users.PROVISIONER)
+    found = {"owner-database-url": _build_postgres_url(key, hosts, OWNER)}
+    found["operator-database-url"] = _build_postgres_url(key, hosts, OPERATOR)
+    found["operator-nats-url"] = _build_nats_urls(key, hosts, users.OPERATOR)
+    found["operator-redis-url"] = _build_redis_url(key, hosts, "operator")
+    found["projector-nats-provisioner-url"] = _build_nats_urls(key, hosts, users.PROVISIONER)
     for service in SERVICES:
         name = service.replace("_", "-")
-        found[f"{name}-database-url"] = _postgres(key, hosts, role_of(service))
+        found[f"{name}-database-url"] = _build_postgres_url(key, hosts, role_of(service))
         servers = _OTHER_SERVERS.get(service, ("nats",))
         if "nats" in servers:
-            found[f"{name}-nats-url"] = _nats(key, hosts, name)
+            found[f"{name}-nats-url"] = _build_nats_urls(key, hosts, name)
         if "redis" in servers:
-            found[f"{name}-redis-url"] = _redis(key, hosts, name)
+            found[f"{name}-redis-url"] = _build_redis_url(key, hosts, name)
     return found
 
 
-def _postgres(key: str, hosts: Hosts, role: str) -> str:
-    login = f"{role}:{login_password(key, 'postgres', role)}"
+def _build_postgres_url(key: str, hosts: Hosts, role: str) -> str:
+    login = f"{role}:{derive_password(key, 'postgres', role)}"
     tls = f"sslmode=verify-full&sslrootcert={_AUTHORITY}"
     addresses = ",".join(f"{host}:5432" for host in hosts.primaries)
     return f"postgresql://{login}@{addresses}/{DATABASE}?{tls}&target_session_attrs=read-write"
 
 
-def _nats(key: str, hosts: Hosts, user: str) -> str:
-    login = f"{user}:{login_password(key, 'nats', user)}"
+def _build_nats_urls(key: str, hosts: Hosts, user: str) -> str:
+    login = f"{user}:{derive_password(key, 'nats', user)}"
     return ",".join(f"tls://{login}@{host}:4222?ca={_AUTHORITY}" for host in hosts.nats)
 
 
-def _redis(key: str, hosts: Hosts, user: str) -> str:
-    login = f"{user}:{login_password(key, 'valkey', user)}"
+def _build_redis_url(key: str, hosts: Hosts, user: str) -> str:
+    login = f"{user}:{derive_password(key, 'valkey', user)}"
     return f"rediss://{login}@{hosts.valkey[0]}:6379/0?ssl_ca_certs={_AUTHORITY}"
 
 
-def _kustomization() -> dict[str, Any]:
+def _build_kustomization() -> dict[str, Any]:
     """In Kustomize's form."""
     generated = [
         {
@@ -182,11 +183,11 @@ def _kustomization() -> dict[str, Any]:
 
 
 def _hash(key: str, user: str) -> str:
-    return "#" + hashlib.sha256(login_password(key, "valkey", user).encode()).hexdigest()
+    return "#" + hashlib.sha256(derive_password(key, "valkey", user).encode()).hexdigest()
 
 
-def _logins(key: str) -> str:
+def _render_logins(key: str) -> str:
     """What a superuser runs in the new database: the owner, a login for each service, one for the standby."""
-    password = login_password(key, "postgres", _REPLICATION)
+    password = derive_password(key, "postgres", _REPLICATION)
     replication = f"CREATE ROLE {_REPLICATION} REPLICATION LOGIN PASSWORD '{password}'"
-    return "".join(f"{statement};\n" for statement in (*login_statements(key, DATABASE), replication))
+    return "".join(f"{statement};\n" for statement in (*list_login_statements(key, DATABASE), replication))

@@ -43,12 +43,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
         return f"Environment(base_url={self.base_url!r})"
 
 
-def run_folder(environ: Mapping[str, str] = os.environ) -> RunFolder:
+def find_run_folder(environ: Mapping[str, str] = os.environ) -> RunFolder:
     """The folder that AGENTCHAT_RUN_DIR names, or `.run`."""
     return RunFolder(Path(environ.get(VARIABLE, "").strip() or _DEFAULT_FOLDER))
 
 
-def given(environ: Mapping[str, str], name: str) -> str | None:
+def get_variable(environ: Mapping[str, str], name: str) -> str | None:
     """A variable that is set to more than blanks."""
     return environ.get(name, "").strip() or None
 
@@ -58,7 +58,7 @@ def load(folder: RunFolder | None = None, *, elsewhere: str = "") -> Environment
 
     Raises NotRunningError; its text ends with `elsewhere`, which explains how to reach another system.
     """
-    folder = folder or run_folder()
+    folder = folder or find_run_folder()
     if not folder.in_use():
         raise NotRunningError(
             f"nothing runs in {folder.path}; start it with `agentchat up`, or set {VARIABLE}{elsewhere}"
@@ -79,7 +79,9 @@ def render(environment: Environment) -> str:
     """Return lines `export KEY=value`, for a shell to source."""
     values = msgspec.to_builtins(environment)
     lines = (
-        f"export {key}={shlex.quote(_joined(value))}" for key, value in values.items() if value is not None
+        f"export {key}={shlex.quote(_join_values(value))}"
+        for key, value in values.items()
+        if value is not None
     )
     return "\n".join([*lines, ""])
 
@@ -98,5 +100,5 @@ def parse(text: str) -> Environment:
         raise NotRunningError(f"demo.env was written by another version: {error}") from None
 
 
-def _joined(value: object) -> str:
+def _join_values(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

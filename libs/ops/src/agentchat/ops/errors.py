@@ -47,7 +47,7 @@ class StoppedError(StackError):
 
 
 @contextmanager
-def failures_as_unknown() -> Iterator[None]:
+def raise_failures_with_code_2() -> Iterator[None]:
     """For commands whose exit code 1 is a verdict: a failure has 2, as where too little is known.
 
     Raises StackError.

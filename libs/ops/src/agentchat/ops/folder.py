@@ -83,7 +83,7 @@ class RunFolder:
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file by rename, readable by its owner only: a reader sees the complete old or new content."""
     new = path.with_name(path.name + ".new")
-    with open(new, "wb", opener=_private) as file:
+    with open(new, "wb", opener=_open_private) as file:
         file.write(content)
         file.flush()
         if durable:
@@ -91,7 +91,7 @@ def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     new.replace(path)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor

@@ -24,19 +24,19 @@ def check_key(text: str, name: str) -> None:
         raise SetupError(f"{name} must be {_KEY_BYTES} bytes in base64")
 
 
-def _secret_key() -> str:
+def _generate_secret_key() -> str:
     return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
-def _token() -> str:
+def _generate_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _api_key() -> str:
+def _generate_api_key() -> str:
     return f"sk-ac-{secrets.token_urlsafe(32)}"
 
 
-def login_password(key: str, server: str, user: str) -> str:
+def derive_password(key: str, server: str, user: str) -> str:
     """The password of a user of an embedded server; other passwords and the key do not follow from it."""
     digest = hmac.digest(key.encode(), f"{server}/{user}".encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -45,23 +45,23 @@ def login_password(key: str, server: str, user: str) -> str:
 class Secrets(msgspec.Struct, frozen=True):
     """What the file `secrets.json` holds; new fields are filled in and written back."""
 
-    secret_key: str = msgspec.field(default_factory=_secret_key)
+    secret_key: str = msgspec.field(default_factory=_generate_secret_key)
     """Seals provider keys in the database: base64 of 32 bytes. Lost, they cannot be read any more."""
     previous_secret_keys: tuple[str, ...] = ()
     """Earlier ones, which still open what they sealed, until everything is sealed with the present one."""
-    admin_token: str = msgspec.field(default_factory=_token)
-    servers_key: str = msgspec.field(default_factory=_token)
+    admin_token: str = msgspec.field(default_factory=_generate_token)
+    servers_key: str = msgspec.field(default_factory=_generate_token)
     """Makes the passwords of the embedded servers, which any user of this machine can reach on loopback."""
-    api_key: str = msgspec.field(default_factory=_api_key)
-    starter_api_key: str = msgspec.field(default_factory=_api_key)
-    load_api_key: str = msgspec.field(default_factory=_api_key)
+    api_key: str = msgspec.field(default_factory=_generate_api_key)
+    starter_api_key: str = msgspec.field(default_factory=_generate_api_key)
+    load_api_key: str = msgspec.field(default_factory=_generate_api_key)
 
     def __repr__(self) -> str:
         """Without any of them."""
         return "Secrets()"
 
 
-def keep(path: Path) -> Secrets:
+def load_or_create_secrets(path: Path) -> Secrets:
     """The secrets of `path`, made and written where there are none. Raises SetupError where it is damaged."""
     stored = b"{}"
     if path.exists():

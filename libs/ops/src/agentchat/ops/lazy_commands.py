@@ -9,7 +9,7 @@ import typer.core
 import typer.main
 
 
-def lazy_group(package: str, commands: Mapping[str, str]) -> type[typer.core.TyperGroup]:
+def build_lazy_group(package: str, commands: Mapping[str, str]) -> type[typer.core.TyperGroup]:
     """A `cls` for a Typer, of commands by name: each a `module:function` of the package, or an app in it."""
 
     class _Commands(typer.core.TyperGroup):

@@ -80,7 +80,7 @@ def up(
     that provider, else an offline model.
     """
     from agentchat.ops.settings import Counts
-    from agentchat.ops.up import up as run
+    from agentchat.ops.up import run_stack as run
 
     run(
         Counts(
@@ -101,7 +101,7 @@ def status(
 
     Exit code 1 if a process is not ready.
     """
-    from agentchat.ops.status.status_command import status as show
+    from agentchat.ops.status.status_command import show_status as show
 
     raise typer.Exit(0 if show(as_json=as_json, watch=watch) else 1)
 
@@ -131,7 +131,7 @@ def backup(
 
     It is the running stack's, or the one of AGENTCHAT_BACKUP_DATABASE_URL, with a login that may replicate.
     """
-    from agentchat.ops.backup.backup_command import backup as run
+    from agentchat.ops.backup.backup_command import back_up as run
 
     run(to, follow=follow, keep=keep, as_json=as_json)
 
@@ -191,10 +191,10 @@ def credentials(
     """
     from datetime import UTC, datetime
 
-    from agentchat.ops.credentials import COMPOSE, KUBERNETES, settings, write_all
+    from agentchat.ops.credentials import COMPOSE, KUBERNETES, render_users, write_all
 
     if server != "all":
-        sys.stdout.write(settings(server))
+        sys.stdout.write(render_users(server))
     elif to is None:
         raise SetupError("`credentials all` needs --to, a new folder")
     else:

@@ -16,7 +16,7 @@ _KEPT = "\n\t"
 _ORDER_MARKS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # text that reads other than it is
 
 
-def _table() -> dict[int, str | None]:
+def _build_replacements() -> dict[int, str | None]:
     shown: dict[int, str | None] = {code: chr(0x2400 + code) for code in range(0x20)}
     shown |= dict.fromkeys(range(0x7F, 0xA0), "\N{REPLACEMENT CHARACTER}")
     shown |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
@@ -25,7 +25,7 @@ def _table() -> dict[int, str | None]:
     return {code: text for code, text in shown.items() if chr(code) not in _KEPT}
 
 
-_SHOWN = _table()
+_SHOWN = _build_replacements()
 
 
 def clean(text: str) -> str:
@@ -33,17 +33,17 @@ def clean(text: str) -> str:
     return text.translate(_SHOWN)
 
 
-def one_line(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """`text` on one line of at most `most` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= most else line[: max(0, most - 1)].rstrip() + "…"
 
 
-def compact(value: Any, most: int) -> str:
+def format_fields(value: Any, most: int) -> str:
     """A tool's input as `name=value, …`, abbreviated."""
     if not isinstance(value, dict):
-        return one_line(_json(value), most)
-    return one_line(", ".join(f"{name}={_json(item)}" for name, item in value.items()), most)
+        return shorten(_format_json(value), most)
+    return shorten(", ".join(f"{name}={_format_json(item)}" for name, item in value.items()), most)
 
 
 def pretty(text: str) -> str:
@@ -54,16 +54,16 @@ def pretty(text: str) -> str:
         return clean(text)
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 run`, `1,200 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def forget_stdout() -> None:
+def discard_stdout() -> None:
     """Its reader has closed it; the interpreter would report an error when it flushes it at its end."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -30,7 +30,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
+def find_free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
     """Return a free port; `preferred` if it is free.
 
     Each process takes its ports from a block of its own, by its id, so that processes that choose at the same

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from agentchat.ops.output import clean, one_line
+from agentchat.ops.output import clean, shorten
 
 _UNBOUND = 10_000
 """Columns where a program reads the output: a table is never wrapped there."""
@@ -25,66 +25,66 @@ _NAME = 11
 """Columns of a name before its text, at least."""
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A message, on stderr."""
-    sys.stderr.write(f"agentchat: {one_line(text, _UNBOUND)}\n")
+    sys.stderr.write(f"agentchat: {shorten(text, _UNBOUND)}\n")
     sys.stderr.flush()
 
 
-def as_json(value: object) -> None:
+def print_json(value: object) -> None:
     """In ASCII, so that it cannot control a terminal."""
     sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
     sys.stdout.flush()
 
 
-def rows(values: Sequence[Mapping[str, Any]]) -> None:
+def print_rows(values: Sequence[Mapping[str, Any]]) -> None:
     """Print JSON objects as a table of the fields that have plain values in some of them."""
     names = dict.fromkeys(name for value in values for name in value)
     fields = [name for name in names if any(_is_plain(value.get(name)) for value in values)]
     headings = [name.removesuffix("_at").replace("_", " ").upper() for name in fields]
-    table(headings, ([_parsed(name, value.get(name)) for name in fields] for value in values))
+    print_table(headings, ([_parse_time(name, value.get(name)) for name in fields] for value in values))
 
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-def _parsed(name: str, value: object) -> object:
+def _parse_time(name: str, value: object) -> object:
     return datetime.fromisoformat(value) if isinstance(value, str) and name.endswith("_at") else value
 
 
-def record(value: Mapping[str, Any]) -> None:
+def print_record(value: Mapping[str, Any]) -> None:
     """Print a JSON object, a field a line."""
     width = max(map(len, value), default=0) + 2
     for name, field in value.items():
-        text = complete(field).replace("\n", "\n" + " " * width)
+        text = format_value(field).replace("\n", "\n" + " " * width)
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}{text}\n")
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """One row per line. Where a terminal is too narrow for that, each row is a block of fields.
 
     Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. If there
     are no rows, a line on stderr reports it.
     """
-    cells = [[cell(value) for value in row] for row in rows]
+    cells = [[format_cell(value) for value in row] for row in rows]
     if not cells:
-        note("nothing found")
+        print_note("nothing found")
         return
-    screen = console()
+    screen = open_console()
     if not screen.is_terminal:
         cells = [[_cut(heading, text) for heading, text in zip(headings, row, strict=True)] for row in cells]
-    _write(screen, laid_out(headings, cells, screen.width))
+    _write(screen, lay_out(headings, cells, screen.width))
 
 
-def texts(named: Iterable[tuple[str, str]]) -> None:
+def print_texts(named: Iterable[tuple[str, str]]) -> None:
     """A name and its text a line; on a terminal a long text is wrapped."""
     grid = Table.grid(padding=(0, _GAP, 0, 0))
     grid.add_column(no_wrap=True, min_width=_NAME)
     grid.add_column(overflow="fold")
     for name, text in named:
-        grid.add_row(name, Text(cell(text)))
-    _write(console(), grid)
+        grid.add_row(name, Text(format_cell(text)))
+    _write(open_console(), grid)
 
 
 def _write(screen: Console, printed: RenderableType) -> None:
@@ -93,7 +93,7 @@ def _write(screen: Console, printed: RenderableType) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
+def lay_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
     """Return a table for rich of this width: ids stay on one line, so that they can be copied.
 
     Texts are narrowed to 20 columns at least; where even that is too wide, each row is a block of fields.
@@ -106,13 +106,13 @@ def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int)
         made.add_column(heading, min_width=narrowest, no_wrap=_is_id(heading), overflow="fold")
         least += narrowest + _GAP
     if least > width:
-        return _blocks(headings, rows)
+        return _build_blocks(headings, rows)
     for row in rows:
         made.add_row(*map(Text, row))
     return made
 
 
-def _blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+def _build_blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
     """One field per line, and an empty line between rows."""
     blocks: list[RenderableType] = []
     for row in rows:
@@ -135,7 +135,7 @@ def _is_id(heading: str) -> bool:
     return heading.endswith("ID")
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """A value on one line."""
     match value:
         case None:
@@ -149,21 +149,21 @@ def cell(value: object) -> str:
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%SZ")
         case str():
-            return one_line(value, 500)
+            return shorten(value, 500)
         case _:
-            return one_line(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
+            return shorten(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
 
 
-def complete(value: object) -> str:
+def format_value(value: object) -> str:
     """A value in full, texts with their lines and structures indented."""
     if isinstance(value, str):
         return clean(value)
     if value and isinstance(value, dict | list | tuple | msgspec.Struct):
         return clean(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
-    return "-" if value in ({}, [], ()) else cell(value)
+    return "-" if value in ({}, [], ()) else format_cell(value)
 
 
-def console(*, stderr: bool = False) -> Console:
+def open_console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
@@ -171,9 +171,9 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
-def progress(verb: str) -> Progress:
+def build_progress(verb: str) -> Progress:
     """Shown on a terminal only."""
-    screen = console(stderr=True)
+    screen = open_console(stderr=True)
     return Progress(
         TextColumn(verb),
         BarColumn(),
@@ -188,5 +188,5 @@ def progress(verb: str) -> Progress:
 
 def warn(bar: Progress, text: str) -> None:
     """Print a line on stderr, above the bar if there is one."""
-    line: Any = f"agentchat: {one_line(text, 1000)}"
+    line: Any = f"agentchat: {shorten(text, 1000)}"
     bar.console.print(line, soft_wrap=True)

@@ -76,7 +76,7 @@ async def wait_ready(probe: Probe) -> None:
         pause = min(2 * pause, 0.05)
 
 
-async def reason_unready(probe: Probe) -> str | None:
+async def find_unready_reason(probe: Probe) -> str | None:
     """Return why the process is not ready; None if it is."""
     try:
         await probe.check()
@@ -91,7 +91,7 @@ class _Readiness(msgspec.Struct):
     checks: dict[str, str] = {}
 
 
-def failing_checks(reason: str) -> str:
+def list_failing_checks(reason: str) -> str:
     """Return the failed checks of an answer of `/readyz`; another reason unchanged."""
     try:
         checks = msgspec.json.decode(reason, type=_Readiness).checks

@@ -80,7 +80,7 @@ async def spawn(process: Process) -> Child:
     log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return await asyncio.create_subprocess_exec(
-            *wrapped(process.argv, process.stop_signal, process.run_as),
+            *wrap_command(process.argv, process.stop_signal, process.run_as),
             env=process.env,
             cwd="/" if process.run_as else None,
             stdin=asyncio.subprocess.DEVNULL,
@@ -92,7 +92,7 @@ async def spawn(process: Process) -> Child:
         os.close(log)
 
 
-def wrapped(argv: tuple[str, ...], death_signal: int, run_as: tuple[str, ...] = ()) -> tuple[str, ...]:
+def wrap_command(argv: tuple[str, ...], death_signal: int, run_as: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the command line that runs `argv`, and ends it when the process that starts it dies.
 
     Without setpriv, which util-linux has, it outlives that process.
@@ -128,7 +128,7 @@ async def run_command(
         StartError: It has not ended.
     """
     running = await asyncio.create_subprocess_exec(
-        *wrapped(argv, signal.SIGKILL, run_as),
+        *wrap_command(argv, signal.SIGKILL, run_as),
         env=env,
         cwd="/" if run_as else None,
         stdin=asyncio.subprocess.PIPE,

@@ -36,7 +36,7 @@ class Record(msgspec.Struct, frozen=True):
     pid: int
     processes: tuple[Entry, ...] = ()
 
-    def entry(self, name: str) -> Entry | None:
+    def find(self, name: str) -> Entry | None:
         return next((entry for entry in self.processes if entry.name == name), None)
 
 
@@ -52,7 +52,7 @@ def read(path: Path) -> Record | None:
         return None
 
 
-def running(folder: RunFolder) -> Record:
+def load_running(folder: RunFolder) -> Record:
     """Return the processes that run in the folder. Raises NotRunningError."""
     kept = read(folder.processes) if folder.in_use() else None
     if kept is None:

@@ -48,12 +48,12 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 def repair(seen: int, *, as_json: bool) -> None:
     """Repair and report. Raises StackError."""
-    lost = direct.run(_find_lost, bus="needed")
-    done = direct.run(lambda admin: _make_fit(admin, lost, seen), bus="to provision")
+    lost = direct.run_on_database(_find_lost, bus="needed")
+    done = direct.run_on_database(lambda admin: _repair_as_owner(admin, lost, seen), bus="to provision")
     if as_json:
-        printing.as_json(done)
+        printing.print_json(done)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines_of(done))
+        sys.stdout.writelines(f"{line}\n" for line in describe_repair(done))
 
 
 async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
@@ -63,19 +63,19 @@ async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
     found: list[FeedEvent] = []
     batch: list[FeedEvent] = []
     if end.position > after:
-        following = bus.feed.follow(EventSelection(start=after + 1), away=_away)
+        following = bus.feed.follow(EventSelection(start=after + 1), away=_raise_unavailable)
         async with contextlib.aclosing(following):
             async for event in following:
                 batch.append(event)
                 if len(batch) == _AT_ONCE or event.position >= end.position:
-                    found += await _not_in_log(pool, batch)
+                    found += await _find_missing(pool, batch)
                     batch = []
                 if event.position >= end.position:
                     break
-    return _summary(found) if found else None
+    return _summarize(found) if found else None
 
 
-async def make_fit(bus: Bus, pool: Pool, lost: LostEvents | None, *, seen: int = 0) -> Repaired:
+async def repair_positions(bus: Bus, pool: Pool, lost: LostEvents | None, *, seen: int = 0) -> Repaired:
     """Let positions begin after all that consumers have seen; if events are lost, fill EVENTS again.
 
     `seen` is the last position that consumers have seen, if EVENTS does not say so.
@@ -90,7 +90,7 @@ async def make_fit(bus: Bus, pool: Pool, lost: LostEvents | None, *, seen: int =
     return Repaired(next_position=row[0] + 1, lost=lost)
 
 
-def lines_of(done: Repaired) -> Iterator[str]:
+def describe_repair(done: Repaired) -> Iterator[str]:
     """Describe a repair for a terminal."""
     if done.lost is None:
         yield "EVENTS has nothing that the log has not: as far as it knows, nothing was lost"
@@ -109,13 +109,13 @@ async def _find_lost(admin: Admin) -> LostEvents | None:
     return await find_lost(admin.need_bus(), admin.pool)
 
 
-async def _make_fit(admin: Admin, lost: LostEvents | None, seen: int) -> Repaired:
+async def _repair_as_owner(admin: Admin, lost: LostEvents | None, seen: int) -> Repaired:
     """Act as the login itself: only the database's owner may set a sequence."""
-    async with open_pool(direct.find(os.environ).database_url, role=None) as pool:
-        return await make_fit(admin.need_bus(), pool, lost, seen=seen)
+    async with open_pool(direct.find_servers(os.environ).database_url, role=None) as pool:
+        return await repair_positions(admin.need_bus(), pool, lost, seen=seen)
 
 
-async def _not_in_log(pool: Pool, batch: Sequence[FeedEvent]) -> list[FeedEvent]:
+async def _find_missing(pool: Pool, batch: Sequence[FeedEvent]) -> list[FeedEvent]:
     positions, ids = [each.position for each in batch], [each.conversation_id for each in batch]
     async with connection(pool) as conn:
         rows = await (await conn.execute(_NOT_IN_LOG, [positions, ids])).fetchall()
@@ -123,7 +123,7 @@ async def _not_in_log(pool: Pool, batch: Sequence[FeedEvent]) -> list[FeedEvent]
     return [each for each in batch if each.position in missing]
 
 
-def _summary(found: Sequence[FeedEvent]) -> LostEvents:
+def _summarize(found: Sequence[FeedEvent]) -> LostEvents:
     deleted = events.ConversationErased.__name__
     return LostEvents(
         events=len(found),
@@ -134,7 +134,7 @@ def _summary(found: Sequence[FeedEvent]) -> LostEvents:
     )
 
 
-def _away(error: Exception) -> None:
+def _raise_unavailable(error: Exception) -> None:
     raise RefusedError(f"NATS does not answer: {error}")
 
 

@@ -48,14 +48,14 @@ async def seed(
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
         admin = Admin(pool=pool, sealer=sealer, actor=_ACTOR, embedder=await usable(pool, embedder))
-        for account_id, name, plan, api_key in _accounts(data):
-            await _account(admin, account_id, name, plan, api_key)
-        await _policies(admin)
-        for account_id, agent_id, draft in _agents(data):
-            await _agent(admin, account_id, agent_id, draft)
+        for account_id, name, plan, api_key in _list_accounts(data):
+            await _seed_account(admin, account_id, name, plan, api_key)
+        await _seed_policies(admin)
+        for account_id, agent_id, draft in _list_agents(data):
+            await _seed_agent(admin, account_id, agent_id, draft)
 
 
-def _accounts(data: Demo) -> list[tuple[str, str, str, str]]:
+def _list_accounts(data: Demo) -> list[tuple[str, str, str, str]]:
     return [
         (demo.ACCOUNT_ID, "Demo", "Pro", data.api_key),
         (demo.STARTER_ACCOUNT_ID, "Demo Starter", "Starter", data.starter_api_key),
@@ -66,7 +66,7 @@ def _accounts(data: Demo) -> list[tuple[str, str, str, str]]:
 _CANNOT_BE_UNDONE = ApprovalRules(always=ToolFilter(tool_names=("cancel_order",)))
 
 
-def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
+def _list_agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
     key = data.anthropic_key or demo.OFFLINE_KEY
     model = demo.ANTHROPIC_MODEL if data.anthropic_key else demo.OFFLINE_MODEL
     load_model = demo.ANTHROPIC_MODEL if data.anthropic_key else demo.OFFLINE_LOAD_MODEL
@@ -110,7 +110,7 @@ def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
     ]
 
 
-async def _policies(admin: Admin) -> None:
+async def _seed_policies(admin: Admin) -> None:
     """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
     base = NewKnowledgeBase(account_id=demo.ACCOUNT_ID, name=BASE_NAME, id=KNOWLEDGE_BASE_ID)
     try:
@@ -128,26 +128,26 @@ async def _policies(admin: Admin) -> None:
         )
 
 
-async def _account(admin: Admin, account_id: str, name: str, plan: str, api_key: str) -> None:
+async def _seed_account(admin: Admin, account_id: str, name: str, plan: str, api_key: str) -> None:
     try:
         await admin_accounts.get(admin, account_id)
     except NotFound:
         await admin_accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
     async with admin.connection(_SECONDS) as conn:
-        if await _had_key(conn, account_id, api_key):
+        if await _has_made_key(conn, account_id, api_key):
             return  # or rotated or revoked since: then it stays so
     with contextlib.suppress(Conflict):
         await admin_keys.add(admin, account_id, api_key, name="demo")
 
 
-async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
+async def _has_made_key(conn: Connection, account_id: str, api_key: str) -> bool:
     """Whether an earlier start made this very key: a rotated one is to be found in the audit log only."""
     cursor = await conn.execute(_HAD_KEY, [_ACTOR, account_id, get_last4(api_key)])
     return await cursor.fetchone() is not None
 
 
-async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft) -> None:
-    current = await _current(admin, account_id, agent_id)
+async def _seed_agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft) -> None:
+    current = await _load_current_agent(admin, account_id, agent_id)
     if current is None:
         try:
             await admin_agents.get(admin, agent_id)  # disabled by an administrator
@@ -155,13 +155,13 @@ async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft
             async with admin.connection(_SECONDS) as conn:
                 await create_agent(conn, admin.sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
         return
-    changes = _changes(current, await _key(admin, current), draft)
+    changes = _find_changes(current, await _load_key(admin, current), draft)
     if changes.to_dict():
         async with admin.connection(_SECONDS) as conn:
             await change_agent(conn, admin.sealer, agent_id, changes, actor=_ACTOR)
 
 
-async def _current(admin: Admin, account_id: str, agent_id: str) -> AgentConfig | None:
+async def _load_current_agent(admin: Admin, account_id: str, agent_id: str) -> AgentConfig | None:
     """With its servers' headers, which would be lost with a change of address otherwise."""
     try:
         return await load_agent(admin.pool, account_id, agent_id, sealer=admin.sealer)
@@ -169,7 +169,7 @@ async def _current(admin: Admin, account_id: str, agent_id: str) -> AgentConfig 
         return await load_agent(admin.pool, account_id, agent_id)  # the secret key is a new one
 
 
-async def _key(admin: Admin, agent: AgentConfig) -> str | None:
+async def _load_key(admin: Admin, agent: AgentConfig) -> str | None:
     try:
         return await load_provider_key(
             admin.pool, admin.sealer, agent.account_id, agent.agent_id, agent.version
@@ -178,7 +178,7 @@ async def _key(admin: Admin, agent: AgentConfig) -> str | None:
         return None
 
 
-def _changes(current: AgentConfig, current_key: str | None, draft: AgentDraft) -> AgentChanges:
+def _find_changes(current: AgentConfig, current_key: str | None, draft: AgentDraft) -> AgentChanges:
     """What has to change for the agent to work in this stack."""
     is_offline, to_be_offline = (name.startswith(_OFFLINE_PREFIX) for name in (current.model, draft.model))
     addresses = {server.name: server.url for server in draft.mcp_servers}

@@ -11,7 +11,7 @@ import msgspec
 from agentchat.ops.demo import AGENT_ID, OFFLINE_KEY, Demo
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import ANY_LOOPBACK, LOOPBACK, free_port
+from agentchat.ops.ports import ANY_LOOPBACK, LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.settings import UpSettings
@@ -90,7 +90,7 @@ class Services:
         self._settings = settings
         self._secrets = secrets
         self._servers = servers
-        self._common = _inherited(environ) | {
+        self._common = _build_inherited_environment(environ) | {
             "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
@@ -124,7 +124,7 @@ class Services:
         }
         if host == LOOPBACK:  # `/docs` shows them to everybody
             env |= {"AGENTCHAT_DEMO_KEY": self._secrets.api_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
-        probe = HttpProbe(port, host=reachable(host))
+        probe = HttpProbe(port, host=to_reachable_host(host))
         return self._service("gateway", number, env, Rank.GATEWAY, probe)
 
     def orchestrator(self, number: int, model_url: str) -> Process:
@@ -166,7 +166,7 @@ class Services:
     ) -> Process:
         """Describe a service with its own logins; its health address is its probe if it has no other."""
         host = probe.host if probe else LOOPBACK
-        health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
+        health_port = find_free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
         urls = self._servers.services[service]
         env |= self._keys | {
             "AGENTCHAT_DATABASE_URL": urls.database,
@@ -213,7 +213,7 @@ class Services:
         )
 
 
-def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
+def _build_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what every service gets of the environment: no secrets, and no proxy between the services."""
     kept = {
         name: value
@@ -225,6 +225,6 @@ def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return kept | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
 
 
-def reachable(host: str) -> str:
+def to_reachable_host(host: str) -> str:
     """Return an address to reach a server by that listens on `host`."""
     return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104 - compared, not bound

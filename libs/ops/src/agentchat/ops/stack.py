@@ -13,11 +13,11 @@ from agentchat.ops.environment import Environment
 from agentchat.ops.errors import SetupError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.process import Process
 from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
-from agentchat.ops.services import Rank, Servers, Services, Urls, reachable
+from agentchat.ops.services import Rank, Servers, Services, Urls, to_reachable_host
 from agentchat.ops.settings import Counts, UpSettings
 from agentchat.runtime.roles import OPERATOR, SERVICES, role_of
 
@@ -44,31 +44,31 @@ def describe_servers(
     """
     processes: list[Process] = []
     cluster = Cluster(folder, key, fast=fast)
-    database_port, nats_port, redis_port = free_port(), free_port(), free_port()
+    database_port, nats_port, redis_port = find_free_port(), find_free_port(), find_free_port()
     users_key = None if fast else key
     if settings.database_url is None:
         processes.append(cluster.process(database_port, stop_rank=Rank.SERVER))
     if settings.nats_url is None:
-        processes.append(nats.process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
+        processes.append(nats.describe_process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
     if settings.redis_url is None:
-        processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
+        processes.append(valkey.describe_process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
 
-    def urls(role: str, user: str) -> Urls:
+    def build_urls(role: str, user: str) -> Urls:
         return Urls(
             database=settings.database_url or cluster.url(database_port, role),
-            nats=settings.nats_url or nats.url(nats_port, users_key, user),
-            redis=settings.redis_url or valkey.url(redis_port, users_key, user),
+            nats=settings.nats_url or nats.build_url(nats_port, users_key, user),
+            redis=settings.redis_url or valkey.build_url(redis_port, users_key, user),
         )
 
     return Servers(
         tuple(processes),
-        owner=urls(SUPERUSER if fast else OWNER, PROVISIONER),
-        operator=urls(OPERATOR, "operator"),
-        services={each: urls(role_of(each), each.replace("_", "-")) for each in SERVICES},
+        owner=build_urls(SUPERUSER if fast else OWNER, PROVISIONER),
+        operator=build_urls(OPERATOR, "operator"),
+        services={each: build_urls(role_of(each), each.replace("_", "-")) for each in SERVICES},
     )
 
 
-def describe(
+def describe_stack(
     folder: RunFolder,
     secrets: Secrets,
     settings: UpSettings,
@@ -76,12 +76,12 @@ def describe(
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
     """Choose the ports and describe every process. Raises SetupError if a port is in use."""
-    gateway_ports = [_gateway_port(settings)]
-    gateway_ports += [free_port(settings.host) for _ in range(counts.gateways - 1)]
-    mcp_port = _lasting_port("AGENTCHAT_MCP_PORT", settings.mcp_port, folder, 20_000)
-    console_port = _lasting_port("AGENTCHAT_CONSOLE_PORT", settings.console_port, folder, 10_000)
-    model_port = free_port()
-    host = reachable(settings.host)
+    gateway_ports = [_choose_gateway_port(settings)]
+    gateway_ports += [find_free_port(settings.host) for _ in range(counts.gateways - 1)]
+    mcp_port = _choose_lasting_port("AGENTCHAT_MCP_PORT", settings.mcp_port, folder, 20_000)
+    console_port = _choose_lasting_port("AGENTCHAT_CONSOLE_PORT", settings.console_port, folder, 10_000)
+    model_port = find_free_port()
+    host = to_reachable_host(settings.host)
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
     model_url, mcp_base_url = f"http://{LOOPBACK}:{model_port}", f"http://{LOOPBACK}:{mcp_port}"
@@ -126,25 +126,25 @@ def describe(
     return Stack((*servers.processes, services.prepare(demo_data), *serving, console), environment)
 
 
-def _gateway_port(settings: UpSettings) -> int:
+def _choose_gateway_port(settings: UpSettings) -> int:
     """Return the port that is set; without a setting 8080, or a free port if that is in use."""
     if settings.port is None:
-        return free_port(settings.host, preferred=ports.GATEWAY_PORT)
-    return _chosen_port("AGENTCHAT_PORT", settings.port, settings.host)
+        return find_free_port(settings.host, preferred=ports.GATEWAY_PORT)
+    return _choose_port("AGENTCHAT_PORT", settings.port, settings.host)
 
 
-def _chosen_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
+def _choose_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
     """Return the port that is wanted, any free one for 0. Raises SetupError if it is in use."""
     if wanted and not ports.is_free(wanted, host):
         raise SetupError(f"port {wanted} on {host} is in use; choose another by {setting} (0: any)")
-    return wanted or free_port(host)
+    return wanted or find_free_port(host)
 
 
-def _lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
+def _choose_lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
     """Return the port that is wanted; for 0 the same free one at each start, from `lowest` on.
 
     So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.
     """
     if wanted:
-        return _chosen_port(setting, wanted)
-    return free_port(preferred=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)
+        return _choose_port(setting, wanted)
+    return find_free_port(preferred=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)

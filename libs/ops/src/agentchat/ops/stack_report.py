@@ -21,7 +21,7 @@ class Report:
 
     def died(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
         """`again_in`: seconds to its next start; None where there will be none."""
-        lines = tail(log, offset)
+        lines = read_last_lines(log, offset)
         about = "its last lines:" if lines else "it left no line in its log."
         self.note(f"{name} {how}; {about}")
         for line in lines:
@@ -41,10 +41,10 @@ class QuietReport(Report):
         """As expected."""
 
 
-def tail(log: Path, offset: int = 0) -> list[str]:
+def read_last_lines(log: Path, offset: int = 0) -> list[str]:
     """Return the last lines of a log, from `offset` bytes on at the earliest, made readable."""
     lines = read_end(log, _TAIL_BYTES, offset)
-    return [readable(line) for line in lines if line.strip()][-_TAIL_LINES:]
+    return [format_log_line(line) for line in lines if line.strip()][-_TAIL_LINES:]
 
 
 def read_end(log: Path, most_bytes: int, offset: int = 0) -> list[str]:
@@ -58,7 +58,7 @@ def read_end(log: Path, most_bytes: int, offset: int = 0) -> list[str]:
         return []
 
 
-def readable(line: str) -> str:
+def format_log_line(line: str) -> str:
     """A JSON log line as `event key=value ...: error`, without its traceback; another line as it is."""
     try:
         entry = msgspec.json.decode(line, type=dict[str, Any])

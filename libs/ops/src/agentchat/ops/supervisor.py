@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from agentchat.ops import record
 from agentchat.ops.errors import StackError, StartError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.probes import Probe, reason_unready, wait_ready
+from agentchat.ops.probes import Probe, find_unready_reason, wait_ready
 from agentchat.ops.process import Child, Process, Spawn, spawn
-from agentchat.ops.stack_report import Report, tail
+from agentchat.ops.stack_report import Report, read_last_lines
 from agentchat.runtime.cancellation import wait_first
 
 _STARTS = 3
@@ -34,7 +34,7 @@ class _Kept:
         self.started_at = time.time()
         self.restarts = 0
 
-    def entry(self) -> record.Entry:
+    def to_entry(self) -> record.Entry:
         return record.Entry(
             name=self.process.name,
             pid=self.child.pid if self.child else None,
@@ -84,7 +84,7 @@ class Supervisor:
                 all_ready = asyncio.gather(*(each.ready.wait() for each in self._kept.values()))
                 await wait_first(all_ready, self.wait_failed())
         except TimeoutError:
-            raise StartError(await self._why_not_up(seconds)) from None
+            raise StartError(await self._describe_unready(seconds)) from None
         self._up = True
 
     async def wait_failed(self) -> None:
@@ -137,16 +137,16 @@ class Supervisor:
             await wait_first(child.wait(), self._watch(kept, process.probe, began))
         code = await child.wait()
         if process.probe is None and code == 0:
-            self._note_ready(kept, began)
+            self._report_ready(kept, began)
         kept.child = None
         self._write_record()
         return code
 
     async def _watch(self, kept: _Kept, probe: Probe, began: float) -> None:
         await wait_ready(probe)
-        self._note_ready(kept, began)
+        self._report_ready(kept, began)
 
-    def _note_ready(self, kept: _Kept, began: float) -> None:
+    def _report_ready(self, kept: _Kept, began: float) -> None:
         if kept.ready.is_set():
             self._report.note(f"{kept.process.name} is ready again")
         else:
@@ -155,17 +155,17 @@ class Supervisor:
 
     def _give_up(self, process: Process, reason: str, log_offset: int) -> None:
         """Raise StartError with the last line of the process' log."""
-        lines = tail(process.log, log_offset)
+        lines = read_last_lines(process.log, log_offset)
         if len(lines) > 1:
             self._report.died(process.name, reason, process.log, log_offset, None)
         last = lines[-1] if lines else reason
         raise StartError(f"{process.name} does not start: {last} (its log: {process.log})")
 
-    async def _why_not_up(self, seconds: float) -> str:
+    async def _describe_unready(self, seconds: float) -> str:
         for kept in self._kept.values():
             if kept.child and not kept.ready.is_set():
                 process = kept.process
-                reason = await reason_unready(process.probe) if process.probe else None
+                reason = await find_unready_reason(process.probe) if process.probe else None
                 return (
                     f"{process.name} is not ready after {seconds:g} s: {reason or 'it has not ended'} "
                     f"(its log: {process.log})"
@@ -188,7 +188,7 @@ class Supervisor:
         await ended
 
     def _write_record(self) -> None:
-        entries = tuple(each.entry() for each in self._kept.values())
+        entries = tuple(each.to_entry() for each in self._kept.values())
         with contextlib.suppress(OSError):  # a full disk is no reason to stop
             record.write(self._folder.processes, record.Record(os.getpid(), entries))
 

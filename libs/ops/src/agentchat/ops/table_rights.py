@@ -112,7 +112,7 @@ async def grant(database_url: str) -> None:
         for service in SERVICES:
             await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", role_of(service))
         for table, rights in TABLES.items():
-            if await _is_there(conn, table):
+            if await _table_exists(conn, table):
                 for service, right in rights.items():
                     await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, role_of(service))
         await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", role_of("orchestrator"))
@@ -130,7 +130,7 @@ async def grant(database_url: str) -> None:
             await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", "public", OPERATOR)
 
 
-async def _is_there(conn: Connection, table: str) -> bool:
+async def _table_exists(conn: Connection, table: str) -> bool:
     """Without pgvector there are no embeddings."""
     row = await (await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"public.{table}"])).fetchone()
     return row == (True,)

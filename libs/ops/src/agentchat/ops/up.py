@@ -16,7 +16,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.ports import GATEWAY_PORT
 from agentchat.ops.process import Spawn, spawn
 from agentchat.ops.settings import Counts, UpSettings
-from agentchat.ops.stack import Stack, describe
+from agentchat.ops.stack import Stack, describe_stack
 from agentchat.ops.stack_report import Report
 from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.cancellation import wait_first
@@ -26,7 +26,7 @@ _START_SECONDS = 180.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 
-def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
+def run_stack(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
     """Start within `start_seconds`, serve, stop. Raises StackError."""
     began = time.monotonic()
     try:
@@ -37,10 +37,12 @@ def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SE
         folder_secrets.check_key(settings.secret_key, "AGENTCHAT_SECRET_KEY")
     for key in settings.previous_secret_keys:
         folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
-    folder = environment.run_folder()
+    folder = environment.find_run_folder()
     folder.create()
     with folder.locked():
-        stack = describe(folder, folder_secrets.keep(folder.secrets), settings, counts)
+        stack = describe_stack(
+            folder, folder_secrets.load_or_create_secrets(folder.secrets), settings, counts
+        )
         is_moved = settings.port is None and not stack.environment.base_url.endswith(f":{GATEWAY_PORT}")
         asyncio.run(_run(folder, stack, began, spawn, start_seconds, is_moved=is_moved))
 
@@ -61,13 +63,15 @@ async def _run(
             supervisor.kill_services()
         stop.set()
 
-    with ending_signals(on_interrupt, stop.set):
+    with handle_end_signals(on_interrupt, stop.set):
         async with supervisor:
             try:
                 await wait_first(stop.wait(), supervisor.wait_up(start_seconds))
                 if not stop.is_set():
                     environment.write(folder, stack.environment)
-                    text = banner(folder, stack.environment, time.monotonic() - began, is_moved=is_moved)
+                    text = render_banner(
+                        folder, stack.environment, time.monotonic() - began, is_moved=is_moved
+                    )
                     sys.stdout.write(text)
                     sys.stdout.flush()
                     await wait_first(stop.wait(), supervisor.wait_failed())
@@ -78,7 +82,7 @@ async def _run(
 
 
 @contextlib.contextmanager
-def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
+def handle_end_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
     """Handle Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had that ignored."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
@@ -93,7 +97,7 @@ def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None])
             loop.remove_signal_handler(number)
 
 
-def banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
+def render_banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
     """Return addresses, and a request to paste for each endpoint."""
     note = f"  (port {GATEWAY_PORT} is in use; AGENTCHAT_PORT chooses another)" if is_moved else ""
     return f"""
@@ -101,24 +105,24 @@ Agent Chat Service is up ({seconds:.1f} s).
 
   console      {environment.console_url}
   chat API     {", ".join(environment.gateway_urls)}{note}
-  try it out   {environment.base_url}/docs, or {_shown(Path(sys.argv[0]))} chat
+  try it out   {environment.base_url}/docs, or {_shorten_path(Path(sys.argv[0]))} chat
   tool server  {environment.mcp_base_url}/api/mcp
-  keys, URLs   {_shown(folder.demo_env)}
-  logs         {_shown(folder.logs)}/
+  keys, URLs   {_shorten_path(folder.demo_env)}
+  logs         {_shorten_path(folder.logs)}/
 
 One answer as JSON:
 
-{_curl(environment, "/v1/chat")}
+{_render_curl(environment, "/v1/chat")}
 
 The same as a stream:
 
-{_curl(environment, "/v1/chat/stream", "-N ")}
+{_render_curl(environment, "/v1/chat/stream", "-N ")}
 
 Ctrl-C stops everything.
 """
 
 
-def _curl(environment: Environment, path: str, options: str = "") -> str:
+def _render_curl(environment: Environment, path: str, options: str = "") -> str:
     return f"""\
 curl {options}-sS {environment.base_url}{path} \\
   -H 'X-Api-Key: {environment.api_key}' \\
@@ -127,7 +131,7 @@ curl {options}-sS {environment.base_url}{path} \\
   -d '{{"message": "{_MESSAGE}"}}'"""
 
 
-def _shown(path: Path) -> str:
+def _shorten_path(path: Path) -> str:
     """Return the path relative to this folder if that is shorter."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)

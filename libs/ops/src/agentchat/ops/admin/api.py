@@ -11,7 +11,7 @@ import msgspec
 from agentchat.contracts.http import FieldError, Problem
 from agentchat.ops import environment
 from agentchat.ops.connections import DATABASE_URL
-from agentchat.ops.environment import given
+from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import RefusedError, SetupError, StackError
 
 ADMIN_URL = "AGENTCHAT_ADMIN_URL"
@@ -34,7 +34,7 @@ class AdminApi(msgspec.Struct, frozen=True):
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: object = None
     ) -> Any:
         """Return the JSON of the answer, None if it has no content. Raises StackError."""
-        headers = {"Authorization": f"Bearer {self.token}", "X-Admin-Actor": actor()}
+        headers = {"Authorization": f"Bearer {self.token}", "X-Admin-Actor": name_actor()}
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             with httpx.Client(headers=headers, timeout=_SECONDS) as client:
@@ -45,7 +45,7 @@ class AdminApi(msgspec.Struct, frozen=True):
         except httpx.HTTPError as error:
             raise RefusedError(f"{self.url} does not answer: {error or type(error).__name__}") from None
         if not response.is_success:
-            raise _error_of(self.url, response)
+            raise _build_error(self.url, response)
         return None if response.status_code == 204 else response.json()
 
     def list_all(self, path: str, most: int | None = None, **query: Any) -> list[dict[str, Any]]:
@@ -67,20 +67,20 @@ def find_api(environ: Mapping[str, str] = os.environ) -> AdminApi:
     Raises:
         SetupError, NotRunningError
     """
-    url = given(environ, ADMIN_URL)
+    url = get_variable(environ, ADMIN_URL)
     if url is not None:
-        token = given(environ, ADMIN_TOKEN)
+        token = get_variable(environ, ADMIN_TOKEN)
         if token is None:
             raise SetupError(f"{ADMIN_TOKEN} is not set: set it to the token that the gateways have")
         return AdminApi(url.rstrip("/"), token)
-    folder = environment.run_folder(environ)
+    folder = environment.find_run_folder(environ)
     stack = environment.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
-    if given(environ, DATABASE_URL) not in (None, stack.database_url):
+    if get_variable(environ, DATABASE_URL) not in (None, stack.database_url):
         raise SetupError(f"{DATABASE_URL} is not the running stack's: set {ADMIN_URL} to a gateway on it")
     return AdminApi(stack.base_url, stack.admin_token)
 
 
-def actor() -> str:
+def name_actor() -> str:
     """Return who is named in the audit rows: the user that the process runs as, not what a variable names."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
@@ -89,7 +89,7 @@ def actor() -> str:
     return f"{name}@cli"
 
 
-def _error_of(url: str, response: httpx.Response) -> StackError:
+def _build_error(url: str, response: httpx.Response) -> StackError:
     """Return the gateway's problem document as the error that ends the command."""
     try:
         problem = msgspec.json.decode(response.content, type=Problem)

@@ -11,10 +11,10 @@ from agentchat.administration.routes import ROUTES
 from agentchat.ops import printing
 from agentchat.ops.admin.api import find_api
 from agentchat.ops.admin.arguments import read_body, read_query
-from agentchat.ops.admin.database_commands import embed, reseal, usage
+from agentchat.ops.admin.database_commands import embed, reseal, show_usage
 from agentchat.ops.admin.import_command import import_
-from agentchat.ops.admin.options import AsJson, Most, Yes, confirm, group
-from agentchat.ops.errors import failures_as_unknown
+from agentchat.ops.admin.options import AsJson, Most, Yes, build_group, confirm
+from agentchat.ops.errors import raise_failures_with_code_2
 
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE|@FILE", help="Of the query, or of the body.")
@@ -27,12 +27,12 @@ Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Only of th
 _VERDICTS = {"better": 0, "same": 0, "worse": 1, "undecided": 2}
 """Exit codes of a comparison of versions."""
 
-app = group("")
-accounts = group("Accounts: the owners of agents, keys and conversations.")
-keys = group("API keys. A key is shown once, when it is made, and only on stdout.")
-agents = group("Agents. Each change makes a version; runs name the version that answered.")
-knowledge = group("Knowledge bases: import files, embed passages.")
-secrets = group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
+app = build_group("")
+accounts = build_group("Accounts: the owners of agents, keys and conversations.")
+keys = build_group("API keys. A key is shown once, when it is made, and only on stdout.")
+agents = build_group("Agents. Each change makes a version; runs name the version that answered.")
+knowledge = build_group("Knowledge bases: import files, embed passages.")
+secrets = build_group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
 for name, subgroup in (
     ("accounts", accounts),
     ("keys", keys),
@@ -44,10 +44,10 @@ for name, subgroup in (
 knowledge.command("import")(import_)
 knowledge.command("embed")(embed)
 secrets.command("reseal")(reseal)
-app.command("usage")(usage)
+app.command("usage")(show_usage)
 
 
-def _command_of(method: str) -> Callable[..., None]:
+def _build_command(method: str) -> Callable[..., None]:
     def command(
         path: Annotated[str, typer.Argument(metavar="PATH", help="Such as /accounts.")],
         words: Words = None,
@@ -61,7 +61,7 @@ def _command_of(method: str) -> Callable[..., None]:
         if method == "DELETE" and sys.stdin.isatty() and not yes and "dry_run" not in query:
             show(api.call(method, path, query=query | {"dry_run": "true"}), as_json=False)
             confirm(f"Delete {path}?", yes=False)
-        with _verdict(path):
+        with _separate_verdict_from_failure(path):
             answer = api.call(method, path, query=query, body=body)
         if code := show(answer, as_json=as_json):
             sys.exit(code)
@@ -70,22 +70,24 @@ def _command_of(method: str) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def _verdict(path: str) -> Iterator[None]:
+def _separate_verdict_from_failure(path: str) -> Iterator[None]:
     """Exit code 1 of a comparison is its verdict, so a failure has 2."""
-    with failures_as_unknown() if path.endswith("/canary") else contextlib.nullcontext():
+    with raise_failures_with_code_2() if path.endswith("/canary") else contextlib.nullcontext():
         yield
 
 
 for http_method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
     app.command(http_method, help=f"{http_method} an address of the admin API (`admin routes` lists them).")(
-        _command_of(http_method)
+        _build_command(http_method)
     )
 
 
 @app.command()
 def routes() -> None:
     """List the addresses of the admin API."""
-    printing.table(["METHOD", "PATH", "WHAT"], [(each.method, each.path, each.summary) for each in ROUTES])
+    printing.print_table(
+        ["METHOD", "PATH", "WHAT"], [(each.method, each.path, each.summary) for each in ROUTES]
+    )
 
 
 @accounts.command("create")
@@ -134,7 +136,7 @@ def revoke_key(key_id: KeyId, yes: Yes = False) -> None:
     """Refuse a key for ever."""
     confirm(f"Revoke {key_id}?", yes=yes)
     find_api().call("DELETE", f"/keys/{key_id}")
-    printing.note(f"key {key_id} is revoked")
+    printing.print_note(f"key {key_id} is revoked")
 
 
 @agents.command("list")
@@ -172,7 +174,7 @@ def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
     found = find_api().call("POST", f"/agents/{agent}/check")
     works = found["provider"]["ok"] and all(server["ok"] for server in found["servers"])
     if as_json:
-        printing.as_json(found | {"ok": works})
+        printing.print_json(found | {"ok": works})
     else:
         show([found["provider"]], as_json=False)
         show(found["servers"], as_json=False)
@@ -183,21 +185,21 @@ def show(answer: Any, *, as_json: bool) -> int:
     """Print an answer of the API, and return the exit code: that of the verdict of a comparison, else 0."""
     listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer
     if as_json:
-        printing.as_json(answer)
+        printing.print_json(answer)
     elif isinstance(listed, list):
-        printing.rows(listed)
+        printing.print_rows(listed)
         if isinstance(answer, dict) and answer.get("next_cursor"):
-            printing.note(f"there are more: cursor={answer['next_cursor']}")
+            printing.print_note(f"there are more: cursor={answer['next_cursor']}")
     elif listed is not None:
-        printing.record(listed)
+        printing.print_record(listed)
     decision = answer.get("decision") if isinstance(answer, dict) else None
     return _VERDICTS.get(decision, 0) if isinstance(decision, str) else 0
 
 
 def _show_key(issued: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        printing.as_json(issued)
+        printing.print_json(issued)
         return
-    printing.note(f"key {issued['id']} of account {issued['account_id']}; it is shown this once:")
+    printing.print_note(f"key {issued['id']} of account {issued['account_id']}; it is shown this once:")
     sys.stdout.write(f"{issued['key']}\n")
     sys.stdout.flush()

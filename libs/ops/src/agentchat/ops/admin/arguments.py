@@ -15,7 +15,7 @@ _SECRETS = frozenset({"provider_key", "client_secret", "headers"})
 
 def read_query(words: Sequence[str]) -> dict[str, str]:
     """Return `key=value` words as parameters of a query; `@file:PATH` is a file's text. Raises SetupError."""
-    return {key: _text_of(key, value) or value for key, value in map(_split, words)}
+    return {key: _read_reference(key, value) or value for key, value in map(_split, words)}
 
 
 def read_body(words: Sequence[str]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def read_body(words: Sequence[str]) -> dict[str, Any]:
         inner = body
         for name in outer:
             inner = inner.setdefault(name, {})
-        inner[last] = _value(key, value)
+        inner[last] = _parse_value(key, value)
     return body
 
 
@@ -62,8 +62,8 @@ def _split(word: str) -> tuple[str, str]:
     return key, value
 
 
-def _value(key: str, value: str) -> Any:
-    if (text := _text_of(key, value)) is not None:
+def _parse_value(key: str, value: str) -> Any:
+    if (text := _read_reference(key, value)) is not None:
         return text
     try:
         return json.loads(value)
@@ -71,7 +71,7 @@ def _value(key: str, value: str) -> Any:
         return value
 
 
-def _text_of(key: str, value: str) -> str | None:
+def _read_reference(key: str, value: str) -> str | None:
     """Return the text that `@file:PATH` or `@env:NAME` stands for; None if the value is neither."""
     source, _, name = value.partition(":")
     if source == "@file":

@@ -14,13 +14,13 @@ from agentchat.administration.reseal import reseal as seal_again
 from agentchat.knowledge.embedding import vectors
 from agentchat.ops import printing
 from agentchat.ops.admin.api import find_api
-from agentchat.ops.admin.direct import run
+from agentchat.ops.admin.direct import run_on_database
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
-from agentchat.ops.printing import progress
+from agentchat.ops.printing import build_progress
 
 
-def usage(
+def show_usage(
     account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One, with its lines.")] = None,
     month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")] = None,
     as_json: AsJson = False,
@@ -29,12 +29,12 @@ def usage(
     path = "/usage" if account is None else f"/accounts/{account}/usage"
     found = find_api().call("GET", path, query={"month": month})
     if as_json:
-        printing.as_json(found if account else found["data"])
+        printing.print_json(found if account else found["data"])
     elif account is None:
-        printing.rows(found["data"])
+        printing.print_rows(found["data"])
     else:
-        printing.rows(found.pop("lines"))
-        printing.record(found)
+        printing.print_rows(found.pop("lines"))
+        printing.print_record(found)
 
 
 def reseal(
@@ -47,13 +47,13 @@ def reseal(
     Services may run meanwhile; a second run completes an interrupted one. Exit code 1 if a secret did not
     open.
     """
-    found = run(lambda admin: _reseal(admin, dry_run=dry_run))
+    found = run_on_database(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
-        printing.note(f"{' '.join(map(str, value.key))}: its {value.secret} {value.reason}")
+        printing.print_note(f"{' '.join(map(str, value.key))}: its {value.secret} {value.reason}")
     if as_json:
-        printing.as_json(found)
+        printing.print_json(found)
     else:
-        printing.record(msgspec.to_builtins(found))
+        printing.print_record(msgspec.to_builtins(found))
     if found.unopened:
         sys.exit(1)
 
@@ -63,7 +63,7 @@ def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
 
 
 async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
-    with progress("sealing") as bar:
+    with build_progress("sealing") as bar:
         bar.add_task("agents and webhook endpoints", total=None)
         return await seal_again(admin.pool, admin.sealer, actor=admin.actor, dry_run=dry_run)
 
@@ -80,14 +80,14 @@ def embed(
         if admin.embedder is None:
             raise SetupError("no embedder is set (AGENTCHAT_EMBEDDER), or the database has no pgvector")
         own = None if base is None else (await admin_knowledge.get(admin, base)).id
-        with progress("embedding") as bar:
+        with build_progress("embedding") as bar:
             advance = partial(_advance, bar, bar.add_task("", total=None))
             return await vectors.embed_missing(
                 admin.pool, admin.embedder, knowledge_base_id=own, progress=advance
             )
 
-    count = run(work)
+    count = run_on_database(work)
     if as_json:
-        printing.as_json({"embedded": count})
+        printing.print_json({"embedded": count})
     else:
         sys.stdout.write(f"{count:,} passages embedded\n")

@@ -17,9 +17,9 @@ from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.knowledge.embedding.vectors import usable
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.ops import environment, folder_secrets
-from agentchat.ops.admin.api import ADMIN_URL, actor
-from agentchat.ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
-from agentchat.ops.environment import Environment, given
+from agentchat.ops.admin.api import ADMIN_URL, name_actor
+from agentchat.ops.connections import DATABASE_URL, check_reachable, connect_bus, translate_database_errors
+from agentchat.ops.environment import Environment, get_variable
 from agentchat.ops.errors import NotRunningError, RefusedError, SetupError, StoppedError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.servers import nats
@@ -49,12 +49,14 @@ class ServerAddresses:
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
 
 
-def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: str = "stopped") -> T:
+def run_on_database(
+    work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: str = "stopped"
+) -> T:
     """What `work` returns; `stopped` is the message after Ctrl-C. Raises StackError."""
-    found = find(os.environ)
+    found = find_servers(os.environ)
     try:
-        with failures_in_one_line():
-            return asyncio.run(_run(work, found, bus))
+        with translate_database_errors():
+            return asyncio.run(_run_connected(work, found, bus))
     except KeyboardInterrupt:
         raise StoppedError(stopped) from None
     except AdminError as error:
@@ -65,7 +67,7 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: st
         raise SetupError(str(error)) from None
 
 
-def find(environ: Mapping[str, str]) -> ServerAddresses:
+def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
     """Return the addresses and keys of the environment, completed by the running stack's.
 
     Only a stack on the same database completes them, so that the servers of two systems are never mixed.
@@ -73,24 +75,24 @@ def find(environ: Mapping[str, str]) -> ServerAddresses:
     Raises:
         SetupError, NotRunningError
     """
-    own = given(environ, DATABASE_URL)
-    if own is None and given(environ, ADMIN_URL) is not None:
+    own = get_variable(environ, DATABASE_URL)
+    if own is None and get_variable(environ, ADMIN_URL) is not None:
         raise SetupError(f"this works on the database itself: set {DATABASE_URL}")
-    folder = environment.run_folder(environ)
+    folder = environment.find_run_folder(environ)
     stack = _find_stack(folder, own)
-    secrets = folder_secrets.keep(folder.secrets) if stack else None
-    secret_key = given(environ, SECRET_KEY)
+    secrets = folder_secrets.load_or_create_secrets(folder.secrets) if stack else None
+    secret_key = get_variable(environ, SECRET_KEY)
     if secret_key is not None:
         previous = tuple(filter(None, map(str.strip, environ.get(PREVIOUS_KEYS, "").split(","))))
     elif secrets is not None:
         secret_key, previous = secrets.secret_key, secrets.previous_secret_keys
     else:
         raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
-    nats_url = given(environ, NATS_URL) or (stack.nats_url if stack else None)
-    provisioner_url = given(environ, PROVISIONER_URL) or nats_url
+    nats_url = get_variable(environ, NATS_URL) or (stack.nats_url if stack else None)
+    provisioner_url = get_variable(environ, PROVISIONER_URL) or nats_url
     if provisioner_url and secrets and user_of(provisioner_url) == OPERATOR:  # of the embedded NATS
         port = urlsplit(provisioner_url).port or 0
-        provisioner_url = nats.url(port, secrets.servers_key, PROVISIONER)
+        provisioner_url = nats.build_url(port, secrets.servers_key, PROVISIONER)
     return ServerAddresses(
         database_url=own or (stack.database_url if stack else ""),
         nats_url=nats_url,
@@ -111,23 +113,23 @@ def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | No
     return stack if database_url in (None, stack.database_url) else None
 
 
-async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
+async def _run_connected(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
     sealer = build_sealer(found.secret_key, found.previous_secret_keys)
     nats_url = found.provisioner_url if bus == "to provision" else found.nats_url
     if bus not in ("no", "if known") and nats_url is None:
         raise SetupError(f"this needs {NATS_URL}")
-    await reached(found.database_url)
+    await check_reachable(found.database_url)
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(found.database_url))
         embedder = await open_.enter_async_context(embedder_of(load(EmbedderSettings)))
         opened_bus = None
         if bus != "no" and nats_url is not None:
-            opened_bus = await open_.enter_async_context(connected(nats_url, "agentchat admin"))
+            opened_bus = await open_.enter_async_context(connect_bus(nats_url, "agentchat admin"))
         return await work(
             Admin(
                 pool=pool,
                 sealer=sealer,
-                actor=actor(),
+                actor=name_actor(),
                 bus=opened_bus,
                 embedder=await usable(pool, embedder),
             )

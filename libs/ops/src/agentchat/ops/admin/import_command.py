@@ -17,8 +17,8 @@ from agentchat.ops import printing
 from agentchat.ops.admin.api import AdminApi, find_api
 from agentchat.ops.admin.options import AsJson, Yes, confirm
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.output import one_line
-from agentchat.ops.printing import progress, warn
+from agentchat.ops.output import shorten
+from agentchat.ops.printing import build_progress, warn
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -72,18 +72,18 @@ def import_(
     found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
     report, api = ImportReport(dry_run=dry_run), find_api()
     api.call("GET", f"/knowledge_bases/{base}")
-    with progress("importing") as bar:
+    with build_progress("importing") as bar:
         task = bar.add_task("", total=len(found))
         for done, file in enumerate(found, start=1):
-            bar.update(task, completed=done, description=one_line(file.name, 40))
+            bar.update(task, completed=done, description=shorten(file.name, 40))
             if reason := _import_file(api, base, file, report):
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
     if report.lacking:
-        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
+        printing.print_note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
     is_complete = not prune or _prune(api, base, paths, found, report, yes=yes)
     if as_json:
-        printing.as_json(report)
+        printing.print_json(report)
     else:
         _print(report)
     if not is_complete or (report.skipped and not report.added + report.changed + report.unchanged):
@@ -123,7 +123,7 @@ def _prune(
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
     if unseen:
-        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be read")
+        printing.print_note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be read")
         return False
     kept = {file.name for file in found}
     listed = api.list_all(f"/knowledge_bases/{base}/documents")
@@ -143,4 +143,6 @@ def _print(report: ImportReport) -> None:
         outcome = f"{report.added:,} would be imported"
     sys.stdout.write(f"{outcome}, {len(report.skipped):,} skipped, {len(report.pruned):,} pruned\n")
     for name in report.pruned:
-        sys.stdout.write(f"  {'would be pruned' if report.dry_run else 'pruned'}: {printing.cell(name)}\n")
+        sys.stdout.write(
+            f"  {'would be pruned' if report.dry_run else 'pruned'}: {printing.format_cell(name)}\n"
+        )

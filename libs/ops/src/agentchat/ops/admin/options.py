@@ -18,19 +18,19 @@ class LazyGroup(typer.core.TyperGroup):
     """The groups of `agentchat admin`, made when one of them runs, so that other commands start quickly."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        return list(self._made())
+        return list(self._load_commands())
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        return self._made().get(cmd_name)
+        return self._load_commands().get(cmd_name)
 
-    def _made(self) -> dict[str, Any]:
+    def _load_commands(self) -> dict[str, Any]:
         from agentchat.ops.admin.app import app
 
         made: Any = typer.main.get_command(app)
         return dict(made.commands)
 
 
-def group(about: str) -> typer.Typer:
+def build_group(about: str) -> typer.Typer:
     """A group of commands; it may have only one."""
     made = typer.Typer(
         help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False

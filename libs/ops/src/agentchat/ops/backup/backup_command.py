@@ -13,14 +13,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from agentchat.ops import environment, folder_secrets, printing
-from agentchat.ops.backup.base_backups import BackupFolder, ended_at, first_segment, verify
-from agentchat.ops.environment import given
+from agentchat.ops.backup.base_backups import BackupFolder, read_end_time, read_first_segment, verify
+from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.folder import write_private
-from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.process import Output
-from agentchat.ops.servers.postgres_server import BACKUP, NAME, program
-from agentchat.ops.servers.server_files import server_environment
+from agentchat.ops.servers.postgres_server import BACKUP, NAME, find_program
+from agentchat.ops.servers.server_files import build_server_environment
 
 _DATABASE_URL = "AGENTCHAT_BACKUP_DATABASE_URL"
 _SLOT = "agentchat_backup"
@@ -36,29 +36,29 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
     removed: list[str]
 
 
-def backup(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
+def back_up(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
     """Make it; with `follow` go on until Ctrl-C. Raises StackError."""
     folder = BackupFolder(path)
     server = _Server.find(folder)
     if follow:  # before the base backup, so that nothing is missing between it and what follows
         server.run("pg_receivewal", "--slot", _SLOT, "--create-slot", "--if-not-exists")
-    done = _base_backup(server, folder, keep)
+    done = _make_base_backup(server, folder, keep)
     if as_json:
-        printing.as_json(done)
+        printing.print_json(done)
     else:
         gone = f"; removed {', '.join(done.removed)}" if done.removed else ""
         sys.stdout.write(f"{done.backup}: {done.bytes / 2**20:,.0f} MiB, complete at {done.ended_at}{gone}\n")
         sys.stdout.flush()
     if follow:
-        printing.note(f"the write-ahead log goes to {folder.wal} until Ctrl-C")
+        printing.print_note(f"the write-ahead log goes to {folder.wal} until Ctrl-C")
         server.follow(folder)
 
 
-def _base_backup(server: "_Server", folder: BackupFolder, keep: int) -> BackedUp:
+def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> BackedUp:
     shutil.rmtree(folder.unfinished, ignore_errors=True)
     server.run("pg_basebackup", "-D", str(folder.unfinished), *_OPTIONS)
     verify(folder.unfinished)
-    timelines = {first_segment(each)[:8] for each in (*folder.backups()[-1:], folder.unfinished)}
+    timelines = {read_first_segment(each)[:8] for each in (*folder.backups()[-1:], folder.unfinished)}
     if len(timelines) > 1:  # what the folder has would be mixed up
         shutil.rmtree(folder.unfinished)
         raise RefusedError(f"{folder.path} is of the time before a restore; back up into another folder", 2)
@@ -66,7 +66,7 @@ def _base_backup(server: "_Server", folder: BackupFolder, keep: int) -> BackedUp
     return BackedUp(
         backup=str(done),
         bytes=sum(file.stat().st_size for file in done.rglob("*") if file.is_file()),
-        ended_at=ended_at(done).isoformat(timespec="milliseconds"),
+        ended_at=read_end_time(done).isoformat(timespec="milliseconds"),
         removed=folder.remove_older(keep),
     )
 
@@ -80,7 +80,7 @@ class _Server:
         for name in ("dbname", "options"):  # all databases are copied
             parts.pop(name, None)
         self._connection = ("-d", make_conninfo("", **parts), "--no-password")
-        self._environ = server_environment() | {"PGPASSWORD": password, "PGAPPNAME": "agentchat backup"}
+        self._environ = build_server_environment() | {"PGPASSWORD": password, "PGAPPNAME": "agentchat backup"}
 
     @classmethod
     def find(cls, folder: BackupFolder) -> "_Server":
@@ -91,7 +91,7 @@ class _Server:
         Raises:
             StackError
         """
-        if (url := given(os.environ, _DATABASE_URL)) is not None:
+        if (url := get_variable(os.environ, _DATABASE_URL)) is not None:
             try:
                 parts = conninfo_to_dict(url)
             except psycopg.ProgrammingError:
@@ -100,17 +100,17 @@ class _Server:
                 raise RefusedError(f"{_DATABASE_URL} must name a host and a user", 2)
             folder.create()
             return cls(url)
-        run_folder = environment.run_folder()
+        run_folder = environment.find_run_folder()
         url = environment.load(run_folder, elsewhere=f"; {_DATABASE_URL} names another server").database_url
-        key = folder_secrets.keep(run_folder.secrets).servers_key
+        key = folder_secrets.load_or_create_secrets(run_folder.secrets).servers_key
         folder.create()
         write_private(folder.secrets, run_folder.secrets.read_bytes())
-        return cls(url, user=BACKUP, password=login_password(key, NAME, BACKUP))
+        return cls(url, user=BACKUP, password=derive_password(key, NAME, BACKUP))
 
     def run(self, name: str, *arguments: str) -> None:
         """Run to its end, however long that takes. Raises RefusedError, KeyboardInterrupt."""
         done = subprocess.run(
-            (program(name), *self._connection, *arguments),
+            (find_program(name), *self._connection, *arguments),
             env=self._environ,
             check=False,
             capture_output=True,
@@ -124,7 +124,7 @@ class _Server:
     def follow(self, folder: BackupFolder) -> None:
         """Run pg_receivewal until SIGINT or SIGTERM; it connects again if the server was away."""
         options = ("-D", str(folder.wal), "--slot", _SLOT, "--synchronous")
-        command = (program("pg_receivewal"), *self._connection, *options)
+        command = (find_program("pg_receivewal"), *self._connection, *options)
         running = subprocess.Popen(command, env=self._environ, start_new_session=True)
         stopped = False
 

@@ -53,9 +53,9 @@ class BackupFolder:
         backups = self.backups()
         if not backups:
             raise RefusedError(f"{self.path} has no complete backup", 2)
-        fitting = [each for each in backups if at is None or ended_at(each) <= at]
+        fitting = [each for each in backups if at is None or read_end_time(each) <= at]
         if not fitting:
-            first = ended_at(backups[0]).isoformat(timespec="milliseconds")
+            first = read_end_time(backups[0]).isoformat(timespec="milliseconds")
             raise RefusedError(
                 f"{self.path} has no backup from before {at}: the oldest one ended at {first}", 2
             )
@@ -75,19 +75,19 @@ class BackupFolder:
         backups = self.backups()
         for each in backups[:-keep]:
             shutil.rmtree(each)
-        needed = set(self.segments(first_segment(backups[-keep:][0])))
+        needed = set(self.segments(read_first_segment(backups[-keep:][0])))
         for path in self.wal.iterdir():
             if path not in needed and _SEGMENT.match(path.name):
                 path.unlink()
         return [each.name for each in backups[:-keep]]
 
 
-def ended_at(backup: Path) -> datetime:
+def read_end_time(backup: Path) -> datetime:
     """Return when the backup was complete; nothing earlier can be restored from it."""
     return datetime.strptime(backup.name, _NAME).replace(tzinfo=UTC)
 
 
-def first_segment(backup: Path) -> str:
+def read_first_segment(backup: Path) -> str:
     """Return the oldest segment of the log that the backup needs. Raises RefusedError if it is damaged."""
     try:
         found = _FIRST_SEGMENT.search((backup / "backup_label").read_text())

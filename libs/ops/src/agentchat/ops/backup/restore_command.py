@@ -12,16 +12,16 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.event_store.log import Log
 from agentchat.ops import environment, folder_secrets, printing
-from agentchat.ops.backup.base_backups import BackupFolder, first_segment, verify
-from agentchat.ops.connections import failures_in_one_line
+from agentchat.ops.backup.base_backups import BackupFolder, read_first_segment, verify
+from agentchat.ops.connections import translate_database_errors
 from agentchat.ops.errors import RefusedError, StackError
 from agentchat.ops.folder import RunFolder, write_private
-from agentchat.ops.ports import free_port
+from agentchat.ops.ports import find_free_port
 from agentchat.ops.process import prepare_nothing
-from agentchat.ops.repair_command import Repaired, find_lost, lines_of, make_fit
+from agentchat.ops.repair_command import Repaired, describe_repair, find_lost, repair_positions
 from agentchat.ops.servers.postgres_server import Cluster
 from agentchat.ops.stack import describe_servers
-from agentchat.ops.stack_report import Report, tail
+from agentchat.ops.stack_report import Report, read_last_lines
 from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.postgres import open_pool
 
@@ -43,33 +43,33 @@ def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) ->
     backups = BackupFolder(path)
     backup = backups.choose(at)
     verify(backup)
-    folder = environment.run_folder()
+    folder = environment.find_run_folder()
     folder.create()
     with folder.locked():
-        _check(folder, backups, replace=replace)
+        _check_target(folder, backups, replace=replace)
         if not folder.secrets.exists() and backups.secrets.exists():
             write_private(folder.secrets, backups.secrets.read_bytes())
-        key = folder_secrets.keep(folder.secrets).servers_key
+        key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
         recovered = asyncio.run(_recover(folder, backups, backup, at, key))
         replaced = _put_in_place(folder, recovered)
         try:
-            with failures_in_one_line():
+            with translate_database_errors():
                 done = asyncio.run(_repair_feed(folder, key, str(backup), replaced))
         except (StackError, BusUnavailable) as error:
             raise RefusedError(
                 f"Postgres is restored, but EVENTS does not fit it: {error}; do it again with --replace"
             ) from error
     if as_json:
-        printing.as_json(done)
+        printing.print_json(done)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in _lines(done))
+        sys.stdout.writelines(f"{line}\n" for line in _describe_restore(done))
 
 
-def _check(folder: RunFolder, backups: BackupFolder, *, replace: bool) -> None:
+def _check_target(folder: RunFolder, backups: BackupFolder, *, replace: bool) -> None:
     if not replace and folder.postgres.exists() and any(folder.postgres.iterdir()):
         raise RefusedError(f"{folder.postgres} has data; --replace keeps it under another name", 2)
     if folder.secrets.exists() and backups.secrets.exists():
-        here, there = (folder_secrets.keep(each.secrets) for each in (folder, backups))
+        here, there = (folder_secrets.load_or_create_secrets(each.secrets) for each in (folder, backups))
         if here != there:
             raise RefusedError(
                 f"{folder.secrets} is not the one of the backup; restore into another AGENTCHAT_RUN_DIR", 2
@@ -92,19 +92,19 @@ async def _recover(
         new.postgres.chmod(0o700)
         wal = new.postgres / _WAL
         wal.mkdir()
-        for segment in backups.segments(first_segment(backup)):
+        for segment in backups.segments(read_first_segment(backup)):
             shutil.copy2(segment, wal / segment.name.removesuffix(".partial"))
         settings = new.postgres / "postgresql.auto.conf"
         usual = settings.read_text()
-        settings.write_text(usual + _recovery_settings(at))
+        settings.write_text(usual + _build_recovery_settings(at))
         (new.postgres / "recovery.signal").touch()
         cluster = Cluster(new, key)
         cluster.own()
-        server = msgspec.structs.replace(cluster.process(free_port()), prepare=prepare_nothing)
+        server = msgspec.structs.replace(cluster.process(find_free_port()), prepare=prepare_nothing)
         async with Supervisor(new, [server], _Quiet()) as supervisor:
             await supervisor.wait_up(_RECOVERY_SECONDS)
     except BaseException as error:
-        lines = tail(new.log("postgres"))
+        lines = read_last_lines(new.log("postgres"))
         shutil.rmtree(new.path, ignore_errors=True)
         if not isinstance(error, Exception):
             raise
@@ -122,7 +122,7 @@ class _Quiet(Report):
         pass
 
 
-def _recovery_settings(at: datetime | None) -> str:
+def _build_recovery_settings(at: datetime | None) -> str:
     """Read the log next to the data. Without a hot standby the server is ready once it is recovered."""
     settings = [
         f"restore_command = 'cp {_WAL}/%f %p'",
@@ -161,15 +161,15 @@ async def _repair_feed(folder: RunFolder, key: str, backup: str, replaced: str |
         ):
             head = await Log(pool).read_head()
             lost = await find_lost(operator, pool)
-            fit = await make_fit(bus, pool, lost, seen=head)
+            fit = await repair_positions(bus, pool, lost, seen=head)
     return Restored(**msgspec.structs.asdict(fit), backup=backup, head=head, replaced=replaced)
 
 
-def _lines(done: Restored) -> list[str]:
+def _describe_restore(done: Restored) -> list[str]:
     lines = [f"restored {done.backup}; the log ends at position {done.head:,}"]
     if done.replaced:
         lines.append(f"the data that was there is in {done.replaced}")
-    lines += lines_of(done)
+    lines += describe_repair(done)
     lines.append(
         "start it with `agentchat up`, and back it up into another folder: this one has what came after"
     )

@@ -37,9 +37,9 @@ from agentchat.ops.admin import direct
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
-from agentchat.ops.output import counted
-from agentchat.ops.printing import progress
-from agentchat.ops.replay.what_if_command import ends_of_option, prices_in, time_of_option
+from agentchat.ops.output import format_count
+from agentchat.ops.printing import build_progress
+from agentchat.ops.replay.what_if_command import load_prices, parse_end_option, parse_time_option
 
 
 class Collected(msgspec.Struct, kw_only=True):
@@ -104,15 +104,15 @@ def collect(
         raise SetupError("--cost needs --prices, a file with the prices of models")
     wanted = CaseFilter(
         agent_id=agent and agent.lower(),
-        since=time_of_option("--from", since),
-        until=time_of_option("--to", until),
-        ends=ends_of_option(ends) or ENDS,
+        since=parse_time_option("--from", since),
+        until=parse_time_option("--to", until),
+        ends=parse_end_option(ends) or ENDS,
         tool=tool,
         rating=rating,
         text=text,
         cost=cost,
     )
-    table = Prices() if prices is None else prices_in(prices)
+    table = Prices() if prices is None else load_prices(prices)
     is_there = (output / SETTINGS).exists()
     if not is_there and agent is None:
         raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")
@@ -126,7 +126,7 @@ def collect(
         candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
         chosen, done = await _chosen(candidates, sample, seed)
         reader = _reader(admin, suite)
-        with progress("collecting") as bar:
+        with build_progress("collecting") as bar:
             for trace_id, conversation_id in bar.track(sorted(chosen.items())):
                 try:
                     done.cases.append(await reader.read(conversation_id, trace_id))
@@ -142,7 +142,7 @@ def collect(
     done = _run(work)
     _report(done, as_json=as_json)
     if done.left_out:
-        raise RefusedError(f"{counted(len(done.left_out), 'run')} could not be collected")
+        raise RefusedError(f"{format_count(len(done.left_out), 'run')} could not be collected")
 
 
 def add(
@@ -178,7 +178,7 @@ def _run(work: Callable[[Admin], Awaitable[Collected]]) -> Collected:
             return await work(admin)
 
     with suite_errors():
-        return direct.run(reported, bus="if known", stopped="stopped; the suite is as it was")
+        return direct.run_on_database(reported, bus="if known", stopped="stopped; the suite is as it was")
 
 
 def _reader(admin: Admin, suite: Suite) -> CaseReader:
@@ -199,7 +199,7 @@ async def _chosen(
     candidates: CandidateRuns, sample: int | None, seed: int
 ) -> tuple[dict[str, str], Collected]:
     """Choose runs: conversations by traces. Raises SetupError where they are too many."""
-    with progress("looking through") as bar:
+    with build_progress("looking through") as bar:
         task = bar.add_task("", total=None)
         found = []
         async for each in candidates.read():
@@ -207,7 +207,9 @@ async def _chosen(
             bar.update(task, completed=candidates.looked_through)
     done = Collected(fitting=len(found), left_out=list(candidates.unreadable))
     if candidates.looked_through == MOST_CONVERSATIONS:
-        printing.note(f"{MOST_CONVERSATIONS:,} conversations were looked through, and there may be more")
+        printing.print_note(
+            f"{MOST_CONVERSATIONS:,} conversations were looked through, and there may be more"
+        )
     if sample is None and len(found) > MOST:
         raise SetupError(f"{len(found):,} runs fit: choose some of them by --sample")
     chosen = sampled(found, sample or MOST, seed)
@@ -220,16 +222,16 @@ def _report(done: Collected, *, as_json: bool) -> None:
     if as_json:
         rows = [{"slice": name, "value": value, "cases": count} for (name, value), count in ordered]
         shown = {"cases": len(done.cases), "fitting": done.fitting, "left_out": done.left_out}
-        printing.as_json(shown | {"redacted": _struck(done.cases), "slices": rows})
+        printing.print_json(shown | {"redacted": _struck(done.cases), "slices": rows})
     else:
-        printing.table(
+        printing.print_table(
             ("SLICE", "VALUE", "CASES"), [(name, value, count) for (name, value), count in ordered]
         )
     for line in done.left_out:
-        printing.note(line)
+        printing.print_note(line)
     for label, count in _struck(done.cases).items():
-        printing.note(f"redacted by {label}: {counted(count, 'case')}")
-    printing.note(f"{counted(len(done.cases), 'case')} of {counted(done.fitting, 'run')}")
+        printing.print_note(f"redacted by {label}: {format_count(count, 'case')}")
+    printing.print_note(f"{format_count(len(done.cases), 'case')} of {format_count(done.fitting, 'run')}")
 
 
 def _struck(cases: Iterable[Case]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import typer
 
-from agentchat.ops.lazy_commands import lazy_group
+from agentchat.ops.lazy_commands import build_lazy_group
 
 _FUNCTIONS = {
     "collect": "collect_command:collect",
@@ -13,7 +13,7 @@ _FUNCTIONS = {
 }
 
 app = typer.Typer(
-    cls=lazy_group("agentchat.ops.evals", _FUNCTIONS),
+    cls=build_lazy_group("agentchat.ops.evals", _FUNCTIONS),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -14,7 +14,7 @@ from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
-from agentchat.ops.output import counted
+from agentchat.ops.output import format_count
 
 ResultsOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help=f"The results; {RESULTS} in the suite if unset.")
@@ -50,7 +50,7 @@ def report(
     with suite_errors():
         decided = write_verdict(found, read_lines(path, CaseResult), baseline, junit=junit, markdown=markdown)
     if as_json:
-        printing.as_json(decided)
+        printing.print_json(decided)
     else:
         print_verdict(decided)
     if decided.exit_code:
@@ -77,12 +77,12 @@ def write_verdict(
 
 def print_verdict(found: SuiteVerdict) -> None:
     """Print the comparisons, and why the verdict is what it is."""
-    printing.table(
+    printing.print_table(
         ("EVALUATOR", "CASES", "NUMBER", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"),
         [_row(each) for each in found.shown],
     )
     for line in (*found.failures, found.counted, *found.reasons, _ending(found)):
-        printing.note(line)
+        printing.print_note(line)
 
 
 def _row(each: Comparison) -> Sequence[object]:
@@ -105,6 +105,6 @@ def _ending(found: SuiteVerdict) -> str:
             return "no regression"
         case 1:
             worst = f", such as {found.changes[0].case_id}" if found.changes else ""
-            return f"regression; {counted(len(found.changes), 'case')} got worse{worst}"
+            return f"regression; {format_count(len(found.changes), 'case')} got worse{worst}"
         case 2:
             return "no verdict: too little is known"

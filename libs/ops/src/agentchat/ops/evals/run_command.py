@@ -27,7 +27,7 @@ from agentchat.ops import printing
 from agentchat.ops.admin import direct
 from agentchat.ops.admin.arguments import read_file
 from agentchat.ops.admin.options import AsJson
-from agentchat.ops.errors import SetupError, failures_as_unknown
+from agentchat.ops.errors import SetupError, raise_failures_with_code_2
 from agentchat.ops.evals.report_command import (
     BaselineOption,
     JunitOption,
@@ -38,8 +38,8 @@ from agentchat.ops.evals.report_command import (
 )
 from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
 from agentchat.ops.evals.sync_command import erased_conversations
-from agentchat.ops.output import counted
-from agentchat.ops.replay.what_if_command import prices_in
+from agentchat.ops.output import format_count
+from agentchat.ops.replay.what_if_command import load_prices
 
 STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
 
@@ -97,7 +97,7 @@ def run(
     with suite_errors():
         cases = read_cases(found.cases)
     text = None if prompt is None else read_file(prompt)
-    table = Prices() if prices is None else prices_in(prices)
+    table = Prices() if prices is None else load_prices(prices)
 
     async def work(admin: Admin) -> tuple[SuiteRun, list[CaseResult]]:
         with suite_errors(), outcomes():
@@ -114,16 +114,16 @@ def run(
                     fresh=fresh,
                     erased=gone,
                 )
-                printing.note(
-                    f"{counted(len(cases), 'case')}; some {session.expected_tokens():,} tokens to pay for, "
-                    "estimated from the recorded runs"
+                printing.print_note(
+                    f"{format_count(len(cases), 'case')}; some {session.expected_tokens():,} tokens "
+                    "to pay for, estimated from the recorded runs"
                 )
                 return session, await session.run(
                     judge_recorded=baseline is None, progress=sys.stderr.isatty()
                 )
 
-    with failures_as_unknown():
-        session, done = direct.run(work, bus="needed", stopped=STOPPED)
+    with raise_failures_with_code_2():
+        session, done = direct.run_on_database(work, bus="needed", stopped=STOPPED)
     path = results or found.folder / RESULTS
     with suite_errors():
         with replacing(path) as file:
@@ -131,12 +131,12 @@ def run(
         decided = write_verdict(found, done, baseline, junit=junit, markdown=markdown)
     if as_json:
         spent = {"tokens": session.tokens, "cost": session.money, "currency": table.currency}
-        printing.as_json({**spent, "cached": session.cached, "results": str(path), "verdict": decided})
+        printing.print_json({**spent, "cached": session.cached, "results": str(path), "verdict": decided})
     else:
         print_verdict(decided)
     cost = f", {session.money:.4f} {table.currency}".rstrip() if table.models else ""
     kept = f", {session.cached:,} answers were paid for before" if session.cached else ""
-    printing.note(f"{session.tokens:,} tokens{cost}{kept}; {path}")
+    printing.print_note(f"{session.tokens:,} tokens{cost}{kept}; {path}")
     if decided.exit_code:
         raise typer.Exit(decided.exit_code)
 

@@ -3,9 +3,9 @@
 from agentchat.conversations.event_store.log import Log
 from agentchat.evals.cases import read_cases, write_cases
 from agentchat.ops import printing
-from agentchat.ops.connections import run
+from agentchat.ops.connections import run_with_pool
 from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
-from agentchat.ops.output import counted
+from agentchat.ops.output import format_count
 from agentchat.runtime.postgres import Pool
 
 
@@ -21,12 +21,12 @@ def sync(folder: SuiteFolder) -> None:
     async def erased(_: str, pool: Pool) -> frozenset[str]:
         return await erased_conversations(pool, {each.conversation_id for each in cases})
 
-    gone = run(erased)
+    gone = run_with_pool(erased)
     kept = [each for each in cases if each.conversation_id not in gone]
     if len(kept) < len(cases):
         with suite_errors():
             write_cases(suite.cases, kept)
-    printing.note(f"{counted(len(cases) - len(kept), 'case')} removed, {len(kept):,} left")
+    printing.print_note(f"{format_count(len(cases) - len(kept), 'case')} removed, {len(kept):,} left")
 
 
 async def erased_conversations(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:

@@ -17,10 +17,10 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.export import ExportWriter, load_exportable_events
 from agentchat.conversations.queries import find_run
 from agentchat.ops import printing
-from agentchat.ops.connections import NoneSuchError, run
+from agentchat.ops.connections import NoneSuchError, run_with_pool
 from agentchat.ops.errors import SetupError, StackError
-from agentchat.ops.output import counted, forget_stdout, one_line
-from agentchat.ops.printing import progress
+from agentchat.ops.output import discard_stdout, format_count, shorten
+from agentchat.ops.printing import build_progress
 from agentchat.runtime.postgres import Pool, connection
 
 
@@ -52,24 +52,28 @@ def export(
     if output is None and sys.stdout.isatty():
         raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
     wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
-    with _written(output) as file:
-        writer = run(lambda _, pool: _export(pool, wanted, account, file))
-    printing.note(f"{counted(writer.conversations, 'conversation')}, {counted(writer.events, 'event')}")
+    with _open_output(output) as file:
+        writer = run_with_pool(lambda _, pool: _export(pool, wanted, account, file))
+    printing.print_note(
+        f"{format_count(writer.conversations, 'conversation')}, {format_count(writer.events, 'event')}"
+    )
 
 
 async def _export(
     pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO
 ) -> ExportWriter:
     log = Log(pool)
-    wanted = await _conversation_ids(pool, log, conversations, account)
+    wanted = await _find_conversation_ids(pool, log, conversations, account)
     writer = ExportWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
-    with progress("exporting") as bar:
+    with build_progress("exporting") as bar:
         task = bar.add_task("", total=len(conversations) or None)
         async for conversation_id in wanted:
             exportable = await load_exportable_events(log, conversation_id)
             if exportable.active_run_events:
-                events = counted(exportable.active_run_events, "event")
-                printing.note(f"conversation {conversation_id}: {events} of an active run were left out")
+                events = format_count(exportable.active_run_events, "event")
+                printing.print_note(
+                    f"conversation {conversation_id}: {events} of an active run were left out"
+                )
             if exportable.entries:
                 writer.add(exportable.entries)
             bar.advance(task)
@@ -77,7 +81,7 @@ async def _export(
     return writer
 
 
-async def _conversation_ids(
+async def _find_conversation_ids(
     pool: Pool, log: Log, conversations: Sequence[str], account: str | None
 ) -> AsyncIterator[str]:
     """Return the ids of these conversations, of an account's, or of all if neither is given.
@@ -88,32 +92,32 @@ async def _conversation_ids(
         known = await log.find_accounts(conversations)
         for each in conversations:
             if not is_uuid(each) or each not in known:
-                raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
-        return _each(conversations)
+                raise NoneSuchError(f"no such conversation: {shorten(each, 100)}")
+        return _iterate(conversations)
     if account is None:
         return find_run.iterate_conversation_ids(log)
     async with connection(pool) as conn:
         try:
             account = (await admin_accounts.present(conn, account)).id
         except NotFound:
-            raise NoneSuchError(f"no such account: {one_line(account, 100)}") from None
+            raise NoneSuchError(f"no such account: {shorten(account, 100)}") from None
     return find_run.iterate_conversation_ids(log, account)
 
 
-async def _each(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
+async def _iterate(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
     for conversation_id in conversation_ids:
         yield conversation_id
 
 
 @contextlib.contextmanager
-def _written(output: Path | None) -> Iterator[BinaryIO]:
+def _open_output(output: Path | None) -> Iterator[BinaryIO]:
     """Standard output, or a file that takes its name when all is in it. Raises SetupError, StackError."""
     if output is None:
         try:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            forget_stdout()
+            discard_stdout()
             raise StackError("the reader of the export has closed the pipe") from None
         return
     partial = output.with_name(f".{output.name}.partial")

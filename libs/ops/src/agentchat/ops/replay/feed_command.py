@@ -48,16 +48,16 @@ def feed(
     and for consumers that start again. Existing consumers receive some events a second time, and recognise
     them by Chat-Log-Position. Exit code 2: there is no such position.
     """
-    oldest = direct.run(lambda admin: _oldest(admin, start), bus="needed")
+    oldest = direct.run_on_database(lambda admin: _find_oldest_position(admin, start), bus="needed")
     held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
     confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
-    done = direct.run(
+    done = direct.run_on_database(
         lambda admin: _feed_again(admin, start),
         bus="to provision",
         stopped="stopped; a running projector continues from here",
     )
     if as_json:
-        printing.as_json(done)
+        printing.print_json(done)
         return
     sys.stdout.write(
         f"EVENTS holds the log from position {done.first:,} to {done.last:,}; "
@@ -97,7 +97,7 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
     raise BusUnavailable("another process keeps publishing to EVENTS")
 
 
-async def _oldest(admin: Admin, start: int) -> int:
+async def _find_oldest_position(admin: Admin, start: int) -> int:
     """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
     head = await Log(admin.pool).read_head()
     if not 1 <= start <= head:

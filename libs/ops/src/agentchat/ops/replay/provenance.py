@@ -104,13 +104,13 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     lost: Usage
 
 
-async def provenance_of(pool: Pool, name: str) -> Provenance:
+async def load_provenance(pool: Pool, name: str) -> Provenance:
     """What made the message of this id, or the reply of this trace.
 
     Raises NoneSuchError, DatabaseUnavailable, UnreadableEvent.
     """
     log = Log(pool)
-    conversation_id, trace_id = await _place_of(pool, log, name)
+    conversation_id, trace_id = await _locate_run(pool, log, name)
     entries = await log.read_rows(conversation_id)
     conversation = fold(conversation_id, (entry.event for entry in entries))
     run = conversation.run(trace_id)
@@ -118,11 +118,11 @@ async def provenance_of(pool: Pool, name: str) -> Provenance:
         raise NoneSuchError(f"no such message: {name}")
     own = [entry for entry in entries if entry.event.trace_id == trace_id]
     async with connection(pool) as conn:
-        agent = await _agent_version(conn, conversation.account_id, run)
-    return _provenance(name, conversation, run, own, agent)
+        agent = await _load_answering_version(conn, conversation.account_id, run)
+    return _build_provenance(name, conversation, run, own, agent)
 
 
-async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
+async def _locate_run(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     """The conversation and the trace. Raises NoneSuchError."""
     if is_trace_id(name):
         found = await find_run(pool, name)
@@ -140,11 +140,13 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     return place
 
 
-async def _agent_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
-    then = await _version(conn, account_id, run.agent_id, run.agent_version)
-    now = await _version(conn, account_id, run.agent_id)
-    config = None if then is None else _config(then.config)
-    changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
+async def _load_answering_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
+    then = await _find_version(conn, account_id, run.agent_id, run.agent_version)
+    now = await _find_version(conn, account_id, run.agent_id)
+    config = None if then is None else _decode_config(then.config)
+    changes = (
+        _list_changes(config, _decode_config(now.config)) if config is not None and now is not None else ()
+    )
     return AnsweringVersion(
         agent_id=run.agent_id,
         version=run.agent_version,
@@ -154,7 +156,7 @@ async def _agent_version(conn: Connection, account_id: str, run: Run) -> Answeri
     )
 
 
-async def _version(
+async def _find_version(
     conn: Connection, account_id: str, agent_id: str, version: int | None = None
 ) -> AgentRow | None:
     try:
@@ -164,18 +166,18 @@ async def _version(
     return row if row.account_id == account_id else None
 
 
-def _config(text: str) -> _Config:
+def _decode_config(text: str) -> _Config:
     config: _Config = msgspec.json.decode(text)
     return config
 
 
-def _changes(then: _Config, now: _Config) -> Iterable[Change]:
+def _list_changes(then: _Config, now: _Config) -> Iterable[Change]:
     for field in then | now:
         if then.get(field) != now.get(field):
             yield Change(field, then.get(field), now.get(field))
 
 
-def _provenance(
+def _build_provenance(
     name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AnsweringVersion
 ) -> Provenance:
     facts = [entry.event for entry in own]
@@ -201,7 +203,7 @@ def _provenance(
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
         messages=build_round_messages(conversation, run, run.replies[-1].number) if run.replies else [],
-        rounds=tuple(_rounds(conversation, run, facts)),
+        rounds=tuple(_list_rounds(conversation, run, facts)),
         attempts=tuple(
             WorkerAttempt(fact.attempt, fact.at, fact.worker)
             for fact in facts
@@ -212,7 +214,9 @@ def _provenance(
     )
 
 
-def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event]) -> Iterator[RoundProvenance]:
+def _list_rounds(
+    conversation: Conversation, run: Run, facts: Sequence[events.Event]
+) -> Iterator[RoundProvenance]:
     rounds = {each.number: each for each in run.rounds}
     since = run.requested_at
     for fact in facts:

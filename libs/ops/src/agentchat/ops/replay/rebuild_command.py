@@ -20,7 +20,7 @@ from agentchat.conversations.projections.rebuild_read_models import (
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
-from agentchat.ops.printing import progress, warn
+from agentchat.ops.printing import build_progress, warn
 from agentchat.runtime.postgres import Pool, open_pool
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ Names = Annotated[
 ]
 
 
-def chosen(names: Sequence[str]) -> list[Projection]:
+def choose_projections(names: Sequence[str]) -> list[Projection]:
     """Those of these names, each once; all of them for none. Raises SetupError."""
     known = {each.name: each for each in PROJECTIONS}
     for name in names:
@@ -43,26 +43,26 @@ def chosen(names: Sequence[str]) -> list[Projection]:
     return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
 
 
-def parked(position: int, conversation_id: str) -> str:
+def describe_parked_event(position: int, conversation_id: str) -> str:
     """A message about an event that could not be applied."""
     return f"could not apply event {position:,} of conversation {conversation_id}"
 
 
-def run(
+def run_with_bar(
     verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True, stopped: str = "stopped"
 ) -> T:
     """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
 
     What is parked meanwhile is reported there at once, unless `work` returns it.
     """
-    projections = chosen(names)
+    projections = choose_projections(names)
 
-    async def with_bar(url: str, _: Pool) -> T:
+    async def work_with_bar(url: str, _: Pool) -> T:
         with Bar(verb, reports_parked) as bar:
             async with open_pool(url, max_size=CONNECTIONS) as pool:
                 return await work(pool, Log(pool), projections, bar)
 
-    return connections.run(with_bar, stopped=stopped)
+    return connections.run_with_pool(work_with_bar, stopped=stopped)
 
 
 class Bar(RebuildProgress):
@@ -70,7 +70,7 @@ class Bar(RebuildProgress):
 
     def __init__(self, verb: str, reports_parked: bool = True) -> None:
         self._reports_parked = reports_parked
-        self._progress = progress(verb)
+        self._progress = build_progress(verb)
         self._task = self._progress.add_task("events", total=None)
 
     def __enter__(self) -> "Bar":
@@ -85,10 +85,8 @@ class Bar(RebuildProgress):
 
     def parked(self, name: str, refused: RefusedEvent) -> None:
         if self._reports_parked:
-            warn(
-                self._progress,
-                f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}",
-            )
+            event = describe_parked_event(refused.position, refused.conversation_id)
+            warn(self._progress, f"{name}: {event}: {refused.reason}")
 
 
 def rebuild(names: Names = None) -> None:
@@ -98,8 +96,8 @@ def rebuild(names: Names = None) -> None:
     """
     began = time.monotonic()
     stopped = "stopped; what was not finished is unchanged"
-    end = run("rebuild", names or [], rebuild_read_models.rebuild, stopped=stopped)
-    names_built = ", ".join(each.name for each in chosen(names or []))
+    end = run_with_bar("rebuild", names or [], rebuild_read_models.rebuild, stopped=stopped)
+    names_built = ", ".join(each.name for each in choose_projections(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
 
@@ -108,9 +106,9 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
     Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-    found = run("verify", names or [], rebuild_read_models.verify, reports_parked=False)
+    found = run_with_bar("verify", names or [], rebuild_read_models.verify, reports_parked=False)
     if as_json:
-        printing.as_json(found)
+        printing.print_json(found)
     else:
         show_verified(found)
     for one in found:
@@ -120,13 +118,19 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
     rows = [
-        [one.name, one.position or 0, f"{one.rows:,}", sum(each.live for each in one.parked), _result(one)]
+        [
+            one.name,
+            one.position or 0,
+            f"{one.rows:,}",
+            sum(each.live for each in one.parked),
+            _describe_result(one),
+        ]
         for one in found
     ]
-    printing.table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
+    printing.print_table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
 
 
-def _result(one: VerifiedReadModel) -> str:
+def _describe_result(one: VerifiedReadModel) -> str:
     if one.position is None:
         return "never filled"
     return "differs" if one.difference else "the same"
@@ -135,12 +139,14 @@ def _result(one: VerifiedReadModel) -> str:
 def _print_details(one: VerifiedReadModel) -> None:
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"
-        printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
+        printing.print_note(
+            f"{one.name}: {where} {describe_parked_event(each.position, each.conversation_id)}: {each.reason}"
+        )
     if one.position is None:
-        printing.note(f"{one.name}: no projector has filled it: `agentchat replay rebuild {one.name}`")
+        printing.print_note(f"{one.name}: no projector has filled it: `agentchat replay rebuild {one.name}`")
     if one.difference is not None:
         key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
         column = one.difference.column or "(the row)"
         live, rebuilt = one.difference.live, one.difference.rebuilt
         where = f"{one.difference.table}, {key or 'its layout'}, column {column}"
-        printing.note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")
+        printing.print_note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")

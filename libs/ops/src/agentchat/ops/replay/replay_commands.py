@@ -2,22 +2,22 @@
 
 import typer
 
-from agentchat.ops.lazy_commands import lazy_group
+from agentchat.ops.lazy_commands import build_lazy_group
 
 _FUNCTIONS = {
     "rebuild": "rebuild_command:rebuild",
     "verify": "rebuild_command:verify",
-    "what-if": "what_if_command:what_if",
+    "what-if": "what_if_command:run_what_if",
     "feed": "feed_command:feed",
     "show": "show:show",
-    "why": "why:why",
-    "trace": "show:trace",
+    "why": "why:explain_message",
+    "trace": "show:print_answer",
     "export": "export_command:export",
 }
 
 
 app = typer.Typer(
-    cls=lazy_group("agentchat.ops.replay", _FUNCTIONS),
+    cls=build_lazy_group("agentchat.ops.replay", _FUNCTIONS),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

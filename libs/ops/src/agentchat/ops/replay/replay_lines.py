@@ -9,8 +9,8 @@ from rich.text import Text
 from agentchat.contracts.events import ContextCompacted
 from agentchat.contracts.values import Source, Usage
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
-from agentchat.ops.output import clean, compact, one_line
-from agentchat.ops.printing import console
+from agentchat.ops.output import clean, format_fields, shorten
+from agentchat.ops.printing import open_console
 
 _INPUT, _OUTPUT = 400, 2000
 _ELICITED = {"approved": "answered", "denied": "declined"}
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 def print_lines(lines: Iterable[Line]) -> None:
     """Wrapped on a terminal only, each at its indentation."""
-    screen = console()
+    screen = open_console()
     for line in lines:
         text = Text.assemble((clean(line.label), "bold"), (clean(line.text), line.style))
         if screen.is_terminal:
@@ -37,33 +37,35 @@ def print_lines(lines: Iterable[Line]) -> None:
             screen.file.writelines(f"{' ' * line.indent}{row}".rstrip() + "\n" for row in rows)
 
 
-def source_lines(sources: Sequence[Source], indent: int) -> Iterator[Line]:
+def format_sources(sources: Sequence[Source], indent: int) -> Iterator[Line]:
     for each in sources:
-        text = f"{one_line(each.title, 100)}  {one_line(each.url, 200)}  score {each.score:.3g}"
+        text = f"{shorten(each.title, 100)}  {shorten(each.url, 200)}  score {each.score:.3g}"
         yield Line(indent, "", f"[{each.index}] {text}")
 
 
-def summary_lines(compacted: ContextCompacted) -> Iterator[Line]:
+def format_summary(compacted: ContextCompacted) -> Iterator[Line]:
     """What the model was shown in the place of earlier runs."""
-    model = one_line(compacted.model, 100)
-    text = f"  of all up to version {compacted.through_version:,}, by {model}, {tokens(compacted.usage)}"
+    model = shorten(compacted.model, 100)
+    text = (
+        f"  of all up to version {compacted.through_version:,}, by {model}, {format_tokens(compacted.usage)}"
+    )
     yield Line(0, "summary", text)
     yield Line(4, "", compacted.summary)
 
 
-def call_lines(call: Call, indent: int) -> Iterator[Line]:
+def format_call(call: Call, indent: int) -> Iterator[Line]:
     """The tool's input, the decisions of persons, and its output."""
     took = f"  {call.ms:,} ms" if call.output is not None and call.may_run else ""
-    yield Line(indent, "", f"{one_line(call.name, 100)}({compact(call.input, _INPUT)}){took}", "cyan")
+    yield Line(indent, "", f"{shorten(call.name, 100)}({format_fields(call.input, _INPUT)}){took}", "cyan")
     for approval in call.approvals:
-        yield from _decision_lines(approval, indent + 2)
+        yield from _format_decision(approval, indent + 2)
     if call.output is None:
         yield Line(indent + 2, "", "no result yet", "yellow")
     else:
-        yield Line(indent + 2, "", one_line(call.output, _OUTPUT), "red" if call.is_error else "dim")
+        yield Line(indent + 2, "", shorten(call.output, _OUTPUT), "red" if call.is_error else "dim")
 
 
-def tokens(usage: Usage) -> str:
+def format_tokens(usage: Usage) -> str:
     """`469 tokens (412 in, 57 out)`, and the tokens of the provider's cache if there are any."""
     parts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
     if usage.cache_read_tokens:
@@ -73,21 +75,21 @@ def tokens(usage: Usage) -> str:
     return f"{usage.total:,} tokens ({', '.join(parts)})"
 
 
-def _decision_lines(approval: CallApproval, indent: int) -> Iterator[Line]:
+def _format_decision(approval: CallApproval, indent: int) -> Iterator[Line]:
     """What was requested of a person and when, who decided what and when, and the input that they gave."""
     requested, decided, asked = approval.requested, approval.decided, approval.asked
-    what = "approval requested" if asked is None else f"the tool asks: {one_line(asked.message, _INPUT)}"
+    what = "approval requested" if asked is None else f"the tool asks: {shorten(asked.message, _INPUT)}"
     yield Line(indent, "", f"{what}  {requested.at}  approval {requested.approval_id}", "yellow")
     if decided is None:
         yield Line(indent, "", f"waiting for a decision until {requested.expires_at}", "yellow")
         return
     by = decided.by
-    person = "the service" if by.kind == "service" else f"{by.kind} {one_line(by.id, 100)}"
-    behalf = f" for {one_line(decided.on_behalf_of, 100)}" if decided.on_behalf_of else ""
-    reason = f": {one_line(decided.reason, _INPUT)}" if decided.reason else ""
+    person = "the service" if by.kind == "service" else f"{by.kind} {shorten(by.id, 100)}"
+    behalf = f" for {shorten(decided.on_behalf_of, 100)}" if decided.on_behalf_of else ""
+    reason = f": {shorten(decided.reason, _INPUT)}" if decided.reason else ""
     verdict = decided.decision if asked is None else _ELICITED.get(decided.decision, decided.decision)
     style = "green" if decided.decision == "approved" else "red"
     yield Line(indent, "", f"{verdict} by {person}{behalf}  {decided.at}{reason}", style)
     if decided.input is not None:
         verb = "run with" if asked is None else "answered"
-        yield Line(indent, "", f"{verb} {compact(decided.input, _INPUT)}", style)
+        yield Line(indent, "", f"{verb} {format_fields(decided.input, _INPUT)}", style)

@@ -17,17 +17,17 @@ from agentchat.conversations.queries.find_run import load_run
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
-from agentchat.ops.connections import NoneSuchError, read, run
+from agentchat.ops.connections import NoneSuchError, read_log, run_with_pool
 from agentchat.ops.errors import SetupError
-from agentchat.ops.output import one_line
-from agentchat.ops.printing import note
+from agentchat.ops.output import shorten
+from agentchat.ops.printing import print_note
 from agentchat.ops.replay.replay_lines import (
     Line,
-    call_lines,
+    format_call,
+    format_sources,
+    format_summary,
+    format_tokens,
     print_lines,
-    source_lines,
-    summary_lines,
-    tokens,
 )
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
@@ -46,23 +46,23 @@ def show(
 
     Exit code 2: there is no such conversation, or it was never at that place.
     """
-    past = _past(conversation, at)
+    past = _load_past(conversation, at)
     if as_json:
-        printing.as_json({"head": past.head, "conversation": past.conversation})
+        printing.print_json({"head": past.head, "conversation": past.conversation})
     else:
-        print_lines(_lines(past))
+        print_lines(_format_conversation(past))
 
 
-def _past(conversation: str, at: str | None) -> PastConversation:
+def _load_past(conversation: str, at: str | None) -> PastConversation:
     """Raises SetupError, NoneSuchError."""
     conversation_id = conversation.lower()
     if not is_uuid(conversation_id):
-        raise NoneSuchError(f"no such conversation: {one_line(conversation, 100)}")
+        raise NoneSuchError(f"no such conversation: {shorten(conversation, 100)}")
     try:
         place = None if at is None else parse_version_or_time(at)
     except ValueError as error:
-        raise SetupError(f"--at: {one_line(at or '', 60)!r} {error}") from None
-    past = read(lambda log: log.load_past(conversation_id, place))
+        raise SetupError(f"--at: {shorten(at or '', 60)!r} {error}") from None
+    past = read_log(lambda log: log.load_past(conversation_id, place))
     if past.head == 0:
         raise NoneSuchError(f"no such conversation: {conversation_id}")
     if past.conversation.erased:
@@ -74,59 +74,59 @@ def _past(conversation: str, at: str | None) -> PastConversation:
     return past
 
 
-def _lines(past: PastConversation) -> Iterator[Line]:
+def _format_conversation(past: PastConversation) -> Iterator[Line]:
     found = past.conversation
     version = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
     yield Line(0, f"conversation {found.conversation_id}", f"  {version}")
     yield Line(0, "", f"account {found.account_id or '-'}, begun {found.started_at or '-'}", "dim")
-    versions = _versions(past)
+    versions = _find_version_spans(past)
     for number, each in enumerate(found.runs, start=1):
         yield Line(0, "")
-        yield from _run_lines(number, each, versions)
+        yield from _format_run(number, each, versions)
 
 
-def _run_lines(number: int, run: Run, versions: _Versions) -> Iterator[Line]:
+def _format_run(number: int, run: Run, versions: _Versions) -> Iterator[Line]:
     first, last = versions[run.trace_id, None]
     about = f"versions {first:,} to {last:,}  {run.requested_at}  trace {run.trace_id}"
     yield Line(0, f"run {number}  ", f"{run.state}  {about}", _STYLES[run.state])
     attempts = f", attempt {run.attempt}" if run.attempt > 1 else ""
     agent = f"agent {run.agent_id} version {run.agent_version}"
-    yield Line(2, "", f"{agent}, {one_line(run.model, 100)}, {run.form}{attempts}", "dim")
+    yield Line(2, "", f"{agent}, {shorten(run.model, 100)}, {run.form}{attempts}", "dim")
     yield Line(2, "user")
     yield Line(4, "", run.user_text)
     if run.sources is not None:
         yield Line(2, f"{len(run.sources)} sources")
-        yield from source_lines(run.sources, 4)
+        yield from format_sources(run.sources, 4)
     if run.compacted is not None:
-        yield from summary_lines(run.compacted)
+        yield from format_summary(run.compacted)
     for each in run.rounds:
-        yield from _round_lines(each, versions[run.trace_id, each.number])
-    yield from _end_lines(run)
+        yield from _format_round(each, versions[run.trace_id, each.number])
+    yield from _format_end(run)
 
 
-def _round_lines(each: Round, span: tuple[int, int]) -> Iterator[Line]:
-    ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {tokens(each.usage)}"
-    about = f"  versions {span[0]:,} to {span[1]:,}  {one_line(ended, 200)}"
+def _format_round(each: Round, span: tuple[int, int]) -> Iterator[Line]:
+    ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {format_tokens(each.usage)}"
+    about = f"  versions {span[0]:,} to {span[1]:,}  {shorten(ended, 200)}"
     yield Line(2, f"round {each.number}", about, "dim")
     if each.text:
         yield Line(4, "", each.text.rstrip())
     for call in each.calls:
-        yield from call_lines(call, 4)
+        yield from format_call(call, 4)
 
 
-def _end_lines(run: Run) -> Iterator[Line]:
+def _format_end(run: Run) -> Iterator[Line]:
     if run.reply is not None:
-        yield Line(2, "saved", f"  message {run.reply.id}, {tokens(run.usage)}", "dim")
+        yield Line(2, "saved", f"  message {run.reply.id}, {format_tokens(run.usage)}", "dim")
         if not run.rounds:
             yield Line(2, "assistant")
             yield Line(4, "", run.reply.content)
     elif run.state == "failed":
-        yield Line(2, "failed", f"  {run.code}: {one_line(run.detail or '', 500)}  {tokens(run.usage)}")
+        yield Line(2, "failed", f"  {run.code}: {shorten(run.detail or '', 500)}  {format_tokens(run.usage)}")
     elif run.state == "cancelled":
-        yield Line(2, "cancelled", f"  {tokens(run.usage)}", "dim")
+        yield Line(2, "cancelled", f"  {format_tokens(run.usage)}", "dim")
 
 
-def _versions(past: PastConversation) -> _Versions:
+def _find_version_spans(past: PastConversation) -> _Versions:
     found: _Versions = {}
     for entry in past.entries:
         event = entry.event
@@ -143,7 +143,7 @@ class As(StrEnum):
     json = "json"
 
 
-def trace(
+def print_answer(
     trace_id: Annotated[str, typer.Argument(metavar="TRACE_ID", help="X-Trace-Id of the answer.")],
     form: Annotated[
         As | None, typer.Option("--as", help="The form to render; that of the request if unset.")
@@ -155,19 +155,19 @@ def trace(
     comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
     Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
     """
-    conversation_id, run = _run(trace_id)
+    conversation_id, run = _load_run(trace_id)
     data = render_answer(run, form.value if form else run.form, conversation_id)
     sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
     sys.stdout.buffer.flush()
     if run.state == "running":
-        note(f"run {run.trace_id} has not ended: the log has no more of it yet")
+        print_note(f"run {run.trace_id} has not ended: the log has no more of it yet")
         raise typer.Exit(1)
 
 
-def _run(given: str) -> tuple[str, Run]:
+def _load_run(given: str) -> tuple[str, Run]:
     """The run and its conversation's id. Raises NoneSuchError."""
     trace_id = given.lower()
-    known = run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
+    known = run_with_pool(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
     if known is None:
-        raise NoneSuchError(f"no such run, or its conversation was erased: {one_line(given, 100)}")
+        raise NoneSuchError(f"no such run, or its conversation was erased: {shorten(given, 100)}")
     return known

@@ -26,13 +26,13 @@ from agentchat.ops.admin import direct
 from agentchat.ops.admin.arguments import read_file
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.output import clean, counted
-from agentchat.ops.printing import progress
+from agentchat.ops.output import clean, format_count
+from agentchat.ops.printing import build_progress
 
 _MOST_PROMPT = 65_536
 
 
-def what_if(
+def run_what_if(
     agent: Annotated[str, typer.Option(metavar="AGENT", help="The id of the agent that answers.")],
     version: Annotated[
         int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
@@ -100,18 +100,18 @@ def what_if(
         sample=sample or 0,
         seed=seed,
         runs=RunFilter(
-            ends=ends_of_option(ends) or ("completed",),
-            since=time_of_option("--from", since),
-            until=time_of_option("--to", until),
+            ends=parse_end_option(ends) or ("completed",),
+            since=parse_time_option("--from", since),
+            until=parse_time_option("--to", until),
             agent_id=answered_by and answered_by.lower(),
-            metadata=_tags(tags or []),
+            metadata=_parse_tags(tags or []),
         ),
     )
-    prompt = None if prompt_file is None else _prompt(prompt_file)
-    table = None if prices is None else prices_in(prices)
+    prompt = None if prompt_file is None else _read_prompt(prompt_file)
+    table = None if prices is None else load_prices(prices)
 
-    async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
-        found, chosen = await _found(admin, agent, version, choice)
+    async def replay_chosen_runs(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
+        found, chosen = await _find_version_and_runs(admin, agent, version, choice)
         candidate = Candidate(
             account_id=found.account_id,
             agent_id=found.id,
@@ -119,7 +119,7 @@ def what_if(
             model=model,
             system_prompt=prompt,
         )
-        with outcomes(), progress("replaying") as bar:
+        with outcomes(), build_progress("replaying") as bar:
             task = bar.add_task("", total=len(chosen))
             done = await replay(
                 *(admin.need_bus(), Log(admin.pool), candidate, chosen),
@@ -131,7 +131,7 @@ def what_if(
         return found, done
 
     stopped = "stopped; active runs end by themselves, and nothing of them is stored"
-    answering, done = direct.run(work, bus="needed", stopped=stopped)
+    answering, done = direct.run_on_database(replay_chosen_runs, bus="needed", stopped=stopped)
     summary = summarised(done)
     if as_json:
         _print_json(answering, summary, done, diff=diff)
@@ -141,7 +141,7 @@ def what_if(
         raise typer.Exit(1)
 
 
-async def _found(
+async def _find_version_and_runs(
     admin: Admin, agent_id: str, version: int | None, choice: RunChoice
 ) -> tuple[Agent, list[ChosenRun]]:
     """The version that answers, and the runs. Raises RefusedError (exit code 2) where there is none."""
@@ -153,7 +153,7 @@ async def _found(
         raise RefusedError(str(error), 2) from None
 
 
-def time_of_option(option: str, text: str | None) -> str | None:
+def parse_time_option(option: str, text: str | None) -> str | None:
     """A time as the log has it, of one in ISO 8601; without an offset it is UTC. Raises SetupError."""
     if text is None:
         return None
@@ -163,7 +163,7 @@ def time_of_option(option: str, text: str | None) -> str | None:
         raise SetupError(f"{option}: {text!r} is no time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
 
 
-def _tags(given: list[str]) -> dict[str, str]:
+def _parse_tags(given: list[str]) -> dict[str, str]:
     """`KEY=VALUE` each. Raises SetupError."""
     found: dict[str, str] = {}
     for each in given:
@@ -174,14 +174,14 @@ def _tags(given: list[str]) -> dict[str, str]:
     return found
 
 
-def ends_of_option(given: list[str] | None) -> tuple[str, ...]:
+def parse_end_option(given: list[str] | None) -> tuple[str, ...]:
     """How runs ended, of `--end`. Raises SetupError."""
     if unknown := [each for each in given or () if each not in ENDS]:
         raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
     return tuple(given or ())
 
 
-def prices_in(path: Path) -> Prices:
+def load_prices(path: Path) -> Prices:
     """Raises SetupError."""
     try:
         return read_prices(path)
@@ -189,7 +189,7 @@ def prices_in(path: Path) -> Prices:
         raise SetupError(str(error)) from None
 
 
-def _prompt(path: str) -> str:
+def _read_prompt(path: str) -> str:
     text = read_file(path)
     if len(text) > _MOST_PROMPT:
         raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
@@ -208,7 +208,7 @@ def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, 
         | {"diverges": each.diverges, "diff": unified(each.before, each.after) if diff else None}
         for each in done
     ]
-    printing.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
+    printing.print_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
 
 
 def _print_table(
@@ -219,32 +219,34 @@ def _print_table(
     for each in done:
         _print_details(each, diff=diff)
     currency = prices.currency if prices is not None else ""
-    sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
-    printing.note("nothing was stored or published, and no limit was used; the model was called")
+    sys.stdout.write(f"{_summarize(agent, summary, currency)}\n")
+    printing.print_note("nothing was stored or published, and no limit was used; the model was called")
 
 
 def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
     """One run per line; its cost where there are prices."""
     kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
-    rows = [_row(each) for each in done]
-    printing.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    rows = [_build_row(each) for each in done]
+    printing.print_table(
+        [_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    )
 
 
-def _row(run: ComparedRun) -> list[object]:
+def _build_row(run: ComparedRun) -> list[object]:
     before, after = run.recorded, run.replayed
     return [
         run.trace_id,
-        _tools(run),
-        _answer(run),
+        _describe_tools(run),
+        _describe_answer(run),
         len(run.missed) + run.sources_missed or None,
-        _pair(f"{before.tokens:,}", f"{after.tokens:,}"),
-        _pair(_money(before.cost), _money(after.cost)),
-        _pair(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
-        printing.cell(run.message[:_MESSAGE_CHARACTERS]),
+        _format_change(f"{before.tokens:,}", f"{after.tokens:,}"),
+        _format_change(_format_cost(before.cost), _format_cost(after.cost)),
+        _format_change(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
+        printing.format_cell(run.message[:_MESSAGE_CHARACTERS]),
     ]
 
 
-def _tools(run: ComparedRun) -> str:
+def _describe_tools(run: ComparedRun) -> str:
     if not run.was_replayed:
         return "-"
     if run.same_tools:
@@ -252,7 +254,7 @@ def _tools(run: ComparedRun) -> str:
     return f"other ({run.recorded.calls} → {run.replayed.calls})"
 
 
-def _answer(run: ComparedRun) -> str:
+def _describe_answer(run: ComparedRun) -> str:
     if not run.was_replayed:
         return "not replayed"
     again = f"failed: {run.code}" if run.outcome == "failed" else run.outcome
@@ -263,42 +265,43 @@ def _answer(run: ComparedRun) -> str:
     return "same" if run.same_answer else f"{run.alike:.0%} alike"
 
 
-def _pair(before: str, after: str) -> str:
+def _format_change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def _money(cost: float | None) -> str:
+def _format_cost(cost: float | None) -> str:
     return "?" if cost is None else f"{cost:.6f}"
 
 
 def _print_details(run: ComparedRun, *, diff: bool) -> None:
     """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
     for call in run.missed:
-        printing.note(f"run {run.trace_id}: the log has no result of {call}: the replay stopped")
+        printing.print_note(f"run {run.trace_id}: the log has no result of {call}: the replay stopped")
     if run.sources_missed:
-        printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
+        printing.print_note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
     if run.outcome != "completed":
-        printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
+        printing.print_note(f"run {run.trace_id}: {run.detail or run.outcome}")
     lines = unified(run.before, run.after).splitlines() if diff else []
     if lines:
-        screen = printing.console()
+        screen = printing.open_console()
         screen.print(Text(f"\nrun {run.trace_id}", "bold"))
         for line in lines:
             screen.print(Text(clean(line), _STYLES.get(line[:1], "")), soft_wrap=True)
 
 
-def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
+def _summarize(agent: Agent, summary: Summary, currency: str) -> str:
     before, after = summary.recorded, summary.again
+    runs = format_count(summary.replayed, "run")
+    conversations = format_count(summary.conversations, "conversation")
     parts = [
-        f"{counted(summary.replayed, 'run')} of {counted(summary.conversations, 'conversation')} by version "
-        f"{agent.version}: {summary.diverging:,} differed ({summary.other_tools:,} in tools, "
-        f"{summary.other_answer:,} in the answer), {counted(summary.missed, 'call')} missed, "
-        f"{summary.failed:,} failed",
+        f"{runs} of {conversations} by version {agent.version}: {summary.diverging:,} differed "
+        f"({summary.other_tools:,} in tools, {summary.other_answer:,} in the answer), "
+        f"{format_count(summary.missed, 'call')} missed, {summary.failed:,} failed",
         f"tokens {before.tokens:,} → {after.tokens:,}",
         f"seconds {before.seconds:,.1f} → {after.seconds:,.1f}",
     ]
     if before.cost is not None or after.cost is not None:
-        parts.append(f"cost {_money(before.cost)} → {_money(after.cost)} {currency}".rstrip())
+        parts.append(f"cost {_format_cost(before.cost)} → {_format_cost(after.cost)} {currency}".rstrip())
     if summary.not_replayed:
         parts.append(f"{summary.not_replayed:,} could not be replayed")
     return "; ".join(parts)

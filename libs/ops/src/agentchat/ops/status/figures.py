@@ -20,11 +20,11 @@ from agentchat.conversations.queries.current_activity import (
     list_read_models,
     load_activity,
 )
-from agentchat.ops.connections import connected, failures_in_one_line, reached
+from agentchat.ops.connections import check_reachable, connect_bus, translate_database_errors
 from agentchat.ops.environment import Environment
 from agentchat.ops.errors import StackError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.stack_report import read_end, readable
+from agentchat.ops.stack_report import format_log_line, read_end
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from agentchat.webhooks import delivery_queue
 from agentchat.webhooks.delivery_queue import EndpointFigures
@@ -68,21 +68,21 @@ class SystemFigures(msgspec.Struct, kw_only=True):
     unknown: list[str] = []
 
 
-async def gather(environment: Environment, away: Collection[str]) -> SystemFigures:
+async def gather_figures(environment: Environment, away: Collection[str]) -> SystemFigures:
     """Read what can be read within a few seconds. The servers `away` are down, and not asked."""
     figures = SystemFigures(unknown=[f"{server} is down" for server in away])
     async with contextlib.AsyncExitStack() as opened:
         pool = bus = None
         if "postgres" not in away:
-            with _noted(figures, "postgres"), failures_in_one_line():
+            with _note_failures(figures, "postgres"), translate_database_errors():
                 async with asyncio.timeout(_SECONDS):
-                    await reached(environment.database_url)
+                    await check_reachable(environment.database_url)
                 pool = await opened.enter_async_context(open_pool(environment.database_url))
         if "nats" not in away:
-            with _noted(figures, "nats"):
+            with _note_failures(figures, "nats"):
                 async with asyncio.timeout(_SECONDS):
                     bus = await opened.enter_async_context(
-                        connected(environment.nats_url, "agentchat status")
+                        connect_bus(environment.nats_url, "agentchat status")
                     )
         await _gather(figures, pool, bus)
     return figures
@@ -97,17 +97,17 @@ async def gather_from(pool: Pool, bus: Bus) -> SystemFigures:
 
 async def _gather(figures: SystemFigures, pool: Pool | None, bus: Bus | None) -> None:
     if pool is not None:
-        with _noted(figures, "postgres"):
+        with _note_failures(figures, "postgres"):
             async with asyncio.timeout(_SECONDS):
                 await _ask_database(pool, figures)
     if bus is not None:
-        with _noted(figures, "nats"):
+        with _note_failures(figures, "nats"):
             async with asyncio.timeout(_SECONDS):
                 await _ask_bus(bus, figures)
 
 
 @contextlib.contextmanager
-def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
+def _note_failures(figures: SystemFigures, server: str) -> Iterator[None]:
     try:
         yield
     except _FAULTS as error:
@@ -164,18 +164,18 @@ class _Line(msgspec.Struct):
     level: str = ""
 
 
-def last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
+def read_last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
     """The newest ones since the stack's start, the newest last."""
     found = [
         problem
         for log in folder.logs.glob("*.log")
         for line in read_end(log, _TAIL_BYTES)
-        if (problem := _problem(log.stem, line))
+        if (problem := _parse_error(log.stem, line))
     ]
     return sorted(found, key=lambda each: each.at)[-limit:]
 
 
-def _problem(service: str, line: str) -> LoggedError | None:
+def _parse_error(service: str, line: str) -> LoggedError | None:
     if line.startswith("{"):
         try:
             head = msgspec.json.decode(line, type=_Line)
@@ -183,7 +183,7 @@ def _problem(service: str, line: str) -> LoggedError | None:
             return None
         if head.level not in _ERRORS:
             return None
-        return LoggedError(at=head.timestamp, service=service, text=readable(line))
+        return LoggedError(at=head.timestamp, service=service, text=format_log_line(line))
     found = _SERVER_ERROR.match(line)
     if found is None:
         return None

@@ -53,17 +53,17 @@ async def scrape(targets: Mapping[str, str]) -> Scrape:
     """Read all at once. Processes that do not answer are in `away`."""
     found = Scrape()
 
-    async def one(name: str, url: str) -> None:
+    async def scrape_one(name: str, url: str) -> None:
         try:
-            found.add(name, await asyncio.to_thread(_fetched, url))
+            found.add(name, await asyncio.to_thread(_fetch, url))
         except (OSError, HTTPException, ValueError):
             found.away.append(name)
 
-    await asyncio.gather(*(one(name, url) for name, url in targets.items()))
+    await asyncio.gather(*(scrape_one(name, url) for name, url in targets.items()))
     return found
 
 
-def _fetched(url: str) -> str:
+def _fetch(url: str) -> str:
     """The text of a page. By the standard library: the console has no HTTP client in memory for this."""
     address = urlsplit(url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=_SCRAPE_SECONDS)
@@ -75,7 +75,7 @@ def _fetched(url: str) -> str:
         return response.read().decode()
 
 
-def quantile(part: float, before: Scrape, after: Scrape, name: str) -> float | None:
+def compute_quantile(part: float, before: Scrape, after: Scrape, name: str) -> float | None:
     """Of a histogram, in seconds, by linear interpolation in its bucket, as Prometheus does it."""
     old = before.values(f"{name}_bucket", "le")
     counts = {

@@ -14,11 +14,11 @@ import msgspec
 from agentchat.ops import environment, printing, record
 from agentchat.ops.errors import NotRunningError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.output import counted
-from agentchat.ops.probes import failing_checks, reason_unready
+from agentchat.ops.output import format_count
+from agentchat.ops.probes import find_unready_reason, list_failing_checks
 from agentchat.ops.record import Entry
 from agentchat.ops.status import figures as figures_
-from agentchat.ops.status.figures import Lag, LoggedError, SystemFigures, last_errors
+from agentchat.ops.status.figures import Lag, LoggedError, SystemFigures, read_last_errors
 from agentchat.webhooks.delivery_queue import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
@@ -44,11 +44,11 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     log: str
 
 
-async def _service(entry: Entry) -> ServiceStatus:
+async def _probe_service(entry: Entry) -> ServiceStatus:
     state: State = "down"
     reason: str | None = "it is restarted"
     if entry.pid is not None and entry.probe is not None:
-        reason = await reason_unready(entry.probe)
+        reason = await find_unready_reason(entry.probe)
         state = "ready" if reason is None else "not ready"
     runs = entry.pid is not None
     started_at = datetime.fromtimestamp(entry.started_at, UTC).isoformat(timespec="seconds")
@@ -59,7 +59,7 @@ async def _service(entry: Entry) -> ServiceStatus:
         metrics_url=entry.metrics_url,
         version=entry.version,
         state=state,
-        reason=None if reason is None else failing_checks(reason),
+        reason=None if reason is None else list_failing_checks(reason),
         started_at=started_at if runs else None,
         up_seconds=round(time.time() - entry.started_at, 1) if runs else None,
         restarts=entry.restarts,
@@ -84,21 +84,21 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[LoggedError]
 
 
-def status(*, as_json: bool, watch: bool) -> bool:
+def show_status(*, as_json: bool, watch: bool) -> bool:
     """Print it; whether all processes are ready. With `watch` until SIGINT or SIGTERM.
 
     Raises NotRunningError.
     """
-    folder = environment.run_folder()
+    folder = environment.find_run_folder()
     ready = True
     if watch:  # a shell may have started it with SIGINT ignored
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
     try:
         while True:
-            found = asyncio.run(_status(folder))
+            found = asyncio.run(_load_status(folder))
             ready = found.ready
-            show(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
+            print_status(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
             if not watch:
                 return ready
             time.sleep(_EVERY_SECONDS)
@@ -108,23 +108,23 @@ def status(*, as_json: bool, watch: bool) -> bool:
         return ready
 
 
-async def _status(folder: RunFolder) -> Status:
-    kept = record.running(folder)
+async def _load_status(folder: RunFolder) -> Status:
+    kept = record.load_running(folder)
     entries = [entry for entry in kept.processes if entry.probe is not None]
-    services = await asyncio.gather(*map(_service, entries))  # within the time of one probe
+    services = await asyncio.gather(*map(_probe_service, entries))  # within the time of one probe
     away = [server for server in ("postgres", "nats") if _is_away(server, services)]
     base_url: str | None = None
     figures = SystemFigures(unknown=[_STARTING])
     with contextlib.suppress(NotRunningError):
         known = environment.load(folder)
-        base_url, figures = known.base_url, await figures_.gather(known, away)
+        base_url, figures = known.base_url, await figures_.gather_figures(known, away)
     return Status(
         ready=all(each.state == "ready" for each in services),
         run_dir=str(folder.path),
         base_url=base_url,
         services=services,
         figures=figures,
-        errors=last_errors(folder, _ERRORS),
+        errors=read_last_errors(folder, _ERRORS),
     )
 
 
@@ -134,17 +134,17 @@ def _is_away(server: str, services: Sequence[ServiceStatus]) -> bool:
     return bool(states) and "ready" not in states
 
 
-def show(found: Status, *, as_json: bool = False, clear: bool = False, lines: bool = False) -> None:
+def print_status(found: Status, *, as_json: bool = False, clear: bool = False, lines: bool = False) -> None:
     """Print it; as JSON in one line with `lines`, on a cleared terminal with `clear`."""
     if as_json and lines:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif as_json:
-        printing.as_json(found)
+        printing.print_json(found)
     else:
         sys.stdout.write(_CLEAR if clear else "")
         _print_services(found.services)
         sys.stdout.write("\n")
-        printing.texts(_lines(found))
+        printing.print_texts(_format_figures(found))
     sys.stdout.flush()
 
 
@@ -160,24 +160,24 @@ def _print_services(services: list[ServiceStatus]) -> None:
         ]
         for each in services
     ]
-    printing.table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
+    printing.print_table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
 
 
-def _lines(found: Status) -> Iterator[tuple[str, str]]:
+def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
     figures = found.figures
     if (runs := figures.runs) is not None:
         oldest = f", the oldest for {runs.oldest_run_seconds:.0f} s" if runs.open_runs else ""
         yield "runs", f"{runs.open_runs:,} active{oldest}"
         yield "approvals", f"{runs.approvals:,} waiting for a person"
-        yield "waiting", f"{counted(runs.waiting_messages, 'message')} for a busy conversation"
+        yield "waiting", f"{format_count(runs.waiting_messages, 'message')} for a busy conversation"
     for queue in figures.queues or ():
         oldest = f", the oldest for {queue.oldest_seconds:.0f} s" if queue.waiting else ""
         yield "queue", f"{queue.name}: {queue.waiting:,} waiting{oldest}"
-    yield from _lags(figures.lags)
+    yield from _format_lags(figures.lags)
     if figures.runs is not None:
         yield "projector", f"{figures.projector} leads" if figures.projector else "none leads"
     if figures.webhooks is not None:
-        yield "webhooks", _webhooks(figures.webhooks)
+        yield "webhooks", _format_webhooks(figures.webhooks)
     for reason in figures.unknown:
         yield "not known", reason
     if not found.errors:
@@ -186,21 +186,21 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
         yield "error", f"{error.at[:19]}Z {error.service}: {error.text}"
 
 
-def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
+def _format_lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
     """The read models in one line where they are up to date, else one line each."""
     late = [each for each in lags if each.behind or each.parked]
     if lags and not late:
         yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
     for each in late:
-        parked = f", {counted(each.parked, 'event')} that it could not apply" if each.parked else ""
-        yield "lag", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
+        parked = f", {format_count(each.parked, 'event')} that it could not apply" if each.parked else ""
+        yield "lag", f"{each.name}: {format_count(each.behind, 'position')} of the log{parked}"
 
 
-def _webhooks(webhooks: EndpointFigures) -> str:
+def _format_webhooks(webhooks: EndpointFigures) -> str:
     if not webhooks.endpoints:
         return "no endpoint"
     return (
-        f"{counted(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
+        f"{format_count(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
         f"{webhooks.waiting:,} with deliveries to come; the others lag at most "
-        f"{counted(webhooks.behind, 'position')} of the log"
+        f"{format_count(webhooks.behind, 'position')} of the log"
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from agentchat.contracts.values import Usage
-from agentchat.ops.status.scraping import Scrape, quantile, scrape
+from agentchat.ops.status.scraping import Scrape, compute_quantile, scrape
 from agentchat.runtime import logs
 
 EVERY_SECONDS = 10.0
@@ -134,8 +134,8 @@ def point(before: Scrape, after: Scrape) -> Point:
         at=after.at,
         seconds=max(after.at - before.at, 1e-3),
         ended={state: more("runs_ended_total", state=state) for state in _ENDS},
-        first_delta_p50=quantile(0.5, before, after, "streams_first_delta_seconds"),
-        first_delta_p99=quantile(0.99, before, after, "streams_first_delta_seconds"),
+        first_delta_p50=compute_quantile(0.5, before, after, "streams_first_delta_seconds"),
+        first_delta_p99=compute_quantile(0.99, before, after, "streams_first_delta_seconds"),
         usage=used,
         failures=by("runs_ended_total", "code", state="failed"),
         model_errors=errors,

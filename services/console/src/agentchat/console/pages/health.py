@@ -16,8 +16,8 @@ from agentchat.console.frame.roles import Role
 from agentchat.console.live.monitor import resolved
 from agentchat.ops import record
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.probes import HttpProbe, Probe, failing_checks, reason_unready
-from agentchat.ops.status.figures import LoggedError, SystemFigures, gather_from, last_errors
+from agentchat.ops.probes import HttpProbe, Probe, find_unready_reason, list_failing_checks
+from agentchat.ops.status.figures import LoggedError, SystemFigures, gather_from, read_last_errors
 from agentchat.runtime import metrics
 from agentchat.runtime.migrations import AppliedVersion, applied_versions
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -103,8 +103,8 @@ def _probe(url: str) -> HttpProbe:
 async def _reason(probe: Probe, *, down: bool = False) -> str | None:
     if down:
         return "it is restarted"
-    reason = await reason_unready(probe)
-    return None if reason is None else failing_checks(reason)
+    reason = await find_unready_reason(probe)
+    return None if reason is None else list_failing_checks(reason)
 
 
 async def _migrations(services: ConsoleServices) -> list[AppliedVersion]:
@@ -120,7 +120,7 @@ async def _errors(folder: RunFolder | None) -> list[LoggedError] | None:
 
 
 def _newest_first(folder: RunFolder) -> list[LoggedError]:
-    found: Sequence[LoggedError] = last_errors(folder, _ERRORS)
+    found: Sequence[LoggedError] = read_last_errors(folder, _ERRORS)
     return [*reversed(found)]
 
 
