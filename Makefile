@@ -37,7 +37,7 @@ check: $(READY) ## lint, format, types, import boundaries
 
 format: $(READY) ## rewrite the code to the house format, and docs/integrate/errors.md, which is generated
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
-	@$(BIN)/python -m agentchat.contracts.pages > docs/integrate/errors.md
+	@$(BIN)/python -m agentchat.contracts.error_page > docs/integrate/errors.md
 
 SITE_VENV := .site/venv
 site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail

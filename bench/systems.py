@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import LiteralString
 
 from agentchat.administration.admin_versions import create_agent
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
@@ -17,7 +17,7 @@ from agentchat.ops.settings import UpSettings
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from bench.load import Load
 from bench.processes import ROOT, Pids, Started, serving
 from tests.harness import RunningStack, running_stack, temporary_folder
@@ -59,7 +59,7 @@ class Service:
         async with (
             asyncio.timeout(_SETTLE_SECONDS),
             open_pool(self._stack.environment.database_url, role=None) as pool,
-            connection(pool, seconds=_SETTLE_SECONDS) as conn,
+            acquire_connection(pool, seconds=_SETTLE_SECONDS) as conn,
         ):
             while await (await conn.execute(_IS_SETTLED)).fetchone() != (True,):  # noqa: ASYNC110 - a table has no event
                 await asyncio.sleep(0.05)
@@ -91,7 +91,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     found = stack.environment
     shop = McpServer(name=demo.SHOP_SERVER, url=f"{found.mcp_base_url}/api/mcp")
     agents = {}
-    async with open_pool(found.database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+    async with open_pool(found.database_url, role=None) as pool, acquire_connection(pool, seconds=10) as conn:
         for model in models:
             draft = AgentDraft(
                 name=f"Bench {model}",
@@ -100,7 +100,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
                 parameters={"max_tokens": 4096},
                 mcp_servers=(shop,) if "tool=" in model else (),
             )
-            agents[model] = new_id()
+            agents[model] = make_id()
             await create_agent(
                 conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="bench", agent_id=agents[model]
             )

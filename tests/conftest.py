@@ -26,7 +26,7 @@ from agentchat.ops.prepare import migrate
 from agentchat.ops.services import Servers
 from agentchat.ops.settings import Counts
 from agentchat.runtime.cancellation import repair_wait_for
-from agentchat.runtime.postgres import Connection, Pool, connection, open_pool
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, new_database, running_stack
 from tests.system.collector import Collector, collector
@@ -185,7 +185,7 @@ async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
 
 @pytest.fixture
 async def conn(pool: Pool) -> AsyncIterator[Connection]:
-    async with connection(pool, seconds=50) as taken:
+    async with acquire_connection(pool, seconds=50) as taken:
         yield taken
 
 

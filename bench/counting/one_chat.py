@@ -17,7 +17,7 @@ from typing import Any, LiteralString, TypeVar
 import msgspec
 
 from agentchat.runtime.postgres import Connection as Session
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from bench.counting.counted_stack import (
     Counted,
     Logged,
@@ -54,7 +54,7 @@ async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
     """By kind of chat: the first message of a conversation, the next one, and one with a tool call."""
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
-    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=300) as session:
+    async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=300) as session:
         counter = _Counter(counted, session)
         await counter.until(_IS_LOGGED)
         return {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from tests.admin_cli.conftest import SECRET_KEY, Cli
 
 _KEY = "sk-provider-canary-0001"
@@ -84,7 +84,7 @@ def test_comparison_of_versions_ends_with_its_verdict(cli: Cli) -> None:
     cli("PUT", f"/agents/{agent}/canary", 'versions={"1": 95, "2": 5}')
     compared = cli("GET", f"/agents/{agent}/canary", "--json")
     assert (compared.code, json.loads(compared.out)["decision"]) == (2, "undecided")
-    assert cli("GET", f"/agents/{new_id()}/canary").code == 2
+    assert cli("GET", f"/agents/{make_id()}/canary").code == 2
     assert cli.json("POST", f"/agents/{agent}/versions/1/promote")["version"] == 3
 
 

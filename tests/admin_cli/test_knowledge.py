@@ -88,7 +88,7 @@ def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(cli: Cli, base: 
     (left,) = cli.json("GET", f"/knowledge_bases/{base}/documents")["data"]
     assert left["name"] == "docs/more/page.html"
     assert cli("knowledge", "import", base, "-").code == 2
-    assert cli("knowledge", "import", ids.new_id(), str(docs)).code == 1
+    assert cli("knowledge", "import", ids.make_id(), str(docs)).code == 1
 
 
 async def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:

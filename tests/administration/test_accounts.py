@@ -21,7 +21,7 @@ from agentchat.administration.admin_values import (
 )
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import conversations_table as threads
@@ -81,7 +81,7 @@ async def test_structs_that_a_program_made_are_checked_too(admin: Admin, account
 
 
 async def test_an_id_of_ones_own_makes_a_set_up_repeatable(admin: Admin) -> None:
-    own = new_id()
+    own = make_id()
     made = await admin_accounts.create(admin, NewAccount(name="Mine", id=own.upper()))
     assert made.id == own
     with pytest.raises(Conflict, match="exists already"):
@@ -123,7 +123,7 @@ async def test_conversations_are_not_left_behind(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
     started = events.ConversationStarted(trace_id="a" * 32, at="2026-11-21T09:30:00Z", account_id=account.id)
-    thread = new_id()
+    thread = make_id()
     async with open_store(migrated_database_url) as opened:
         await opened.append(await opened.load(thread), [started])
     await Follower(pool, Log(pool), [threads.PROJECTION]).step()
@@ -135,6 +135,6 @@ async def test_conversations_are_not_left_behind(
     assert (await admin_conversations.delete(admin, thread.upper(), dry_run=True)).id == thread
     with pytest.raises(Unavailable, match="bus"):
         await admin_conversations.delete(admin, thread)
-    for unknown in (new_id(), "x"):
+    for unknown in (make_id(), "x"):
         with pytest.raises(NotFound, match="no such conversation"):
             await admin_conversations.delete(admin, unknown)

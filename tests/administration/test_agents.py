@@ -24,7 +24,7 @@ from agentchat.administration.admin_values import (
 )
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
-from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.tool_messages import CheckTools
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.log import Log
@@ -211,13 +211,13 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
 ) -> None:
     agent, other = await make(admin, account), await make(admin, account)
     at = "2026-11-21T09:30:00.000000Z"
-    over, under_way = new_id(), new_id()
+    over, under_way = make_id(), make_id()
     trace = {thread: os.urandom(16).hex() for thread in (over, under_way)}
     async with open_store(migrated_database_url) as opened:
         for thread, its in trace.items():
             started = events.ConversationStarted(trace_id=its, at=at, account_id=account.id)
             asked = events.MessageSaved(
-                trace_id=its, at=at, message_id=new_id(), role="user", content="Hi", agent_id=agent
+                trace_id=its, at=at, message_id=make_id(), role="user", content="Hi", agent_id=agent
             )
             ended = events.RunCancelled(trace_id=its, at=at, usage=Usage())
             said: list[events.Event] = [started, asked, ended] if thread == over else [started, asked]
@@ -245,12 +245,12 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
 async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
-    agent, thread = await make(admin, account), new_unlisted_id()
+    agent, thread = await make(admin, account), make_unlisted_id()
     its, at = os.urandom(16).hex(), "2026-11-21T09:30:00.000000Z"
     said: list[events.Event] = [
         events.ConversationStarted(trace_id=its, at=at, account_id=account.id),
         events.MessageSaved(
-            trace_id=its, at=at, message_id=new_id(), role="user", content="Hi", agent_id=agent
+            trace_id=its, at=at, message_id=make_id(), role="user", content="Hi", agent_id=agent
         ),
         events.RunCancelled(trace_id=its, at=at, usage=Usage()),
     ]

@@ -11,7 +11,7 @@ from agentchat.administration.admin_canary import CanaryShares
 from agentchat.administration.admin_values import Account, NewAgent
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
@@ -45,7 +45,7 @@ async def test_a_conversation_is_answered_by_the_version_that_its_id_gets(
 ) -> None:
     shares = {"1": 50, "2": 50}
     await share(admin, agent, v1=50, v2=50)
-    ids = [new_id() for _ in range(40)]
+    ids = [make_id() for _ in range(40)]
     answered = [await load_agent(pool, account.id, agent, conversation_id=each) for each in ids]
     assert [each and each.version for each in answered] == [choose_version(shares, each) for each in ids]
     assert {each and each.model for each in answered} == {"old", "new"}
@@ -104,7 +104,7 @@ async def test_what_can_be_no_shares_is_refused_by_name(
     with pytest.raises(NotFound):
         await admin_canary.promote(admin, agent, 9)
     with pytest.raises(NotFound):
-        await admin_canary.get(admin, new_id())
+        await admin_canary.get(admin, make_id())
     with pytest.raises(Invalid):
         await admin_canary.get(admin, agent, since="yesterday")
 
@@ -125,22 +125,22 @@ class _Answered(NamedTuple):
 def _events(agent: str, account_id: str, of: _Answered) -> Iterator[events.Event]:
     for number in range(of.runs):
         fields: dict[str, Any] = {
-            "trace_id": new_id().replace("-", ""),
+            "trace_id": make_id().replace("-", ""),
             "at": f"2026-11-{of.day:02}T10:00:00.000000Z",
         }
-        asked = events.MessageSaved(**fields, message_id=new_id(), role="user", agent_id=agent, content="Hi")
+        asked = events.MessageSaved(**fields, message_id=make_id(), role="user", agent_id=agent, content="Hi")
         usage = Usage(input_tokens=of.tokens)
         if number == 0:
             yield events.ConversationStarted(**fields, account_id=account_id)
         yield asked
         yield events.RunStarted(**fields, attempt=1, agent_version=of.version, model="m", form="json")
-        call: dict[str, Any] = fields | {"call_id": new_id(), "round": 1}
+        call: dict[str, Any] = fields | {"call_id": make_id(), "round": 1}
         yield events.ToolCalled(**call, name=of.tool, input={})
         yield events.ToolReturned(**call, output="", is_error=of.tool_failed, ms=5)
         if number >= of.runs - of.failed:
             yield events.RunFailed(**fields, code="provider_error", message="", usage=usage)
             continue
-        reply = replace(asked, message_id=new_id(), role="assistant")
+        reply = replace(asked, message_id=make_id(), role="assistant")
         yield reply
         yield events.RunCompleted(**fields, usage=usage, rounds=1)
         if of.score is not None:
@@ -157,7 +157,7 @@ def answered(
     async def store_all(conversations: Sequence[_Answered]) -> None:
         async with open_store(migrated_database_url) as store:
             for each in conversations:
-                conversation = Conversation(conversation_id=new_id())
+                conversation = Conversation(conversation_id=make_id())
                 await store.append(conversation, list(_events(agent, account.id, each)))
         projections = [runs_table.PROJECTION, feedback_table.PROJECTION, tools_table.PROJECTION]
         follower = Follower(pool, Log(pool), projections)

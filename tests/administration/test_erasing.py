@@ -11,13 +11,13 @@ from agentchat.administration.admin_values import Account
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, subjects, wire
 from agentchat.contracts.admin_errors import Conflict, NotFound, Unavailable
-from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.messages import EraseAnswered, EraseConversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections.read_model_follower import Follower
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 AT = "2026-11-21T09:30:00Z"
 
@@ -65,8 +65,8 @@ async def eraser(
 
 async def listed(pool: Pool, account: Account, created_at: str) -> str:
     """A conversation that the read model lists, and the log does not have."""
-    stray = new_id()
-    async with connection(pool) as conn:
+    stray = make_id()
+    async with acquire_connection(pool) as conn:
         await conn.execute(
             "INSERT INTO conversations (conversation_id, account_id, message_count, created_at, updated_at,"
             " listed, events, bytes) VALUES (%s, %s, 1, %s, %s, true, 1, 1)",
@@ -79,7 +79,7 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
     played, admin = eraser
-    held = [new_id() for _ in range(3)]
+    held = [make_id() for _ in range(3)]
     async with open_store(migrated_database_url) as store:
         for thread in held:
             started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
@@ -94,7 +94,7 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     for thread in held:
         assert (await Log(pool).load_conversation(thread)).erased
     assert (await admin_accounts.get(admin, account.id)).disabled
-    async with connection(pool) as conn:  # as the read model is without them, once it was rebuilt
+    async with acquire_connection(pool) as conn:  # as the read model is without them, once it was rebuilt
         await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [[*strays]])
     await admin_accounts.delete(admin, account.id, force=True)
     with pytest.raises(NotFound):
@@ -105,7 +105,7 @@ async def test_conversations_that_no_list_shows_go_with_their_account(
     eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
     _, admin = eraser
-    unlisted = new_unlisted_id()
+    unlisted = make_unlisted_id()
     async with open_store(migrated_database_url) as store:
         started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
         await store.append(await store.load(unlisted), [started])

@@ -13,7 +13,7 @@ from nats.js import JetStreamContext
 from agentchat.bus import streams
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import ids, messages, wire
 from agentchat.ops.ports import find_free_port
 from tests.bus.nats_server import NatsServer
@@ -79,7 +79,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 async def publish(bus: Bus, message: str) -> None:
     """As a caller who tries again after 503, with the same ids."""
     request = msgspec.structs.replace(
-        REQUEST, trace_id=ids.new_id().replace("-", ""), message=message, requested_at="2026-01-01T00:00:00Z"
+        REQUEST, trace_id=ids.make_id().replace("-", ""), message=message, requested_at="2026-01-01T00:00:00Z"
     )
     while True:
         with contextlib.suppress(BusUnavailable):
@@ -92,7 +92,7 @@ async def test_streams_have_the_replicas_asked_for_and_outlive_the_server_that_l
     seen: set[str] = set()
     news, stop = asyncio.Event(), asyncio.Event()
 
-    async def handle(delivery: Delivery) -> None:
+    async def handle(delivery: QueueDelivery) -> None:
         seen.add(wire.decode_message(messages.ChatRequested, delivery.data).message)
         news.set()
 

@@ -17,7 +17,7 @@ from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
-SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret", offset=0)
+SAID = frames.DeltaFrame(seq=1, attempt=1, round=1, text="secret", offset=0)
 CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
 TOOL = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
 RESULT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolFinished))
@@ -42,7 +42,7 @@ async def test_events_are_found_by_their_place_in_the_log(nats_server: NatsServe
         await bus.eraser.erase_events([*also, 0, positions[-1] + 7])
         left = await _left(bus, 1, len(positions))
         assert left == [each for each in positions if each not in gone | also]
-        assert await bus.feed.end() == FeedEnd(sequence=300, position=left[-1])
+        assert await bus.feed.find_end() == FeedEnd(sequence=300, position=left[-1])
 
 
 async def test_what_was_erased_from_events_is_not_in_its_files(nats_server: NatsServer) -> None:
@@ -65,21 +65,21 @@ async def test_runs_leave_the_live_stream_the_queues_and_the_dead_letters(nats_s
             await bus.queues.request_tool(replace(TOOL, trace_id=each))
             await bus.queues.request_chat(replace(CHAT, trace_id=each))
             payload = wire.encode(replace(TOOL, trace_id=each)).decode()
-            await bus.queues.dead_letter(
+            await bus.queues.publish_dead_letter(
                 DeadLettered(stream="TOOLS", subject="s", reason="no", payload=payload)
             )
         await bus.eraser.erase_runs([mine, trace()])
         await bus.eraser.erase_mentions([mine, trace()])
-        assert await bus.traces.frames_of(mine) == []
-        assert await bus.traces.tool_results_of(mine) == {}
-        assert await bus.traces.frames_of(other) == [SAID]
-        assert list(await bus.traces.tool_results_of(other)) == [RESULT.call_id]
+        assert await bus.traces.read_frames(mine) == []
+        assert await bus.traces.read_tool_results(mine) == {}
+        assert await bus.traces.read_frames(other) == [SAID]
+        assert list(await bus.traces.read_tool_results(other)) == [RESULT.call_id]
         for stream, subject in (
             ("REQUESTS", "chat.requests.>"),
             ("TOOLS", "chat.tools.>"),
             ("DEAD", "chat.dead.>"),
         ):
-            left = [each.data async for each in bus._jetstream.messages(stream, subject)]
+            left = [each.data async for each in bus._jetstream.read_messages(stream, subject)]
             assert len(left) == 1, stream
             assert other.encode() in left[0], stream
 
@@ -90,12 +90,12 @@ async def test_requests_that_name_a_conversation_leave_too(nats_server: NatsServ
         for request in (replace(CHAT, trace_id=trace()), kept):
             await bus.queues.request_chat(request)
             payload = wire.encode(request).decode()
-            await bus.queues.dead_letter(
+            await bus.queues.publish_dead_letter(
                 DeadLettered(stream="REQUESTS", subject="s", reason="no", payload=payload)
             )
         await bus.eraser.erase_mentions([trace(), CHAT.conversation_id])
         for stream, subject in (("REQUESTS", "chat.requests.>"), ("DEAD", "chat.dead.>")):
-            left = [each.data async for each in bus._jetstream.messages(stream, subject)]
+            left = [each.data async for each in bus._jetstream.read_messages(stream, subject)]
             assert [kept.trace_id.encode() in data for data in left] == [True], stream
 
 
@@ -129,7 +129,7 @@ async def test_an_erasure_that_nobody_serves_is_unknown(bus: Bus) -> None:
 
 async def _append(bus: Bus, position: int, after: int, data: bytes = b"{}") -> None:
     await bus.feed.publish_event(
-        subjects.events(examples.ACCOUNT, "MessageSaved"),
+        subjects.format_event(examples.ACCOUNT, "MessageSaved"),
         data,
         {subjects.POSITION_HEADER: str(position)},
         message_id=f"event-{position}",
@@ -139,6 +139,6 @@ async def _append(bus: Bus, position: int, after: int, data: bytes = b"{}") -> N
 
 async def _left(bus: Bus, first: int, last: int) -> list[int]:
     """The positions that EVENTS holds, in its order."""
-    found = [each async for each in bus._jetstream.messages("EVENTS", "chat.events.>")]
+    found = [each async for each in bus._jetstream.read_messages("EVENTS", "chat.events.>")]
     assert all(first <= each.sequence <= last for each in found)
     return [int(each.headers[subjects.POSITION_HEADER]) for each in found]

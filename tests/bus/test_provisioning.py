@@ -32,7 +32,7 @@ async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
 
 
 def new_result() -> tool_messages.ToolFinished:
-    trace_id = ids.new_id().replace("-", "")
+    trace_id = ids.make_id().replace("-", "")
     return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
 
@@ -49,12 +49,12 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         await bus.traces.cancel(
             messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT)
         )
-        flushing = ids.new_id().replace("-", "")
+        flushing = ids.make_id().replace("-", "")
         for seq in range(1, 11):
-            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000, offset=0)
+            frame = frames.DeltaFrame(seq=seq, attempt=1, round=1, text="x" * 60_000, offset=0)
             await bus.traces.publish_frame(flushing, frame)
-        assert len(await bus.traces.frames_of(flushing)) < 10, "TRACES was full"
-        assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}
+        assert len(await bus.traces.read_frames(flushing)) < 10, "TRACES was full"
+        assert await bus.traces.read_tool_results(result.trace_id) == {result.call_id: result}
         assert await bus.traces.is_cancelled(result.trace_id)
 
 

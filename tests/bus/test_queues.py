@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import ids, messages, subjects, wire
 from agentchat.contracts.timings import ACK_WAIT_SECONDS
 from agentchat.runtime.readiness import ReadinessFlag
@@ -20,7 +20,7 @@ CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested)
 
 
 def chat(**changes: object) -> messages.ChatRequested:
-    return msgspec.structs.replace(CHAT, trace_id=ids.new_id().replace("-", ""), **changes)
+    return msgspec.structs.replace(CHAT, trace_id=ids.make_id().replace("-", ""), **changes)
 
 
 class PassedReadiness(ReadinessFlag):
@@ -41,16 +41,16 @@ class Worker:
     def __init__(
         self,
         bus: Bus,
-        handle: Callable[[Delivery], Awaitable[None]] | None = None,
+        handle: Callable[[QueueDelivery], Awaitable[None]] | None = None,
         readiness: ReadinessFlag | None = None,
     ) -> None:
-        self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.deliveries: asyncio.Queue[QueueDelivery] = asyncio.Queue()
         self.stop = asyncio.Event()
         self._handle = handle
         consuming = bus.queues.consume("REQUESTS", self._take, slots=4, stop=self.stop, readiness=readiness)
         self.task = asyncio.create_task(consuming)
 
-    async def _take(self, delivery: Delivery) -> None:
+    async def _take(self, delivery: QueueDelivery) -> None:
         self.deliveries.put_nowait(delivery)
         if self._handle is not None:
             await self._handle(delivery)
@@ -74,7 +74,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
         delivery = await worker.deliveries.get()
     await worker.ended()
     assert wire.decode_message(messages.ChatRequested, delivery.data) == request
-    assert (delivery.subject, delivery.attempt) == (subjects.requests(request.account_id), 1)
+    assert (delivery.subject, delivery.attempt) == (subjects.format_requests(request.account_id), 1)
     assert delivery.headers["Nats-Msg-Id"] == f"{request.trace_id}:1"
 
 
@@ -88,7 +88,7 @@ async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_i
             await worker.next()
             await worker.ended()
         async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
-            while (await bus._jetstream.state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
+            while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.02)
 
 
@@ -97,7 +97,7 @@ async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> No
     await bus.queues.request_chat(chat())
     await worker.next()
     async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
-        while (await bus._jetstream.state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
+        while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
     await worker.ended()
 
@@ -132,7 +132,7 @@ async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> No
 async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: Bus) -> None:
     free = asyncio.Event()
 
-    async def wait_outside(delivery: Delivery) -> None:
+    async def wait_outside(delivery: QueueDelivery) -> None:
         delivery.free_slot()
         await _forever(free)
 
@@ -151,7 +151,7 @@ async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: B
 async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
     attempts = []
 
-    async def fail_once(delivery: Delivery) -> None:
+    async def fail_once(delivery: QueueDelivery) -> None:
         attempts.append(delivery.attempt)
         if delivery.attempt == 1:
             raise ValueError("the first time")
@@ -168,7 +168,7 @@ async def test_a_nak_with_a_delay_redelivers_after_it(bus: Bus) -> None:
     loop = asyncio.get_running_loop()
     times = []
 
-    async def put_back(delivery: Delivery) -> None:
+    async def put_back(delivery: QueueDelivery) -> None:
         times.append(loop.time())
         if delivery.attempt == 1:
             await delivery.nak(0.5)
@@ -202,7 +202,7 @@ async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: Nat
     await bus.queues.request_chat(request)
     with pytest.raises(TimeoutError):
         await worker.next(0.3)
-    assert (await bus.queues.backlog("REQUESTS")).waiting == 1
+    assert (await bus.queues.measure_backlog("REQUESTS")).waiting == 1
     readiness.set(True)
     assert await worker.next(1.0) == request
     readiness.set(False)
@@ -315,7 +315,7 @@ async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
 async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_server: NatsServer) -> None:
     exhausted = asyncio.Queue()  # type: ignore[var-annotated]
 
-    async def put_back(delivery: Delivery) -> None:
+    async def put_back(delivery: QueueDelivery) -> None:
         await delivery.nak()
 
     async def handle(message: object) -> None:
@@ -336,7 +336,7 @@ async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_serve
             await burying
         await worker.ended()
         assert exhausted.empty()
-        buried = await bus._jetstream.last_message("DEAD", "chat.dead.REQUESTS")
+        buried = await bus._jetstream.get_last_message("DEAD", "chat.dead.REQUESTS")
         assert buried is not None
         letter = wire.decode_message(messages.DeadLettered, buried.data)
         assert "50 deliveries" in letter.reason

@@ -38,7 +38,7 @@ async def lose(bus: Bus, link: Proxy) -> None:
 async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     following = await cut_off.traces.follow_cancels(got.put_nowait)
-    asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
+    asked = messages.CancelRequested(trace_id=ids.make_id().replace("-", ""), account_id=examples.ACCOUNT)
     await lose(cut_off, link)
     await bus.traces.cancel(asked)
     await link.set_mode("pass")
@@ -51,7 +51,7 @@ async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: 
 async def test_the_end_of_a_run_that_was_lost_with_the_connection_is_sent_again(
     bus: Bus, cut_off: Bus, link: Proxy
 ) -> None:
-    trace_id, got = ids.new_id().replace("-", ""), asyncio.Queue[frames.Frame]()
+    trace_id, got = ids.make_id().replace("-", ""), asyncio.Queue[frames.Frame]()
     following = await bus.traces.follow_trace(trace_id, got.put_nowait)
     await bus.ping()  # the server knows of it now
     end = frames.Failed(seq=7, attempt=1, code="internal_error", message="")
@@ -68,7 +68,7 @@ async def test_the_end_of_a_run_that_was_lost_with_the_connection_is_sent_again(
 
 async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
-    trace_id = ids.new_id().replace("-", "")
+    trace_id = ids.make_id().replace("-", "")
     following = await cut_off.traces.follow_tool_results(trace_id, got.put_nowait)
     finished = tool_messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await lose(cut_off, link)
@@ -82,7 +82,7 @@ async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: B
 async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
     bus: Bus, cut_off: Bus, link: Proxy
 ) -> None:
-    trace_ids = [ids.new_id().replace("-", "") for _ in range(3)]
+    trace_ids = [ids.make_id().replace("-", "") for _ in range(3)]
     got: asyncio.Queue[frames.Frame] = asyncio.Queue()
     await lose(cut_off, link)
     for trace_id in trace_ids:
@@ -95,7 +95,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
             with contextlib.suppress(BusUnavailable):
                 await cut_off.ping()
                 break
-    frame = frames.Delta(seq=1, attempt=1, round=1, text="x", offset=0)
+    frame = frames.DeltaFrame(seq=1, attempt=1, round=1, text="x", offset=0)
     await bus.traces.publish_frame(trace_ids[0], frame)
     async with asyncio.timeout(40):
         assert await got.get() == frame
@@ -105,7 +105,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
 
 async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: list[tool_messages.ToolFinished] = []
-    trace_id = ids.new_id().replace("-", "")
+    trace_id = ids.make_id().replace("-", "")
     closed = await cut_off.traces.follow_tool_results(trace_id, got.append)
     open_one: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
     following = await cut_off.traces.follow_tool_results(trace_id, open_one.put_nowait)
@@ -123,7 +123,7 @@ async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus,
 async def test_a_cancellation_that_could_not_be_looked_up_is_heard_once_it_can_be(
     nats_server: NatsServer,
 ) -> None:
-    asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
+    asked = messages.CancelRequested(trace_id=ids.make_id().replace("-", ""), account_id=examples.ACCOUNT)
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     client = await nats.connect(nats_server.url)
     async with Bus.connect(nats_server.url, name="test") as bus:

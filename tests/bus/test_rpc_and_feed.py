@@ -12,7 +12,7 @@ import pytest
 from agentchat.bus import rpc
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
-from agentchat.bus.positions import FeedEnd, position_of
+from agentchat.bus.positions import FeedEnd, get_position
 from agentchat.contracts import examples, messages, subjects, tool_messages, wire
 from agentchat.contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
@@ -98,13 +98,13 @@ async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
 
 async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
-        assert await bus.feed.end() == FeedEnd(sequence=0, position=0)
+        assert await bus.feed.find_end() == FeedEnd(sequence=0, position=0)
         assert await _append(bus, position=11, after=0) == 1
         assert await _append(bus, position=12, after=1) == 2
-        assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
+        assert await bus.feed.find_end() == FeedEnd(sequence=2, position=12)
         with pytest.raises(FeedConflict):
             await _append(bus, position=13, after=1)
-        assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
+        assert await bus.feed.find_end() == FeedEnd(sequence=2, position=12)
 
 
 def _event(position: int, size: int = 5) -> FeedEvent:
@@ -119,8 +119,8 @@ def _event(position: int, size: int = 5) -> FeedEvent:
 
 
 async def _positions(bus: Bus) -> list[int]:
-    stored = bus._jetstream.messages("EVENTS", "chat.events.>")
-    return [position_of(message) async for message in stored]
+    stored = bus._jetstream.read_messages("EVENTS", "chat.events.>")
+    return [get_position(message) async for message in stored]
 
 
 async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_is_repeated(
@@ -128,7 +128,7 @@ async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_i
 ) -> None:
     events = [_event(position) for position in range(1, 6)]
     async with Bus.connect(nats_server.url, name="test") as bus:
-        start = await bus.feed.end()
+        start = await bus.feed.find_end()
         assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
         assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
         assert await bus.feed.publish_events([], start) == start
@@ -137,12 +137,12 @@ async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_i
 
 async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
-        start = await bus.feed.end()
+        start = await bus.feed.find_end()
         await bus.feed.publish_events([_event(1), _event(2)], start)
         with pytest.raises(FeedConflict):  # a place where another leader's event stands
             await bus.feed.publish_events([_event(3), _event(4), _event(5)], start)
         assert await _positions(bus) == [1, 2]
-        behind = await bus.feed.end()
+        behind = await bus.feed.find_end()
         assert await bus.feed.publish_events([_event(3)], behind) == FeedEnd(sequence=3, position=3)
 
 
@@ -193,7 +193,7 @@ async def test_many_services_may_provision_at_once(nats_server: NatsServer) -> N
 
 async def _append(bus: Bus, *, position: int, after: int) -> int:
     return await bus.feed.publish_event(
-        subjects.events(examples.ACCOUNT, "MessageSaved"),
+        subjects.format_event(examples.ACCOUNT, "MessageSaved"),
         b"{}",
         {subjects.POSITION_HEADER: str(position)},
         message_id=f"event-{position}",
@@ -207,9 +207,9 @@ async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_fe
     large = 8 * 1024 * 1024
     every = [_event(1), _event(2, large), _event(3, large - 8192), _event(4)]
     async with Bus.connect(nats_server.url, name="test") as bus:
-        end = await bus.feed.publish_events(every, await bus.feed.end())
-        assert end == await bus.feed.end() == FeedEnd(sequence=4, position=4)
-        found = [each async for each in bus._jetstream.messages("EVENTS", "chat.events.>")]
+        end = await bus.feed.publish_events(every, await bus.feed.find_end())
+        assert end == await bus.feed.find_end() == FeedEnd(sequence=4, position=4)
+        found = [each async for each in bus._jetstream.read_messages("EVENTS", "chat.events.>")]
     assert [each.data for each in found if each.sequence != 2] == [
         every[0].data,
         every[2].data,

@@ -9,9 +9,9 @@ import pytest
 from nats.aio.msg import Msg
 
 from agentchat.bus import connection
-from agentchat.bus.addresses import servers_of
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.jetstream import JetStream
+from agentchat.bus.nats_url import parse_servers
 from agentchat.runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy
@@ -41,12 +41,12 @@ _STORED = b'{"stream": "SCRIPTED", "seq": 7, "duplicate": true}'
 )
 def test_an_address_that_cannot_work_is_refused_without_repeating_it(address: str, reason: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        servers_of(address)
+        parse_servers(address)
     assert str(caught.value) == f"the address of NATS: {reason}"
 
 
 def test_servers_are_listed_without_their_parameters() -> None:
-    assert servers_of("tls://u:p@a?ca=x, tls://u:p@b:4223?ca=x,tls://u:p@c") == [
+    assert parse_servers("tls://u:p@a?ca=x, tls://u:p@b:4223?ca=x,tls://u:p@c") == [
         *("tls://u:p@a", "tls://u:p@b:4223", "tls://u:p@c")
     ]
 

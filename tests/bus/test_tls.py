@@ -64,7 +64,7 @@ async def test_a_server_that_is_not_proved_is_not_used(
     [
         ("ca={0}/none.crt", "names ca={0}/none.crt, which cannot be used: No such file or directory"),
         ("ca={0}/empty.crt", "names ca={0}/empty.crt, which cannot be used: it has no certificate"),
-        ("cafile={0}/empty.crt", "has a parameter that is not known: cafile"),
+        ("cafile={0}/empty.crt", "has an unknown parameter: cafile"),
     ],
 )
 async def test_an_authority_that_cannot_be_used_is_refused_by_name(

@@ -17,17 +17,17 @@ FINISHED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolF
 
 
 def new_trace() -> str:
-    return ids.new_id().replace("-", "")
+    return ids.make_id().replace("-", "")
 
 
-def delta(seq: int, text: str = "x") -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=1, round=1, text=text, offset=seq - 1)
+def delta(seq: int, text: str = "x") -> frames.DeltaFrame:
+    return frames.DeltaFrame(seq=seq, attempt=1, round=1, text=text, offset=seq - 1)
 
 
 async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
     """What TRACES has of a trace, which followers may have before it is stored: nobody is told of that."""
     async with asyncio.timeout(20):
-        while len(found := await bus.traces.frames_of(trace_id)) < count:
+        while len(found := await bus.traces.read_frames(trace_id)) < count:
             pass
     return found
 
@@ -87,21 +87,21 @@ async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
 async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_recorded(
     bus: Bus, shared_nats: NatsServer
 ) -> None:
-    begun = frames.Accepted(seq=1, attempt=1, conversation_id=ids.new_id())
+    begun = frames.Accepted(seq=1, attempt=1, conversation_id=ids.make_id())
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")
     await client.request("$JS.API.INFO")  # answered after the subscription, as `flush` is not
     telemetry.configure("test", None, exporter=InMemorySpanExporter())
-    with telemetry.new_trace("test"):
-        trace_id = telemetry.current_trace_id()
+    with telemetry.open_trace("test"):
+        trace_id = telemetry.get_trace_id()
         await bus.traces.publish_frame(trace_id, begun)
-    telemetry.shutdown()
-    with telemetry.new_trace("test"):
+    telemetry.shut_down()
+    with telemetry.open_trace("test"):
         await bus.traces.publish_frame(trace_id, begun)
     recorded = await subscription.next_msg(timeout=20)
     unrecorded = await subscription.next_msg(timeout=20)
     await client.close()
-    assert recorded.subject == subjects.trace(trace_id)
+    assert recorded.subject == subjects.format_trace(trace_id)
     assert recorded.headers is not None
     assert recorded.headers["traceparent"].split("-")[1] == trace_id
     assert wire.decode_frame(recorded.data) == begun
@@ -113,8 +113,8 @@ async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) ->
     trace_id, reader = new_trace(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     client = await nats.connect(shared_nats.url)
-    await client.publish(subjects.trace(trace_id), b"{")
-    await client.publish(subjects.trace(trace_id), wire.encode(delta(1)))
+    await client.publish(subjects.format_trace(trace_id), b"{")
+    await client.publish(subjects.format_trace(trace_id), wire.encode(delta(1)))
     await reader.until(1)
     await client.close()
     await subscription.close()
@@ -183,8 +183,8 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     async with asyncio.timeout(20):
         assert [await got.get(), await got.get()] == [first, odd]
     await subscription.close()
-    assert await bus.traces.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
-    assert await bus.traces.tool_results_of(new_trace()) == {}
+    assert await bus.traces.read_tool_results(trace_id) == {first.call_id: first, odd.call_id: odd}
+    assert await bus.traces.read_tool_results(new_trace()) == {}
 
 
 async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
@@ -210,7 +210,7 @@ async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> No
     assert await held() > before + 256 * 1024
     await bus.traces.record_tool(finished)
     assert await held() < before + 1024
-    (short,) = (await bus.traces.tool_results_of(finished.trace_id)).values()
+    (short,) = (await bus.traces.read_tool_results(finished.trace_id)).values()
     assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")
 
 

@@ -145,7 +145,7 @@ async def connected(port: int, user: str) -> AsyncIterator[Tried]:
 
     client = await nats.connect(
         server.build_url(port, KEY, user),
-        inbox_prefix=users.inbox_prefix(user),
+        inbox_prefix=users.get_inbox_prefix(user),
         error_cb=on_error,
         allow_reconnect=False,
     )

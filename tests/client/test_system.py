@@ -26,7 +26,7 @@ from agentchat.client import (
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.client.conftest import Connect
 from tests.client.driving import Driver
 from tests.harness import RunningStack
@@ -48,7 +48,7 @@ async def slow_agent(stack: RunningStack) -> str:
     draft = AgentDraft(name="slow", model="demo-load?delay_ms=50", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,
-        connection(pool, seconds=10) as conn,
+        acquire_connection(pool, seconds=10) as conn,
     ):
         return await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="tests")
 

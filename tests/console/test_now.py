@@ -64,7 +64,7 @@ async def test_a_run_streams_into_the_page_of_every_browser(
 
     async def speak() -> None:
         for offset in range(0, 400, 5):
-            delta = frames.Delta(seq=offset + 1, attempt=1, round=1, text="word ", offset=offset)
+            delta = frames.DeltaFrame(seq=offset + 1, attempt=1, round=1, text="word ", offset=offset)
             await bus.traces.publish_frame(trace(word), delta)
             await asyncio.sleep(0.05)
 
@@ -85,7 +85,7 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     received = asyncio.Event()
     following = await bus.traces.follow_trace(trace(word), lambda _: received.set())
     await bus.traces.publish_frame(
-        trace(word), frames.Delta(seq=2, attempt=1, round=1, text="word", offset=0)
+        trace(word), frames.DeltaFrame(seq=2, attempt=1, round=1, text="word", offset=0)
     )
     await received.wait()
     await following.close()
@@ -131,7 +131,7 @@ def test_a_stage_is_what_the_run_waits_for(run: OpenRun, stage: tuple[str, str])
 
 def test_the_last_words_are_kept_and_all_are_counted() -> None:
     words = LastWords()
-    words.take(frames.Delta(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
+    words.take(frames.DeltaFrame(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
     row = run_row(_run(), "Shop", "Acme", words)
     assert row.words.endswith("end")
     assert len(row.words) <= 160

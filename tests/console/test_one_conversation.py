@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.event_store.store import open_store
 from tests.console.pages import Browser, text_of
 from tests.conversations import recorded
@@ -106,7 +106,7 @@ async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Sto
     await storage.erase(stored)
     for path, status, words in [
         (f"/conversations/{stored.conversation_id}", 410, "Erased This conversation was erased at 2026-"),
-        (f"/conversations/{new_id()}", 404, "There is no conversation"),
+        (f"/conversations/{make_id()}", 404, "There is no conversation"),
         ("/conversations/nonsense", 404, "search for words"),
         (f"/traces/{'9' * 32}", 404, "No run has the trace id"),
         ("/traces/x", 404, "No run has the trace id"),
@@ -172,7 +172,7 @@ async def test_a_run_that_goes_on_streams_into_the_page(
     ):
         for offset, text in ((0, "On its "), (7, "<b>way")):
             await bus.traces.publish_frame(
-                trace("l"), frames.Delta(seq=offset + 1, attempt=1, round=1, text=text, offset=offset)
+                trace("l"), frames.DeltaFrame(seq=offset + 1, attempt=1, round=1, text=text, offset=offset)
             )
         async for piece in response.aiter_text():
             seen += piece

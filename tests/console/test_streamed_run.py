@@ -23,7 +23,7 @@ async def test_a_text_is_streamed_once_whatever_frames_come(storage: Storage, bu
     word = os.urandom(8).hex()
 
     async def delta(text: str, offset: int, number: int = 1) -> None:
-        frame = frames.Delta(seq=1, attempt=1, round=number, text=text, offset=offset)
+        frame = frames.DeltaFrame(seq=1, attempt=1, round=number, text=text, offset=offset)
         await bus.traces.publish_frame(trace(word), frame)
 
     thread = await storage.told(asked(word), started(word))
@@ -36,7 +36,7 @@ async def test_a_text_is_streamed_once_whatever_frames_come(storage: Storage, bu
     assert live.run.state == "running"
     thread = await storage.store.append(thread, said("Hello, you. ", word))
     await bus.traces.publish_frame(
-        trace(word), frames.ToolReturned(seq=9, attempt=1, call_id="c", is_error=False)
+        trace(word), frames.ToolReturnedFrame(seq=9, attempt=1, call_id="c", is_error=False)
     )
     live = await until_tail(following, "")
     assert live.run is not None

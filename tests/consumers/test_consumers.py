@@ -11,7 +11,7 @@ import nats
 import nats.js.errors
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.ops import demo
 from tests.harness import RunningStack
 
@@ -25,7 +25,7 @@ class Example:
     def __init__(self, stack: RunningStack) -> None:
         self._url = stack.environment.nats_url
         self._owner_url = stack.provisioner_url
-        self.name = f"test-{new_id()}"
+        self.name = f"test-{make_id()}"
 
     async def start(self, program: str, *arguments: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -99,7 +99,7 @@ async def test_tokens_are_counted_once_over_restarts_and_a_lost_consumer(
 # What was on its way to a consumer that ended comes again only after the 30 s of its acknowledgement.
 @pytest.mark.timeout(3 * SECONDS)
 async def test_a_consumer_that_was_away_reads_on(stack: RunningStack, example: Example) -> None:
-    words = [new_id() for _ in range(4)]
+    words = [make_id() for _ in range(4)]
     seen = []
     for pair in (words[:2], words[2:]):
         for word in pair:

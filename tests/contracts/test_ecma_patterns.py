@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentchat.contracts.ecma_patterns import python_pattern, python_schema
+from agentchat.contracts.ecma_patterns import translate_pattern, translate_schema
 
 ROWS = [
     ("^a$", "a", True),
@@ -60,7 +60,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("pattern", "text", "matches"), ROWS)
 def test_a_pattern_matches_what_ecma_262_says(pattern: str, text: str, matches: bool) -> None:
-    assert bool(re.search(python_pattern(pattern), text)) is matches
+    assert bool(re.search(translate_pattern(pattern), text)) is matches
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_a_pattern_matches_what_ecma_262_says(pattern: str, text: str, matches: 
     ],
 )
 def test_what_only_python_has_goes_on_to_work(pattern: str, text: str, matches: bool) -> None:
-    assert bool(re.search(python_pattern(pattern), text)) is matches
+    assert bool(re.search(translate_pattern(pattern), text)) is matches
 
 
 @given(st.text("^$.[]()|*+?{}\\dDwWsSbBuk<>:=!aAzZ0,-/\n", max_size=12))
 def test_no_pattern_breaks_the_translation_and_none_is_slow(pattern: str) -> None:
-    assert isinstance(python_pattern(pattern), str)
+    assert isinstance(translate_pattern(pattern), str)
 
 
 @pytest.mark.parametrize("pattern", [r"\p{L}", "(", "[a", "a{2,1}", r"\q"])
 def test_what_is_no_pattern_is_none_afterwards(pattern: str) -> None:
     with pytest.raises(re.error):
-        re.compile(python_pattern(pattern))
+        re.compile(translate_pattern(pattern))
 
 
 def test_patterns_are_rewritten_where_a_schema_has_them_and_nowhere_else() -> None:
@@ -101,7 +101,7 @@ def test_patterns_are_rewritten_where_a_schema_has_them_and_nowhere_else() -> No
         "additionalProperties": {"$ref": "#/$defs/d"},
         "$defs": {"d": {"items": {"pattern": "d"}, "enum": [{"pattern": "^e$"}]}},
     }
-    assert python_schema(schema, originals) == {
+    assert translate_schema(schema, originals) == {
         "properties": {
             "pattern": {"type": "string", "pattern": r"^a\Z"},
             "patternProperties": {"const": {"pattern": "^a$"}},
@@ -118,4 +118,4 @@ def test_a_name_that_a_reference_leads_through_stays() -> None:
         "patternProperties": {"^b$": {"pattern": "^c$"}},
         "items": {"$ref": "#/patternProperties/%5Eb$"},
     }
-    assert set(python_schema(schema, {})["patternProperties"]) == {"^b$"}
+    assert set(translate_schema(schema, {})["patternProperties"]) == {"^b$"}

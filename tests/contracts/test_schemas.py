@@ -10,7 +10,7 @@ import pytest
 
 from agentchat.contracts import schemas
 
-FILES = schemas.schema_files()
+FILES = schemas.render_schemas()
 
 
 def test_schema_files_are_written(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentchat.contracts import errors, ids, subjects
-from agentchat.contracts.text import cleaned, cleaned_json, escaped, has_controls, is_storable
+from agentchat.contracts.text import clean_json, clean_text, escape_controls, has_controls, is_storable
 from agentchat.contracts.values import Usage
 
 
 def test_an_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:
     before = time.time_ns() // 1_000_000
-    made = ids.new_id()
+    made = ids.make_id()
     after = time.time_ns() // 1_000_000
     assert ids.is_uuid(made)
     assert made[14] == "7"
@@ -23,7 +23,7 @@ def test_an_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:
 
 
 def test_ids_do_not_repeat() -> None:
-    assert len({ids.new_id() for _ in range(10_000)}) == 10_000
+    assert len({ids.make_id() for _ in range(10_000)}) == 10_000
 
 
 @pytest.mark.parametrize("text", ["", "0" * 32, "4BF92F35" * 4, "4bf9", "4bf9\n" + "0" * 28])
@@ -33,14 +33,14 @@ def test_what_is_no_trace_id_is_not_taken_for_one(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(), max_size=50))
 def test_cleaned_text_can_always_be_stored(text: str) -> None:
-    assert is_storable(cleaned(text))
-    assert "\x00" not in cleaned(text)
+    assert is_storable(clean_text(text))
+    assert "\x00" not in clean_text(text)
     if is_storable(text) and "\x00" not in text:
-        assert cleaned(text) == text
+        assert clean_text(text) == text
 
 
 def test_cleaning_reaches_every_string_of_a_json_value() -> None:
-    assert cleaned_json({"a\x00": ["\ud800", {"b": "c\x00"}], "n": 1}) == {
+    assert clean_json({"a\x00": ["\ud800", {"b": "c\x00"}], "n": 1}) == {
         "a\ufffd": ["\ufffd", {"b": "c\ufffd"}],
         "n": 1,
     }
@@ -49,8 +49,8 @@ def test_cleaning_reaches_every_string_of_a_json_value() -> None:
 @given(st.text(max_size=50))
 def test_what_is_escaped_says_the_same_and_drives_no_terminal(text: str) -> None:
     written = json.dumps(text, ensure_ascii=False).encode()
-    assert json.loads(escaped(written)) == text
-    assert not has_controls(escaped(written).decode())
+    assert json.loads(escape_controls(written)) == text
+    assert not has_controls(escape_controls(written).decode())
 
 
 def test_a_token_count_holds_input_output_and_both_kinds_of_cached_tokens() -> None:
@@ -60,13 +60,13 @@ def test_a_token_count_holds_input_output_and_both_kinds_of_cached_tokens() -> N
 
 @pytest.mark.parametrize("call_id", ["a.b", "a b", "*", ">", "", "x" * 200, "é"])
 def test_a_call_id_that_is_no_subject_token_is_replaced_by_its_digest(call_id: str) -> None:
-    subject = subjects.tool_result("4bf92f3577b34da6a3ce929d0e0e4736", call_id)
+    subject = subjects.format_tool_result("4bf92f3577b34da6a3ce929d0e0e4736", call_id)
     assert subject.count(".") == 4
     assert subject.rsplit(".", 1)[1].startswith("h-")
 
 
 def test_an_unknown_code_is_an_internal_error() -> None:
-    assert errors.error("no_such_code").status == 500
+    assert errors.get_error_code("no_such_code").status == 500
 
 
 def test_every_429_and_503_says_when_to_come_back() -> None:

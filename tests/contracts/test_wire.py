@@ -41,7 +41,7 @@ def test_every_example_has_its_golden_form(kind: str, example: msgspec.Struct) -
 def test_a_golden_event_decodes_by_its_tag(example: events.Event) -> None:
     golden = GOLDEN / "events" / f"{type(example).__name__}.json"
     assert wire.decode_event(golden.read_bytes()) == example
-    assert json.loads(golden.read_text())["type"] == events.tag_of(example)
+    assert json.loads(golden.read_text())["type"] == events.get_tag(example)
 
 
 @pytest.mark.parametrize("example", FRAME_EXAMPLES, ids=lambda value: type(value).__name__)
@@ -83,7 +83,7 @@ def test_whatever_is_wrong_with_bytes_is_a_decode_error(data: bytes) -> None:
 
 
 def test_a_tag_is_the_name_and_its_version() -> None:
-    tags = [events.tag_of(example) for example in EVENT_EXAMPLES]
+    tags = [events.get_tag(example) for example in EVENT_EXAMPLES]
     assert tags[3] == "message_saved.v1"
     assert len(set(tags)) == len(tags)
 
@@ -116,7 +116,9 @@ def _encodable(text: str) -> bool:
 
 def test_frames_of_workers_before_outputs_left_them_decode() -> None:
     returned = b'{"type":"ToolReturned","seq":5,"attempt":1,"call_id":"c","output":"{}","is_error":false}'
-    assert wire.decode_frame(returned) == frames.ToolReturned(seq=5, attempt=1, call_id="c", is_error=False)
+    assert wire.decode_frame(returned) == frames.ToolReturnedFrame(
+        seq=5, attempt=1, call_id="c", is_error=False
+    )
 
 
 if __name__ == "__main__":

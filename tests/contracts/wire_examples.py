@@ -84,7 +84,7 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         state="s",
         code="c",
         issuer="https://auth.example",
-        callback=authorizations.callback_of("https://auth.example"),
+        callback=authorizations.derive_callback("https://auth.example"),
     ),
     authorizations.AuthorizationFinished(ok=True),
     messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
@@ -175,11 +175,11 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
         sha256="8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
     ),
     frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
-    frames.Delta(seq=3, attempt=1, round=1, text="It ", offset=0),
-    frames.ToolCalled(
+    frames.DeltaFrame(seq=3, attempt=1, round=1, text="It ", offset=0),
+    frames.ToolCalledFrame(
         seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
     ),
-    frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
+    frames.ToolReturnedFrame(seq=5, attempt=1, call_id=CALL, is_error=False),
     frames.Paused(seq=6, attempt=1),
     frames.Alive(seq=6, attempt=1),
     frames.Completed(seq=7, attempt=1, message=MESSAGE, tool_calls=1, usage=_USAGE),

@@ -1,6 +1,6 @@
 """Postgres as if it had been there for long, or away for a while: what is measured on its clock is moved."""
 
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _LONG = """
 INSERT INTO availability (since, noted_at)
@@ -16,7 +16,7 @@ async def there_for_long(conn: Connection) -> None:
 
 async def away(pool: Pool, seconds: float) -> None:
     """As if Postgres had not answered anybody for so long, until now."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         for table, moved in (
             ("run_leases", "expires_at = expires_at - {}"),
             ("availability", "since = since - {0}, noted_at = noted_at - {0}"),
@@ -27,5 +27,5 @@ async def away(pool: Pool, seconds: float) -> None:
 
 async def there_for(pool: Pool, seconds: float) -> None:
     """As if Postgres had been noted to be there for so much longer."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("UPDATE availability SET since = since - make_interval(secs => %s)", [seconds])

@@ -10,7 +10,7 @@ import psycopg
 from typer.testing import CliRunner
 
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
@@ -20,7 +20,7 @@ from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.rebuild_read_models import VerifiedReadModel, rebuild, verify
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations.given import ERASED, asked, began, failed, held, rated, returned, started, turn
 
 TABLES = [each.name for each in PROJECTIONS]
@@ -51,7 +51,7 @@ class Storage:
     url: str
 
     async def told(self, *stored: Event) -> Conversation:
-        return await self.store.append(Conversation(conversation_id=new_id()), [began(), *stored])
+        return await self.store.append(Conversation(conversation_id=make_id()), [began(), *stored])
 
     async def many(self, count: int) -> list[Conversation]:
         """Threads with a rated turn, a run with an approved tool that failed, and an open run each."""
@@ -77,7 +77,7 @@ class Storage:
         return await verify(self.pool, self.log, projections)
 
     async def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        async with connection(self.pool) as conn:
+        async with acquire_connection(self.pool) as conn:
             return await (await conn.execute(query.encode(), parameters or None)).fetchall()
 
     @contextlib.asynccontextmanager

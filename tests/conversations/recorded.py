@@ -86,7 +86,7 @@ def renamed(
         own = {conversation.conversation_id}
         own |= conversation.named("trace_id") | conversation.named("message_id")
         for old in own:
-            ids_by_old[old] = ids.new_id() if "-" in old else ids.new_id().replace("-", "")
+            ids_by_old[old] = ids.make_id() if "-" in old else ids.make_id().replace("-", "")
     stored = []
     for each in conversation.stored:
         state = each.state

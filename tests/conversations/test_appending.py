@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import ACCOUNT, AT, asked, began, trace
 from tests.conversations.turns import LOCK_CONVERSATION
 
@@ -38,7 +38,7 @@ async def test_events_are_stored_after_the_expected_version(
     topics: list[str],
     error: type[Exception] | None,
 ) -> None:
-    conversation_id = new_id()
+    conversation_id = make_id()
     if before:
         await store.append_stored(conversation_id, 0, [("before.v1", b"{}")] * before)
     append = store.append_stored(conversation_id, expected, [(topic, STATE) for topic in topics])
@@ -56,10 +56,10 @@ async def test_events_are_stored_after_the_expected_version(
 
 
 async def test_account_trace_and_time_are_columns(store: ConversationStore, pool: Pool) -> None:
-    conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+    conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
     await store.append(conversation, [asked("a")])
     await store.append_stored(conversation.conversation_id, 2, [("unheard_of.v9", STATE), ("bad.v1", b"{")])
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         query = (
             "SELECT account_id, trace_id, at FROM conversation_events WHERE originator_id = %s ORDER BY 1, 2"
         )
@@ -81,7 +81,7 @@ async def test_followers_of_the_log_are_notified(
 ) -> None:
     async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard:
         await heard.execute("LISTEN conversation_events")
-        await store.append_stored(new_id(), 0, [("a.v1", b"{}")])
+        await store.append_stored(make_id(), 0, [("a.v1", b"{}")])
         notices = [(each.channel, each.payload) async for each in heard.notifies(timeout=10, stop_after=1)]
     assert notices == [("conversation_events", "")]
 
@@ -92,12 +92,12 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     """All wait behind one that is under way. The positions tell in which order they were stored."""
     large, small = b'{"text":"' + b"x" * 900_000 + b'"}', b"{}"
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
-        first = new_id()
+        first = make_id()
         await other.execute(LOCK_CONVERSATION, [first])
         appends = [asyncio.create_task(store.append_stored(first, 0, [("first.v1", small)]))]
         await _until_one_waits_for_the_lock(other)
         appends += [
-            asyncio.create_task(store.append_stored(new_id(), 0, [(topic, state)]))
+            asyncio.create_task(store.append_stored(make_id(), 0, [(topic, state)]))
             for topic, state in [("large.v1", large), ("small.v1", small)] * 4
         ]
         await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.event_store.log import Log, LogEntry, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.leases.waiting_line import WaitingLine
@@ -33,7 +33,7 @@ class Appending:
         return sum(self.confirmed.values())
 
     async def write(self, store: ConversationStore) -> None:
-        conversation_id, version = new_id(), 0
+        conversation_id, version = make_id(), 0
         while not self.ended:
             with contextlib.suppress(DatabaseUnavailable):  # tried again: to append the same is safe
                 await store.append_stored(conversation_id, version, [(f"event-{version}.v1", b"{}")])
@@ -95,7 +95,7 @@ async def _until_one_waits(session: psycopg.AsyncConnection) -> None:
 
 async def _append(url: str, _: Pool) -> None:
     async with open_store(url) as store:
-        await store.append_stored(new_id(), 0, [("a.v1", b"{}")])
+        await store.append_stored(make_id(), 0, [("a.v1", b"{}")])
 
 
 async def _leave(_: str, pool: Pool) -> None:
@@ -114,7 +114,7 @@ async def test_a_commit_that_waits_for_the_standby_holds_up_no_notification_and_
         waiting = asyncio.create_task(durable(url, pool))
         await _until_one_waits(other)
         await other.execute("NOTIFY conversation_events")
-        await other.execute(_INSERT, [new_id()])
+        await other.execute(_INSERT, [make_id()])
         assert len(await log.read(0, 10)) == (0 if durable is _append else 1)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -28,7 +28,7 @@ from eventsourcing.tests import persistence as suites
 from psycopg.conninfo import make_conninfo
 
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.application import DATABASE_URL, ConversationLog, project
 from agentchat.conversations.errors import VersionConflict
@@ -37,7 +37,7 @@ from agentchat.conversations.event_store.mapper import ConversationEvent
 from agentchat.conversations.event_store.recorder import ConversationRecorder
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.ops import table_rights
-from agentchat.runtime.roles import OPERATOR
+from agentchat.runtime.database_roles import OPERATOR
 from tests.conversations.given import (
     ERASED,
     answered,
@@ -78,7 +78,7 @@ class _Suite(suites.RecorderTestCase):
     recorder: AggregateRecorder
 
     def new_originator_id(self) -> str:
-        return new_id()
+        return make_id()
 
     def create_recorder(self) -> Any:
         return self.recorder
@@ -113,20 +113,20 @@ async def test_a_conversation_that_a_service_stored_is_an_aggregate(
     application: ConversationLog, store: ConversationStore
 ) -> None:
     conversation = await store.append(
-        Conversation(conversation_id=new_id()), [began(), *turn("a", "Where is it?", "In Utrecht.")]
+        Conversation(conversation_id=make_id()), [began(), *turn("a", "Where is it?", "In Utrecht.")]
     )
     found = application.repository.get(conversation.id, projector_func=project)
     assert replace_bytes(found) == replace_bytes(await store.load(conversation.id))
     earlier = application.repository.get(conversation.id, version=2, projector_func=project)
     assert (earlier.version, earlier.runs[0].state) == (2, "running")
     with pytest.raises(AggregateNotFoundError):
-        application.repository.get(new_id(), projector_func=project)
+        application.repository.get(make_id(), projector_func=project)
 
 
 async def test_events_of_the_library_and_of_services_are_one_log(
     application: ConversationLog, store: ConversationStore, log: Log
 ) -> None:
-    conversation_id = new_id()
+    conversation_id = make_id()
     stored: list[Event] = [began(), asked("a"), started("a")]
     recordings = application.events.put(
         [ConversationEvent(conversation_id, version, event) for version, event in enumerate(stored, start=1)]
@@ -146,7 +146,7 @@ async def test_events_of_the_library_and_of_services_are_one_log(
 
 async def test_what_is_erased_is_not_shown(application: ConversationLog, store: ConversationStore) -> None:
     many: list[Event] = [began(), *(asked(str(number)) for number in range(600))]
-    conversation = await store.append(Conversation(conversation_id=new_id()), many)
+    conversation = await store.append(Conversation(conversation_id=make_id()), many)
     conversation = await store.append(conversation, [ERASED])
     assert application.repository.get(conversation.id, projector_func=project).erased
     (left,) = application.events.get(conversation.id)
@@ -161,7 +161,7 @@ async def test_what_is_erased_is_not_shown(application: ConversationLog, store: 
 async def test_an_event_that_cannot_be_decoded_is_named(
     application: ConversationLog, store: ConversationStore
 ) -> None:
-    conversation_id = new_id()
+    conversation_id = make_id()
     await store.append(Conversation(conversation_id=conversation_id), [began()])
     await store.append_stored(conversation_id, 1, [("message_saved.v9", b"{}")])
     with pytest.raises(
@@ -189,14 +189,14 @@ class _Counting(Projection[_Messages]):
 async def test_a_projection_of_the_library_follows_the_log(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
-    before = await store.append(Conversation(conversation_id=new_id()), [began(), *turn("a", "Hello", "Hi")])
+    before = await store.append(Conversation(conversation_id=make_id()), [began(), *turn("a", "Hello", "Hi")])
     with ProjectionRunner(
         application_class=ConversationLog,
         projection_class=_Counting,
         view_class=_Messages,
         env={DATABASE_URL: migrated_database_url},
     ) as runner:
-        meanwhile = await store.append(Conversation(conversation_id=new_id()), [began(), asked("b")])
+        meanwhile = await store.append(Conversation(conversation_id=make_id()), [began(), asked("b")])
         await asyncio.to_thread(runner.wait, await log.read_head(), timeout=20)
         assert (runner.projection.view.of[before.id], runner.projection.view.of[meanwhile.id]) == (2, 1)
 
@@ -213,7 +213,7 @@ async def test_the_examples_of_the_documentation_run_as_an_operator(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    conversation = Conversation(conversation_id=new_id())
+    conversation = Conversation(conversation_id=make_id())
     await store.append(conversation, [began(), *turn("a", "Where is it?", "In Utrecht.")])
     await table_rights.grant(empty_log_url)
     operator = make_conninfo(empty_log_url, options=f"-c role={OPERATOR}")

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
@@ -16,7 +16,7 @@ from agentchat.conversations.event_store.append_statement import CLOCK_SECONDS, 
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
 from tests.conversations.outages import away, there_for_long
@@ -38,8 +38,8 @@ class Asked:
     """A request for a new conversation, or for the next run of one."""
 
     def __init__(self, conversation: Conversation | None = None) -> None:
-        self.trace_id = new_id()
-        self.conversation = conversation or Conversation(conversation_id=new_id())
+        self.trace_id = make_id()
+        self.conversation = conversation or Conversation(conversation_id=make_id())
         self.events: list[Event] = [asked(self.trace_id), started(self.trace_id)]
         if conversation is None:
             self.events.insert(0, began())
@@ -61,7 +61,7 @@ async def _lease_of(pool: Pool, trace_id: str) -> tuple[int, str, bool] | None:
         "SELECT attempt, worker, expires_at - clock_timestamp()"
         " BETWEEN make_interval(secs => %s) AND make_interval(secs => %s) FROM run_leases WHERE trace_id = %s"
     )
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(query, [LEASE_SECONDS - 8, LEASE_SECONDS, trace_id])).fetchone()
     return None if row is None else (row[0], row[1], row[2])
 
@@ -69,7 +69,7 @@ async def _lease_of(pool: Pool, trace_id: str) -> tuple[int, str, bool] | None:
 async def _held_by(leases: Leases, pool: Pool, trace_id: str, *, seconds_ago: float) -> None:
     """Taken so long ago."""
     await leases.acquire(trace_id)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(
             "UPDATE run_leases SET expires_at = expires_at - make_interval(secs => %s) WHERE trace_id = %s",
             [seconds_ago, trace_id],
@@ -103,7 +103,7 @@ async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
             await store.append(refused.conversation, [began()])
         case "line":
             line = WaitingLine(pool, "two")
-            await line.join(refused.conversation.conversation_id, new_id(), ago(), ACCOUNT)
+            await line.join(refused.conversation.conversation_id, make_id(), ago(), ACCOUNT)
         case "lease":
             await other.acquire(refused.trace_id)
             held = await _lease_of(pool, refused.trace_id)
@@ -126,7 +126,7 @@ async def test_what_postgres_refuses_harms_no_other(store: ConversationStore, po
     leases = Leases(pool, "one")
     outcomes = await asyncio.gather(
         *(Asked().begin(store, leases) for _ in range(5)),
-        store.append_stored(new_id(), 0, [("run_started.v1", b'{"trace_id":"\\u0000"}')]),
+        store.append_stored(make_id(), 0, [("run_started.v1", b'{"trace_id":"\\u0000"}')]),
         *(Asked().begin(store, leases) for _ in range(5)),
         return_exceptions=True,
     )
@@ -142,7 +142,7 @@ async def test_its_own_place_in_line_is_no_hindrance(store: ConversationStore, p
 
 
 async def test_an_expired_lease_is_taken_as_another_attempt(store: ConversationStore, pool: Pool) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await there_for_long(conn)
     request, one = Asked(), Leases(pool, "one")
     await _held_by(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
@@ -173,7 +173,7 @@ async def test_of_two_workers_one_begins_the_run_of_a_request(
 async def test_of_two_requests_for_a_conversation_one_begins_its_run(
     migrated_database_url: str, store: ConversationStore, pool: Pool
 ) -> None:
-    conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+    conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
     async with open_store(migrated_database_url, _TOLD) as other:
         outcomes = await asyncio.gather(
             Asked(conversation).begin(store, Leases(pool, "one")),
@@ -188,7 +188,7 @@ async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_
 ) -> None:
     leases, request = Leases(pool, "one"), Asked()
     async with proxied(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
-        await store.append(Conversation(conversation_id=new_id()), [began()])
+        await store.append(Conversation(conversation_id=make_id()), [began()])
         await proxy.set_mode("eat" if cut else "mute")
         begun = await request.begin(store, leases)
         assert proxy.eaten == 1
@@ -260,9 +260,9 @@ def ago() -> str:
 async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationStore, pool: Pool) -> None:
     """It has been put back: its lease would have no holder, and who takes it up would wait for its end."""
     leases, asked_for = Leases(pool, "worker"), Asked()
-    async with connection(pool, seconds=20) as holder, holder.transaction():
+    async with acquire_connection(pool, seconds=20) as holder, holder.transaction():
         await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        conversation = Conversation(conversation_id=new_id())
+        conversation = Conversation(conversation_id=make_id())
         await holder.execute(LOCK_CONVERSATION, [conversation.conversation_id])
         before = asyncio.create_task(store.append(conversation, [began()]))
         await until_blocked_by(holder)
@@ -270,6 +270,6 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationSt
         await asyncio.sleep(0)  # it waits after the other
         given_up.cancel()
     await before
-    await store.append(Conversation(conversation_id=new_id()), [began()])  # after all that waited
+    await store.append(Conversation(conversation_id=make_id()), [began()])  # after all that waited
     assert await _lease_of(pool, asked_for.trace_id) is None
     assert (await store.load(asked_for.conversation.conversation_id)).version == 0

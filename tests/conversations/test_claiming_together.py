@@ -6,10 +6,10 @@ import uuid
 
 import psycopg
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key
-from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, acquire_connection, open_pool
 
 _BREAK = """
 SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
@@ -25,7 +25,7 @@ def _claim(claims: Claims, account: str, key: str, body: bytes = b"body") -> "as
             key=key,
             request_hash=body,
             trace_id=uuid.uuid4().hex,
-            conversation_id=new_id(),
+            conversation_id=make_id(),
             seconds=15.0,
         )
     )
@@ -34,7 +34,7 @@ def _claim(claims: Claims, account: str, key: str, body: bytes = b"body") -> "as
 async def test_each_key_is_claimed_once_whoever_asks_at_once_and_at_whichever_gateway(
     claims: Claims, migrated_database_url: str
 ) -> None:
-    account = new_id()
+    account = make_id()
     async with open_pool(migrated_database_url) as pool, contextlib.aclosing(Claims(pool)) as others:
         keys = [f"k{number}" for number in range(40)]
         orders = (claims, keys), (others, keys[::-1]), (claims, keys[::-1]), (others, keys)
@@ -47,7 +47,7 @@ async def test_each_key_is_claimed_once_whoever_asks_at_once_and_at_whichever_ga
 
 
 async def test_new_keys_share_one_connection(claims: Claims, pool: Pool) -> None:
-    account = new_id()
+    account = make_id()
     before = pool.get_stats()["requests_num"]
     made = await asyncio.gather(*(_claim(claims, account, f"k{number}") for number in range(50)))
     assert all(claim.mine for claim in made)
@@ -55,7 +55,7 @@ async def test_new_keys_share_one_connection(claims: Claims, pool: Pool) -> None
 
 
 async def test_of_two_requests_under_one_key_at_the_same_moment_one_conflicts(claims: Claims) -> None:
-    account = new_id()
+    account = make_id()
     first, other = await asyncio.gather(
         _claim(claims, account, "k"), _claim(claims, account, "k", b"other"), return_exceptions=True
     )
@@ -68,11 +68,11 @@ async def test_where_the_connection_breaks_nobody_is_told_that_another_has_its_k
     claims: Claims, migrated_database_url: str
 ) -> None:
     """The server may have made the claim, and its request would wait for one that is not on its way."""
-    account = new_id()
+    account = make_id()
     assert (await _claim(claims, account, "first")).mine
     async with (
         open_pool(migrated_database_url, role=None) as owner,
-        connection(owner, seconds=20) as locking,
+        acquire_connection(owner, seconds=20) as locking,
         locking.transaction(),
     ):
         await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.administration.admin_conversations import deletions
-from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.erasures import (
@@ -66,7 +66,7 @@ async def rows_of(storage: Storage, conversation_id: str) -> list[tuple[int, str
 
 
 async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
-    shown, id_ = "ab" * 32, new_unlisted_id()
+    shown, id_ = "ab" * 32, make_unlisted_id()
     run = [began(), asked("p"), started("p", shown_sha256=shown), *held("p")]
     thread = await storage.store.append(Conversation(conversation_id=id_), run)
     assert await find_approval(storage.pool, "approval-p-call") is not None
@@ -228,7 +228,7 @@ async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage
 
 
 async def test_those_who_wait_are_behind_the_one_who_goes_before_all(pool: Pool) -> None:
-    line, conversation_id = WaitingLine(pool, "worker"), new_id()
+    line, conversation_id = WaitingLine(pool, "worker"), make_id()
     await line.join(conversation_id, trace("first"), AT, ACCOUNT)
     assert await line.is_first(conversation_id, trace("first"))
     await line.join_before_all(conversation_id, trace("erase"))

@@ -34,7 +34,7 @@ async def test_export_has_the_bytes_that_were_stored(store: ConversationStore, l
 
 
 async def test_export_leaves_out_an_active_run(store: ConversationStore, log: Log) -> None:
-    conversation_id = ids.new_id()
+    conversation_id = ids.make_id()
     conversation = await store.load(conversation_id)
     done = [given.began(), *given.turn("a", "Hi", "Hello"), given.asked("b"), given.started("b")]
     await store.append(conversation, done)

@@ -7,7 +7,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.queries.find_run import find_run, load_run
-from agentchat.runtime.postgres import Pool, acting_as, connection, open_pool
+from agentchat.runtime.postgres import Pool, acquire_connection, act_as, open_pool
 from tests.conversations.given import (
     ACCOUNT,
     ERASED,
@@ -34,7 +34,7 @@ def words(count: int) -> list[str]:
 
 async def thread_of(store: ConversationStore, *runs: Stored) -> str:
     """A thread of these runs; versions count from its beginning, which is 1."""
-    told = await store.append(Conversation(conversation_id=ids.new_id()), [began()])
+    told = await store.append(Conversation(conversation_id=ids.make_id()), [began()])
     for run in runs:
         told = await store.append(told, run)
     return told.conversation_id
@@ -126,8 +126,8 @@ async def test_a_tool_runner_is_told_whether_a_run_is_open(
     await thread_of(store, [asked(open_), started(open_)])
     gone = await store.load(await thread_of(store, [asked(erased), started(erased)]))
     await store.append(gone, [ERASED])
-    tool_runner = acting_as(migrated_database_url, "tool_runner")
-    async with open_pool(tool_runner) as pool, connection(pool) as conn:
+    tool_runner = act_as(migrated_database_url, "tool_runner")
+    async with open_pool(tool_runner) as pool, acquire_connection(pool) as conn:
         for word in (*ended, unknown, erased, open_):
             found = await conn.execute("SELECT 1 FROM open_run_traces WHERE trace_id = %s", [trace(word)])
             assert (await found.fetchone() is not None) == (word == open_)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentchat.contracts.events import ConversationErased
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import (
@@ -21,7 +21,7 @@ from agentchat.conversations.claims.idempotency import (
 )
 from agentchat.conversations.erasures import Erasure, ErasureChunk, finish_chunk
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import trace
 from tests.gateway.stored import AT, ended, write
 
@@ -35,7 +35,7 @@ async def _claim(
         key=key,
         request_hash=body,
         trace_id=_trace(),
-        conversation_id=new_id(),
+        conversation_id=make_id(),
         seconds=seconds,
     )
 
@@ -45,7 +45,7 @@ def _trace() -> str:
 
 
 async def _a_day_passes(pool: Pool) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'")
 
 
@@ -54,10 +54,10 @@ def _request(claim: Claim) -> ChatRequested:
         trace_id=claim.trace_id,
         attempt=claim.publication,
         account_id=claim.account_id,
-        agent_id=new_id(),
+        agent_id=make_id(),
         conversation_id=claim.conversation_id,
         new_conversation=True,
-        message_id=new_id(),
+        message_id=make_id(),
         message="hi",
         form="json",
         requested_at=AT,
@@ -70,23 +70,23 @@ def _places(made: Sequence[Claim]) -> set[tuple[str, str]]:
 
 
 async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(claims: Claims, pool: Pool) -> None:
-    account = new_id()
+    account = make_id()
     made = await asyncio.gather(*(_claim(claims, account) for _ in range(20)))
     assert [claim.publication for claim in made] == [1] * 20
     assert sum(claim.mine for claim in made) == 1
     assert len(_places(made)) == 1
     assert await is_repeat(pool, account, "k")
-    assert not await is_repeat(pool, new_id(), "k")
-    assert (await _claim(claims, new_id())).mine
+    assert not await is_repeat(pool, make_id(), "k")
+    assert (await _claim(claims, make_id())).mine
 
 
 async def test_a_claim_is_on_disk_before_its_request_is_published(claims: Claims, pool: Pool) -> None:
     """A crash of Postgres would take the key, while NATS has the request, which then runs twice."""
     for _ in range(10):
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             before = await (await conn.execute("SELECT pg_current_wal_insert_lsn()")).fetchone()
-        await _claim(claims, new_id())
-        async with connection(pool) as conn:
+        await _claim(claims, make_id())
+        async with acquire_connection(pool) as conn:
             query = "SELECT pg_current_wal_flush_lsn() > %s::pg_lsn"
             assert await (await conn.execute(query, before)).fetchone() == (True,)
 
@@ -94,7 +94,7 @@ async def test_a_claim_is_on_disk_before_its_request_is_published(claims: Claims
 async def test_another_request_under_the_key_conflicts_until_the_key_is_free(
     claims: Claims, pool: Pool
 ) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account)
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
@@ -106,7 +106,7 @@ async def test_another_request_under_the_key_conflicts_until_the_key_is_free(
 
 
 async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Claims, pool: Pool) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     assert not await is_repeat(pool, account, "k")
     made = await asyncio.gather(*(_claim(claims, account) for _ in range(5)))
@@ -118,7 +118,7 @@ async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Clai
 
 
 async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims, pool: Pool) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     second = await _claim(claims, account)
     await give_up_claim(pool, first, refused=True)  # too late: it is another's
@@ -129,7 +129,7 @@ async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims
 
 
 async def test_who_waits_in_line_keeps_its_claim(claims: Claims, pool: Pool) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     await extend_claim(pool, first, 30.0)
     known = await _claim(claims, account)
@@ -140,7 +140,7 @@ async def test_who_waits_in_line_keeps_its_claim(claims: Claims, pool: Pool) -> 
 async def test_an_idempotency_key_stands_for_its_run_for_a_day(
     claims: Claims, pool: Pool, store: ConversationStore
 ) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     await write(store, _request(first))
     assert await is_repeat(pool, account, "k")
@@ -158,12 +158,12 @@ async def test_an_idempotency_key_stands_for_its_run_for_a_day(
 
 
 async def test_old_idempotency_keys_expire(claims: Claims, pool: Pool) -> None:
-    old, kept = new_id(), new_id()
+    old, kept = make_id(), make_id()
     await _claim(claims, old)
     await _a_day_passes(pool)
     await _claim(claims, kept)
     await forget_old_keys(pool)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         query = "SELECT account_id FROM idempotency_keys WHERE account_id = ANY(%s)"
         assert await (await conn.execute(query, [[old, kept]])).fetchall() == [(kept,)]
 
@@ -171,7 +171,7 @@ async def test_old_idempotency_keys_expire(claims: Claims, pool: Pool) -> None:
 async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     claims: Claims, pool: Pool, store: ConversationStore
 ) -> None:
-    account = new_id()
+    account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     await write(store, _request(first), *ended(_request(first), "Hello."))
     begun = await store.load(first.conversation_id)
@@ -192,10 +192,10 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
 
 
 async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(claims: Claims, pool: Pool) -> None:
-    accounts = [new_id(), new_id()]
+    accounts = [make_id(), make_id()]
     for account, key in zip(accounts, ("a-canary", "b-canary"), strict=True):
         await _claim(claims, account, key=key, body=b"asked")
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         query = "SELECT kept::text, request_hash FROM idempotency_keys kept WHERE account_id = ANY(%s)"
         rows = await (await conn.execute(query, [accounts])).fetchall()
     assert not any("canary" in text for text, _ in rows)

@@ -9,7 +9,7 @@ import pytest
 from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS
 from agentchat.conversations.leases.leases import Lease, Leases, LeaseTimings, forget_expired_leases
 from agentchat.conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
 from tests.conversations.outages import there_for_long
@@ -17,7 +17,7 @@ from tests.conversations.outages import there_for_long
 
 @pytest.fixture(autouse=True)
 async def empty(pool: Pool) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
         await conn.execute("DELETE FROM waiting_line")
         await there_for_long(conn)
@@ -25,7 +25,7 @@ async def empty(pool: Pool) -> None:
 
 async def age(pool: Pool, table: str, seconds: int) -> None:
     """As if that much time had passed since the rows were last renewed."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         change = f"UPDATE {table} SET expires_at = expires_at - interval '{seconds} seconds'"
         await conn.execute(change.encode())
 
@@ -90,7 +90,7 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
     async with open_pool(migrated_database_url, max_size=1) as full:
         one = Leases(full, "one", renewals=pool)
         await one.acquire(trace())
-        async with connection(full, seconds=30):
+        async with acquire_connection(full, seconds=30):
             waiting = asyncio.create_task(one.acquire(trace("b")))
             await age(pool, "run_leases", LEASE_SECONDS - 1)
             await one.renew()
@@ -162,7 +162,7 @@ async def test_a_lease_counts_from_before_its_renewal_was_sent(pool: Pool) -> No
     lease = await leases.acquire(trace())
     assert lease is not None
     clock.now = 5.0
-    async with connection(pool) as other, other.transaction():
+    async with acquire_connection(pool) as other, other.transaction():
         await other.execute("SELECT 1 FROM run_leases FOR UPDATE")
         renewing = asyncio.create_task(leases.renew())
         await until_blocked_by(other)
@@ -253,7 +253,7 @@ async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) ->
 
 
 async def _count(pool: Pool, table: str) -> int:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(f"SELECT count(*) FROM {table}".encode())).fetchone()
     assert row is not None
     return int(row[0])

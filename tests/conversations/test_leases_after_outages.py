@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from agentchat.conversations.leases.availability import keep_recording_availability, record_availability
 from agentchat.conversations.leases.leases import Leases
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool
 from tests.conversations.given import trace
 from tests.conversations.outages import away, there_for, there_for_long
 from tests.conversations.postgres_server import PostgresServer
@@ -19,7 +19,7 @@ _OUTAGE = LEASE_SECONDS + 5
 async def held(pool: Pool) -> Leases:
     """A run of a worker that lives, held for long."""
     leases = Leases(pool, "holder")
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
         await there_for_long(conn)
     await leases.acquire(trace())
@@ -72,7 +72,7 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
 ) -> None:
     """Not by moved clocks: the lease of a worker that notes and renews expires while nothing answers."""
     async with open_pool(frail_postgres.url, min_size=3) as pool:
-        async with connection(pool, seconds=10) as conn:
+        async with acquire_connection(pool, seconds=10) as conn:
             await there_for_long(conn)
         noting = asyncio.create_task(keep_recording_availability(pool))
         holder, other = Leases(pool, "holder"), Leases(pool, "other")
@@ -93,12 +93,12 @@ async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_
     """As one does after a fail-over, until it is promoted."""
     leases = Leases(pool, "holder")
     async with open_pool(migrated_database_url, role=None) as owners:
-        async with connection(owners, seconds=10) as conn:
+        async with acquire_connection(owners, seconds=10) as conn:
             await conn.execute("ALTER TABLE availability ADD CONSTRAINT refusing CHECK (false) NOT VALID")
         noting = asyncio.create_task(leases.keep_recording_availability())
         unready = asyncio.create_task(leases.readiness.wait_unready())
         await asyncio.wait((noting, unready), timeout=40, return_when=asyncio.FIRST_COMPLETED)
-        async with connection(owners, seconds=10) as conn:
+        async with acquire_connection(owners, seconds=10) as conn:
             await conn.execute("ALTER TABLE availability DROP CONSTRAINT refusing")
         assert not noting.done()
         async with asyncio.timeout(40):
@@ -108,7 +108,7 @@ async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_
 
 async def _expire(pool: Pool, seconds: float = LEASE_SECONDS) -> None:
     """Let the leases end so much sooner, as if they had not been renewed."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         change = "UPDATE run_leases SET expires_at = expires_at - make_interval(secs => %s)"
         await conn.execute(change, [seconds])
 

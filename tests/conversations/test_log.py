@@ -6,20 +6,20 @@ import psycopg
 import pytest
 
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import listen, open_session, wait_for_notifications
 from agentchat.conversations.event_store import shared_log
 from agentchat.conversations.event_store.log import PAGE_BYTES, Log
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
     start = await log.read_head()
-    told = [Conversation(conversation_id=new_id()) for _ in range(4)]
+    told = [Conversation(conversation_id=make_id()) for _ in range(4)]
     for conversation in told:
         await store.append(conversation, [began(), *turn("a", "Hello", "Hi")])
     seen: list[tuple[str, int]] = []
@@ -36,7 +36,7 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
     start = await log.read_head()
     large = "x" * (PAGE_BYTES // 4)
     stored: list[Event] = [began(), asked("a", large), started(), *said(large + large), *answered("Hi")]
-    await store.append(Conversation(conversation_id=new_id()), stored)
+    await store.append(Conversation(conversation_id=make_id()), stored)
     sizes: list[int] = []
     while page := await log.read(start, 100):
         sizes.append(len(page))
@@ -47,15 +47,15 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
 
 async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
     stored = [began(), *turn("a", "Hello", "Hi")]
-    told = await store.append(Conversation(conversation_id=new_id()), stored)
+    told = await store.append(Conversation(conversation_id=make_id()), stored)
     assert await log.read_events(told.conversation_id) == stored
     assert await log.read_events(told.conversation_id, 2, 4) == stored[2:4]
     assert await log.read_events(told.conversation_id, 7) == []
 
 
 async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
-    told = await store.append(Conversation(conversation_id=new_id()), [began(), asked()])
-    unknown = new_id()
+    told = await store.append(Conversation(conversation_id=make_id()), [began(), asked()])
+    unknown = make_id()
     assert await log.find_accounts([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
 
 
@@ -64,7 +64,7 @@ async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_some
 ) -> None:
     monkeypatch.setattr(shared_log, "SHARED_SECONDS", 60.0)  # a read may take longer than a page is shared
     shared, start = SharedLog(pool), await log.read_head()
-    told = await store.append(Conversation(conversation_id=new_id()), [began()])
+    told = await store.append(Conversation(conversation_id=make_id()), [began()])
     first, second = await asyncio.gather(shared.read(start, 10), shared.read(start, 10))
     assert first is second
     assert first[0].event is second[0].event  # decoded once
@@ -75,7 +75,7 @@ async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_some
 
 
 async def say(pool: Pool, word: str) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("SELECT pg_notify('heard', %s)", [word])
 
 

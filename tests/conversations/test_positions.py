@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.application import DATABASE_URL, ConversationLog
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.feed_reader import store_fed_position
@@ -24,7 +24,7 @@ from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, appe
 
 async def append(store: ConversationStore) -> str:
     """One event, of a new conversation; returns its id."""
-    conversation_id = new_id()
+    conversation_id = make_id()
     await store.append_stored(conversation_id, 0, [EVENT])
     return conversation_id
 
@@ -39,7 +39,7 @@ async def test_a_reader_gets_nothing_that_is_after_an_append_under_way(
     await append(store)
     start = await log.read_head()
     async with appending(migrated_database_url) as first:
-        await first.append(slow := new_id())
+        await first.append(slow := make_id())
         fast = await append(store)
         assert await log.read(start, 10) == []
         assert await log.read_settled_position() == start
@@ -55,12 +55,12 @@ async def test_a_reader_goes_on_when_an_append_is_rolled_back_or_its_session_end
     await append(store)
     start = await log.read_head()
     async with appending(migrated_database_url) as first:
-        await first.append(new_id())
+        await first.append(make_id())
         one = await append(store)
         assert await log.read(start, 10) == []
         await first.roll_back()
         assert ids(await log.read(start, 10)) == [one]
-        await first.append(new_id())
+        await first.append(make_id())
         two = await append(store)
     async with asyncio.timeout(20):
         while ids(found := await log.read(start, 10)) == [one]:  # noqa: ASYNC110 - the server has to notice
@@ -72,7 +72,7 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
-    start, waited_for = await log.read_head(), new_id()
+    start, waited_for = await log.read_head(), make_id()
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as holder:
         await holder.execute(LOCK_CONVERSATION, [waited_for])
         waiting = asyncio.create_task(store.append_stored(waited_for, 0, [EVENT]))
@@ -88,7 +88,7 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
 async def test_of_writers_of_a_conversation_at_one_version_one_wins(
     log: Log, migrated_database_url: str
 ) -> None:
-    conversation_id, writers = new_id(), 6
+    conversation_id, writers = make_id(), 6
     async with contextlib.AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(writers)]
         for version in range(10):
@@ -150,7 +150,7 @@ async def test_a_reader_by_the_library_waits_for_appends_under_way(
             return [str(each.originator_id) for each in found]
 
     async with appending(migrated_database_url) as first:
-        await first.append(slow := new_id())
+        await first.append(slow := make_id())
         fast = await append(store)
         assert await asyncio.to_thread(read) == []
         await first.commit()
@@ -190,7 +190,7 @@ class Follower:
 async def write(url: str, rounds: int, seed: int) -> None:
     """Appends one after the other, each open for some round trips; every fifth is rolled back."""
     chance = random.Random(seed)
-    conversation_id, version = new_id(), 0
+    conversation_id, version = make_id(), 0
     async with appending(url) as writer:
         for _ in range(rounds):
             events = chance.randint(1, 3)
@@ -228,9 +228,9 @@ async def one_at_a_time(url: str) -> bool:
         appending(url) as first,
         await psycopg.AsyncConnection.connect(url, options="-c lock_timeout=300ms") as conn,
     ):
-        await first.append(new_id())
+        await first.append(make_id())
         try:
-            await OpenAppend(conn).append(new_id())
+            await OpenAppend(conn).append(make_id())
         except psycopg.errors.LockNotAvailable:
             return True
         return False

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.events import ConversationDescribed, Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table, messages_table, runs_table
@@ -34,7 +34,7 @@ async def contents(storage: Storage) -> list[list[tuple[Any, ...]]]:
 
 
 async def told(store: ConversationStore, *stored: Event, name: str | None = None) -> str:
-    conversation_id = name or new_id()
+    conversation_id = name or make_id()
     await store.append(Conversation(conversation_id=conversation_id), stored)
     return conversation_id
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import FeedConflict
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.application import ConversationLog
 from agentchat.conversations.database import open_session
@@ -21,7 +21,7 @@ from agentchat.ops.connections import check_reachable
 from agentchat.ops.prepare import migrate
 from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, repair_positions
 from agentchat.projector.feed_publisher import FeedPublisher
-from agentchat.runtime.postgres import DatabaseUnavailable, acting_as, open_pool
+from agentchat.runtime.postgres import DatabaseUnavailable, act_as, open_pool
 from agentchat.runtime.settings import SettingsError
 from tests.conversations.given import began, turn
 from tests.conversations.postgres_server import PostgresServer
@@ -80,11 +80,11 @@ async def _session(url: str) -> None:
 
 async def _store(url: str) -> None:
     async with open_store(url) as store:
-        await store.append(Conversation(conversation_id=new_id()), turn("0", "Hello", "Hi"))
+        await store.append(Conversation(conversation_id=make_id()), turn("0", "Hello", "Hi"))
 
 
 async def _service(url: str) -> None:
-    async with open_pool(acting_as(url, "projector")) as pool:
+    async with open_pool(act_as(url, "projector")) as pool:
         assert await Log(pool).read_settled_position()
 
 
@@ -107,7 +107,7 @@ async def test_every_connection_is_to_the_primary_of_an_address_with_several_hos
     async with open_store(pair.url) as store, asyncio.timeout(60):
         for way in _WAYS:
             await way(pair.url)
-        conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+        conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
         await pair.caught_up()
         await pair.primary.crash()
         await pair.standby.promote()
@@ -120,7 +120,7 @@ async def test_every_connection_is_to_the_primary_of_an_address_with_several_hos
 @pytest.mark.parametrize("given", ["target_session_attrs=standby", "postgresql://[", "hostt=a"])
 def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
     with pytest.raises(SettingsError, match="AGENTCHAT_DATABASE_URL cannot be used"):
-        acting_as(given, "gateway")
+        act_as(given, "gateway")
 
 
 async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bus) -> None:
@@ -131,12 +131,12 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         asyncio.timeout(60),
     ):
         feed = FeedPublisher(bus, log, pool)
-        kept = await _told(store, new_id(), "0")
+        kept = await _told(store, make_id(), "0")
         await pair.caught_up()
         head = await log.read_head()
         await pair.standby.stop()
         await store.append(kept, turn("1", "And then?", "Nothing"))
-        gone = await _told(store, new_id(), "0")
+        gone = await _told(store, make_id(), "0")
         seen = await log.read_head()
         while await feed.step():
             pass
@@ -167,7 +167,7 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         feed.forget_end()
         while await feed.step():
             pass
-        assert (await bus.feed.end()).position == new[-1]
+        assert (await bus.feed.find_end()).position == new[-1]
         assert await find_lost(bus, pool) is None, "EVENTS is as the log is"
 
 

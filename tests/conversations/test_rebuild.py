@@ -11,7 +11,7 @@ from agentchat.conversations.projections import messages_table
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.rebuild_read_models import RebuildProgress
-from agentchat.runtime.postgres import connection
+from agentchat.runtime.postgres import acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, Storage
 
@@ -29,7 +29,7 @@ class Progress(RebuildProgress):
 
 
 async def damage(storage: Storage) -> None:
-    async with connection(storage.pool) as conn:
+    async with acquire_connection(storage.pool) as conn:
         await conn.execute("UPDATE messages SET content = 'wrong' WHERE role = 'user'")
         await conn.execute("DELETE FROM tools")
         await conn.execute("UPDATE runs SET trace_id = 'unknown ' || trace_id WHERE state = 'failed'")
@@ -104,7 +104,7 @@ async def test_a_follower_waits_for_the_end_of_a_rebuild(storage: Storage) -> No
     await storage.follow()
     await storage.many(1)
     follower = Follower(storage.pool, storage.log, [messages_table.PROJECTION])
-    async with connection(storage.pool) as conn, conn.transaction():
+    async with acquire_connection(storage.pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
         stepping = asyncio.create_task(follower.step())
         await until_blocked_by(conn)

@@ -82,11 +82,11 @@ def test_show_refuses_what_is_no_version_of_it(shown: Shown, at: str, said: str)
 async def test_show_and_why_tell_which_summary_the_model_was_shown(
     store: ConversationStore, replay: Commands
 ) -> None:
-    first, second, third = (ids.new_id().replace("-", "") for _ in range(3))
+    first, second, third = (ids.make_id().replace("-", "") for _ in range(3))
     told = (*turn("a", "Hello", "Hi"), asked("b"), started("b"), compacted(7, "b"), *said("So.", "b"))
     told = (*told, *answered("So.", "b"), *turn("c", "And?", "Then."))
     own = {trace("a"): first, trace("b"): second, trace("c"): third}
-    thread = Conversation(conversation_id=ids.new_id())
+    thread = Conversation(conversation_id=ids.make_id())
     await store.append(thread, [began(), *(replace(each, trace_id=own[each.trace_id]) for each in told)])
     shown = await asyncio.to_thread(replay, "show", thread.conversation_id)
     assert shown.out.count("They met.") == 1
@@ -99,7 +99,7 @@ async def test_show_and_why_tell_which_summary_the_model_was_shown(
 
 
 def test_show_refuses_an_unknown_conversation(replay: Commands) -> None:
-    assert replay("show", ids.new_id()).code == 2
+    assert replay("show", ids.make_id()).code == 2
 
 
 class Explained(NamedTuple):
@@ -170,7 +170,7 @@ def test_why_prints_lines(explained: Explained) -> None:
     [
         ("x", "neither the id of a message nor a trace id"),
         ("f" * 32, "no such trace"),
-        (ids.new_id(), "no such message"),
+        (ids.make_id(), "no such message"),
     ],
     ids=["no id", "trace", "message"],
 )
@@ -268,8 +268,8 @@ TEXT = "\x1b[2J \x9b31m \x85 \u202e \x7f ü"
 
 
 class Account:
-    account_id = ids.new_id()
-    agent = ids.new_id()
+    account_id = ids.make_id()
+    agent = ids.make_id()
 
 
 async def written_by(trace_id: str, environ: Mapping[str, str], *, on_terminal: bool) -> bytes:
@@ -295,7 +295,7 @@ async def test_a_trace_is_shown_as_it_was_and_drives_no_terminal(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     asked = stored.request(Account())
-    await stored.write(store, asked, *stored.ended(asked, TEXT, ids.new_id()))
+    await stored.write(store, asked, *stored.ended(asked, TEXT, ids.make_id()))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     environ = {**kept, "AGENTCHAT_DATABASE_URL": migrated_database_url}
     filed, seen = await asyncio.gather(

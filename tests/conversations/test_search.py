@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS, build_tsvector
 from agentchat.conversations.queries import conversation_search
@@ -127,12 +127,12 @@ async def test_a_search_is_narrowed_down(storage: Storage) -> None:
 
 @pytest.mark.usefixtures("emptied")
 async def test_ids_find_their_conversation(storage: Storage) -> None:
-    message = new_id()
+    message = make_id()
     stored = await storage.told(replace(asked("a"), message_id=message), started("a"))
     await storage.follow()
     for text in (stored.conversation_id.upper(), message, trace("a")):
         assert await found(storage, f" {text} ") == [stored.conversation_id]
-    assert await found(storage, new_id()) == []
+    assert await found(storage, make_id()) == []
 
 
 @pytest.mark.usefixtures("emptied")
@@ -142,7 +142,7 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
     await storage.erase(erased)
     assert await found(storage, "refund") == [], "before the read model has it"
     await storage.follow()
-    unlisted = Conversation(conversation_id=new_unlisted_id())
+    unlisted = Conversation(conversation_id=make_unlisted_id())
     await storage.store.append(unlisted, [began(), *turn("b", "refund", "refund")])
     await storage.follow()
     assert await found(storage, "refund") == []

@@ -1,7 +1,7 @@
 """Conversations by what their callers show of them, and those that no list shows."""
 
 from agentchat.contracts import events, ids
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage, Usage
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
@@ -12,7 +12,7 @@ from agentchat.conversations.queries.find_by_history import (
     hash_shown,
 )
 from agentchat.conversations.queries.unlisted_conversations import UnlistedConversation, list_unlisted
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
 from tests.conversations.read_models import follow
 
@@ -31,7 +31,7 @@ def _replied(text: str, word: str = "a") -> events.MessageSaved:
 
 async def _stored(store: ConversationStore, *more: events.Event) -> tuple[str, str]:
     """A conversation with one answered question, and what its run is found by."""
-    found_by, conversation_id = new_id(), new_id()
+    found_by, conversation_id = make_id(), make_id()
     first = (began(), asked("a", "One?"), started("a", shown_sha256=found_by), *said("1", "a"), _replied("1"))
     ended = events.RunCompleted(trace_id=trace("a"), at=AT, rounds=1, usage=Usage())
     await store.append(await store.load(conversation_id), [*first, ended, *more])
@@ -44,7 +44,7 @@ async def test_a_conversation_is_found_by_its_last_reply(store: ConversationStor
         conversation_id, "reply-a"
     )
     assert await find_continued(pool, found_by, "2", "Two?") is None
-    assert await find_continued(pool, new_id(), "1", "Two?") is None
+    assert await find_continued(pool, make_id(), "1", "Two?") is None
 
 
 async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
@@ -109,7 +109,7 @@ async def _found(pool: Pool, idle_seconds: float | None = None) -> set[UnlistedC
 async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
     store: ConversationStore, pool: Pool
 ) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute("SELECT clock_timestamp()::text")).fetchone()
     assert row is not None
     now = str(row[0]).replace(" ", "T").replace("+00", "Z")
@@ -117,7 +117,7 @@ async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
     old = [_OLD.format(f"{number:03x}") for number in range(120)]  # of several pages
     for conversation_id in old:
         await _begin(store, conversation_id, long_ago, "a")
-    alive, new, listed = _OLD.format("fff"), ids.new_unlisted_id(), ids.new_id()
+    alive, new, listed = _OLD.format("fff"), ids.make_unlisted_id(), ids.make_id()
     await _begin(store, alive, now, "a")
     await _begin(store, new, now, "b")
     await _begin(store, listed, long_ago, "a")

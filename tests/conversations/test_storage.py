@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import sum_bytes
 from agentchat.conversations.projections import conversations_table
@@ -22,12 +22,12 @@ ONLY = [conversations_table.PROJECTION]
 
 async def written(storage: Storage, *texts: str, account: str = ACCOUNT) -> Conversation:
     """A conversation with these titles, one after the other."""
-    began = events.ConversationStarted(trace_id=new_id(), at=AT, account_id=account)
-    return await storage.store.append(Conversation(conversation_id=new_id()), [began, *map(titled, texts)])
+    began = events.ConversationStarted(trace_id=make_id(), at=AT, account_id=account)
+    return await storage.store.append(Conversation(conversation_id=make_id()), [began, *map(titled, texts)])
 
 
 def titled(text: str) -> events.ConversationDescribed:
-    return events.ConversationDescribed(trace_id=new_id(), at=AT, title=text, metadata={})
+    return events.ConversationDescribed(trace_id=make_id(), at=AT, title=text, metadata={})
 
 
 async def in_log(storage: Storage, *conversations: Conversation) -> AccountStorage:
@@ -40,7 +40,7 @@ async def test_events_and_bytes_are_counted_by_account_those_of_copies_too(stora
     one, two = await written(storage, "a" * 1000, "é" * 500), await written(storage, "b")
     other = await written(storage, "c", account=OTHER)
     await storage.follow(ONLY, batch=2)
-    copy = msgspec.structs.replace(titled("d" * 300), inherited_from=new_id())
+    copy = msgspec.structs.replace(titled("d" * 300), inherited_from=make_id())
     one = await storage.store.append(one, [copy])
     await storage.follow(ONLY)
     assert await sum_stored_by_account(storage.pool, ACCOUNT) == {ACCOUNT: await in_log(storage, one, two)}

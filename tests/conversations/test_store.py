@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.events import ConversationErased
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
@@ -26,7 +26,7 @@ from tests.conversations.library import library_datastore
 
 
 def new_conversation() -> Conversation:
-    return Conversation(conversation_id=new_id())
+    return Conversation(conversation_id=make_id())
 
 
 async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_database_url: str) -> None:
@@ -99,7 +99,7 @@ async def test_an_append_that_postgres_refuses_fails_alone(
 ) -> None:
     others = [new_conversation() for _ in range(20)]
     appends = [asyncio.ensure_future(store.append(each, [began()])) for each in others]
-    poisoned = asyncio.ensure_future(store.append_stored(new_id(), 0, [(topic, state)]))
+    poisoned = asyncio.ensure_future(store.append_stored(make_id(), 0, [(topic, state)]))
     appends += [asyncio.ensure_future(store.append(new_conversation(), [began()]))]
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert [outcome for outcome in outcomes if not isinstance(outcome, Conversation)] == []

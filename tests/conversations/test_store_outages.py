@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
@@ -23,7 +23,7 @@ BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as 
 
 
 def new_conversation() -> Conversation:
-    return Conversation(conversation_id=new_id())
+    return Conversation(conversation_id=make_id())
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from agentchat.contracts.updates import Text
+from agentchat.contracts.updates import TextUpdate
 from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, replay_updates, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
@@ -40,7 +40,7 @@ def run_of(*lengths: int) -> Run:
 
 
 def pieces_of(run: Run) -> list[str]:
-    return [each.text for each in replay_updates(run) if isinstance(each, Text)]
+    return [each.text for each in replay_updates(run) if isinstance(each, TextUpdate)]
 
 
 @pytest.mark.parametrize("lengths", [(2,), (MOST_PIECES,), (MOST_PIECES * 30,), (60_000,) * 6, (2, 100_000)])

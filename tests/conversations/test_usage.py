@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import fail
@@ -34,10 +34,10 @@ USAGE = "SELECT * FROM runs ORDER BY trace_id"
 
 def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "m", at: str | None = None):  # type: ignore[no-untyped-def]
     """A run of one round, from its message to its end."""
-    trace, at = new_id(), at or ago(0)
+    trace, at = make_id(), at or ago(0)
     spent = Usage(input_tokens=tokens - 1, output_tokens=1) if tokens else Usage()
     asked = events.MessageSaved(
-        trace_id=trace, at=at, message_id=new_id(), role="user", agent_id=agent, content="Hi"
+        trace_id=trace, at=at, message_id=make_id(), role="user", agent_id=agent, content="Hi"
     )
     began = events.RunStarted(trace_id=trace, at=at, attempt=1, agent_version=1, model=model, form="json")
     replied = events.ModelReplied(
@@ -52,8 +52,8 @@ def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "
 
 
 async def told(store: ConversationStore, *stored: events.Event, account: str = ACCOUNT) -> Conversation:
-    began = events.ConversationStarted(trace_id=new_id(), at=ago(0), account_id=account)
-    return await store.append(Conversation(conversation_id=new_id()), [began, *stored])
+    began = events.ConversationStarted(trace_id=make_id(), at=ago(0), account_id=account)
+    return await store.append(Conversation(conversation_id=make_id()), [began, *stored])
 
 
 ONLY = [runs_table.PROJECTION]

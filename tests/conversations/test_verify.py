@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.conversations.projections import conversations_table, messages_table
-from agentchat.runtime.postgres import connection
+from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import turn
 from tests.conversations.read_models import TABLES, Storage, replay
 
@@ -37,7 +37,7 @@ async def test_the_first_difference_is_named(
     ((changed,),) = await storage.rows(
         "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
     )
-    async with connection(storage.pool) as conn:
+    async with acquire_connection(storage.pool) as conn:
         await conn.execute(change.format(changed).encode())
     one, other = await storage.verify([messages_table.PROJECTION, conversations_table.PROJECTION])
     assert other.ok
@@ -92,7 +92,7 @@ async def test_the_commands(storage: Storage) -> None:
     assert said == ""
     assert f"position {await storage.log.read_head():,}" in out
     assert (await command("verify"))[0] == 0
-    async with connection(storage.pool) as conn:
+    async with acquire_connection(storage.pool) as conn:
         await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")
     code, out, said = await command("verify", "runs", "tools")
     assert code == 1

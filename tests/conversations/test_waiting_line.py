@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.errors import WaiterLost, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
-from agentchat.runtime.postgres import Pool, connection, open_pool
+from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
 from tests.support.proxy import proxied
 
@@ -19,7 +19,7 @@ _SILENCE = 1.2
 
 @pytest.fixture(autouse=True)
 async def empty(pool: Pool) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM waiting_line")
 
 
@@ -57,7 +57,7 @@ async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
     await line.join("c", trace("b"), LATER, ACCOUNT)
     async with following(line, migrated_database_url):
         later = asyncio.create_task(line.wait_until_first(trace("b"), SECONDS))
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             await conn.execute("UPDATE waiting_line SET expires_at = now() WHERE trace_id = %s", [trace("a")])
         assert await later
 
@@ -81,7 +81,7 @@ async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_le
 async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         line = WaitingLine(pool, "one")
-        conversation_ids = [new_id() for _ in range(5)]
+        conversation_ids = [make_id() for _ in range(5)]
         async with following(line, url):
             for number, conversation_id in enumerate(conversation_ids * 10):
                 await line.join(conversation_id, trace(f"{number:02}"), AT, ACCOUNT)

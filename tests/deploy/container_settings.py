@@ -14,7 +14,7 @@ from agentchat.model_demo.__main__ import ModelDemoSettings
 from agentchat.ops.prepare import DatabaseSettings
 from agentchat.orchestrator.settings import Settings as OrchestratorSettings
 from agentchat.projector.settings import ProjectorSettings as ProjectorSettings
-from agentchat.runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
+from agentchat.runtime.settings import FILE_SUFFIX, Setting, SettingsError, get_setting, load
 from agentchat.tool_runner.settings import ToolRunnerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def image_environment() -> dict[str, str]:
 def all_settings(settings: type[msgspec.Struct]) -> Iterator[Setting]:
     """Yield what fills each field of a settings struct."""
     for field in msgspec.structs.fields(settings):
-        yield setting_of(settings, field)
+        yield get_setting(settings, field)
 
 
 def settings_faults(command: Sequence[str], environ: Mapping[str, str], files: Iterable[str]) -> list[str]:

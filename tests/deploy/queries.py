@@ -21,6 +21,6 @@ def load_display_names() -> set[str]:
     return {
         family.name + suffix
         for family in REGISTRY.collect()
-        if family.name in {name.removesuffix("_total") for name in metrics.names()}
+        if family.name in {name.removesuffix("_total") for name in metrics.list_names()}
         for suffix in suffixes[family.type]
     }

@@ -38,7 +38,7 @@ def test_each_query_names_metrics_that_are_shown() -> None:
 
 def test_each_metric_is_in_a_panel() -> None:
     named = {name for query in _queries() for name in metric_names(query)}
-    for metric in metrics.names():
+    for metric in metrics.list_names():
         assert [name for name in named if re.fullmatch(rf"{metric}(_count|_bucket)?", name)], metric
 
 

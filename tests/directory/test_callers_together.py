@@ -19,7 +19,7 @@ from agentchat.runtime.postgres import (
     Connection,
     DatabaseUnavailable,
     Pool,
-    connection,
+    acquire_connection,
     open_pool,
 )
 from tests.administrator import resolve
@@ -120,7 +120,7 @@ async def test_where_postgres_does_not_answer_all_are_told_in_time(
     loop = asyncio.get_running_loop()
     async with (
         open_pool(migrated_database_url, role=None) as owner,
-        connection(owner, seconds=20) as locking,
+        acquire_connection(owner, seconds=20) as locking,
         locking.transaction(),
     ):
         await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

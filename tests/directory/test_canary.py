@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.canary import choose_version
 
-IDS = [new_id() for _ in range(20_000)]
+IDS = [make_id() for _ in range(20_000)]
 
 
 @pytest.mark.parametrize(

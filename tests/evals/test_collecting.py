@@ -12,7 +12,7 @@ import pytest
 from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import NewAgent
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
@@ -125,12 +125,12 @@ def _failed(word: str) -> list[events.Event]:
 async def _append(store: ConversationStore, account: str, agent: str, *stored: events.Event) -> str:
     began = msgspec.structs.replace(given.began(), account_id=account)
     mine = [
-        msgspec.structs.replace(each, agent_id=agent, message_id=new_id())
+        msgspec.structs.replace(each, agent_id=agent, message_id=make_id())
         if isinstance(each, events.MessageSaved)
         else each
         for each in stored
     ]
-    thread = await store.append(Conversation(conversation_id=new_id()), [began, *mine])
+    thread = await store.append(Conversation(conversation_id=make_id()), [began, *mine])
     return thread.conversation_id
 
 

@@ -54,7 +54,7 @@ def answered(_: WhatIf, **changes: Any) -> WhatIfAnswered:
 async def worker(nats_url: str) -> AsyncIterator[Worker]:
     async with Bus.connect(nats_url, name="tests") as bus:
         worker = Worker(bus)
-        async with bus.rpc.serving(subjects.WHAT_IF, "orchestrator", worker.handle):
+        async with bus.rpc.serve_until_closed(subjects.WHAT_IF, "orchestrator", worker.handle):
             yield worker
 
 

@@ -4,7 +4,7 @@ from agentchat.administration.admin_versions import create_agent
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.fuzz.schemathesis_run import Target
 from tests.harness import RunningStack
 
@@ -27,6 +27,6 @@ async def _quick_agent(stack: RunningStack, account_id: str) -> str:
     draft = AgentDraft(name="fuzz", model="demo-load?deltas=2&delay_ms=0", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,
-        connection(pool, seconds=10) as conn,
+        acquire_connection(pool, seconds=10) as conn,
     ):
         return await create_agent(conn, sealer, account_id, draft, actor="fuzz")

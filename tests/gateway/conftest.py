@@ -18,7 +18,7 @@ from agentchat.administration.admin_values import NewAccount, NewKey
 from agentchat.administration.admin_versions import create_agent
 from agentchat.bus.bus import Bus
 from agentchat.directory.agent_draft import AgentDraft
-from agentchat.runtime.postgres import Pool, connection, open_pool
+from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
@@ -67,7 +67,7 @@ async def make_account(pool: Pool, plan: str) -> Account:
     account = await directory.create(administrator(pool), NewAccount(name=plan, plan=plan))
     key = await admin_keys.create(administrator(pool), account.id, NewKey())
     draft = AgentDraft(name="Shop", model="demo-shop-1")
-    async with connection(pool, seconds=30) as conn:
+    async with acquire_connection(pool, seconds=30) as conn:
         agents = [await create_agent(conn, SEALER, account.id, draft, actor="test") for _ in range(2)]
     return Account(account.id, key.key, key.id, agents[0], agents[1])
 

@@ -57,13 +57,13 @@ def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
     return msgspec.convert(
         {
             "type": "ChatRequested",
-            "trace_id": ids.new_id().replace("-", ""),
+            "trace_id": ids.make_id().replace("-", ""),
             "attempt": 1,
             "account_id": accounts.free.account_id,
             "agent_id": accounts.free.agent,
-            "conversation_id": ids.new_id(),
+            "conversation_id": ids.make_id(),
             "new_conversation": True,
-            "message_id": ids.new_id(),
+            "message_id": ids.make_id(),
             "message": "hi",
             "form": form,
             "requested_at": AT,

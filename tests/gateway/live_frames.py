@@ -6,7 +6,7 @@ from typing import Any
 
 from agentchat.contracts import frames, ids
 from agentchat.contracts.examples import CONVERSATION, TRACE
-from agentchat.contracts.updates import Finished, Text, Update
+from agentchat.contracts.updates import Finished, TextUpdate, Update
 from agentchat.contracts.values import Message, Source, Usage
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.gateway.runs.view import View
@@ -15,8 +15,8 @@ ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")
 
 
-def delta(seq: int, text: str, offset: int, attempt: int = 1) -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
+def delta(seq: int, text: str, offset: int, attempt: int = 1) -> frames.DeltaFrame:
+    return frames.DeltaFrame(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
 
 
 def alive(seq: int, attempt: int = 1) -> frames.Alive:
@@ -41,12 +41,12 @@ def resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Res
     )
 
 
-def called(seq: int, call_id: str = "call") -> frames.ToolCalled:
-    return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1}, round=1)
+def called(seq: int, call_id: str = "call") -> frames.ToolCalledFrame:
+    return frames.ToolCalledFrame(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1}, round=1)
 
 
-def returned(seq: int, call_id: str = "call") -> frames.ToolReturned:
-    return frames.ToolReturned(seq=seq, attempt=1, call_id=call_id, is_error=False)
+def returned(seq: int, call_id: str = "call") -> frames.ToolReturnedFrame:
+    return frames.ToolReturnedFrame(seq=seq, attempt=1, call_id=call_id, is_error=False)
 
 
 def run(**changes: object) -> Run:
@@ -66,7 +66,7 @@ def feed(view: View, *given: frames.Frame) -> list[Update]:
 
 
 def text_of(updates: list[Update]) -> str:
-    return "".join(update.text for update in updates if isinstance(update, Text))
+    return "".join(update.text for update in updates if isinstance(update, TextUpdate))
 
 
 def events_of(stream: bytes) -> list[Any]:
@@ -81,6 +81,10 @@ def events_of(stream: bytes) -> list[Any]:
 def finished(content: str, cut: Any = None) -> Finished:
     """The end of a reply of the examples' run, for 7 tokens in and 2 out."""
     reply = Message(
-        id=ids.reply_id(TRACE), conversation_id=CONVERSATION, content=content, token_count=9, created_at=""
+        id=ids.derive_reply_id(TRACE),
+        conversation_id=CONVERSATION,
+        content=content,
+        token_count=9,
+        created_at="",
     )
     return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)

@@ -29,13 +29,13 @@ def request(
 ) -> messages.ChatRequested:
     """A request as a gateway sends it, on a new thread unless it names one."""
     return messages.ChatRequested(
-        trace_id=ids.new_id().replace("-", ""),
+        trace_id=ids.make_id().replace("-", ""),
         attempt=1,
         account_id=account.account_id,
         agent_id=account.agent,
-        conversation_id=conversation_id or ids.new_id(),
+        conversation_id=conversation_id or ids.make_id(),
         new_conversation=conversation_id is None,
-        message_id=ids.new_id(),
+        message_id=ids.make_id(),
         message=message,
         form="json",
         requested_at=AT,
@@ -103,7 +103,7 @@ def ended(
 
 async def complete(store: ConversationStore, turn: Turn) -> Message:
     """Store a turn with its tools, as yet not in the log, and tell that it is complete."""
-    request, message_id = turn.request, ids.new_id()
+    request, message_id = turn.request, ids.make_id()
     begun = (await store.load(request.conversation_id)).run(request.trace_id) is not None
     put = add if begun else write
     await put(store, request, *turn.tools, *ended(request, turn.text, message_id))

@@ -13,7 +13,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -28,7 +28,7 @@ from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 HI = {"id": "1", "role": "user", "content": "hi"}
 RUN = {"threadId": "t", "runId": "r"}
-REPLY = ids.reply_id(TRACE)
+REPLY = ids.derive_reply_id(TRACE)
 
 
 CANCELLED = {"interruptId": "1", "status": "cancelled"}
@@ -80,15 +80,15 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
         [
             Started(),
             RetrievedSources((SOURCE,)),
-            Text("a"),
-            Text("b\u2028"),
+            TextUpdate("a"),
+            TextUpdate("b\u2028"),
             ToolStarted("1", "find", {"q": 1}),
             ToolEnded("1", False, "[1]"),
             NextRound(2),
             ToolStarted("2", "find", {}),
             ToolEnded("2", True, '"It is away."'),
             NextRound(3),
-            Text("c"),
+            TextUpdate("c"),
             finished("ab\u2028c"),
         ]
     )
@@ -117,7 +117,7 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
 
 @pytest.mark.parametrize(("is_1_0", "expiry"), [(True, {"expiresAt": "later"}), (False, {})])
 def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0: bool, expiry: Any) -> None:
-    *_, last = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
+    *_, last = events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
     interrupt = last["outcome"]["interrupts"][0]
     assert (last["type"], last["outcome"]["type"]) == ("RUN_FINISHED", "interrupt")
     assert interrupt.pop("responseSchema")["required"] == ["approved"]
@@ -128,7 +128,7 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
         "message": "The agent asks to run find.",
         **expiry,
     }
-    told = events([Started(), ToolEnded("3", False, "{}"), NextRound(3), Text("b"), finished("ab")])
+    told = events([Started(), ToolEnded("3", False, "{}"), NextRound(3), TextUpdate("b"), finished("ab")])
     assert [each["type"] for each in told] == [
         *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT"),
         *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"),
@@ -172,7 +172,7 @@ def test_interrupts_are_answered_or_dismissed() -> None:
 
 def test_a_reply_that_was_cut_or_cancelled_or_broke_says_so() -> None:
     assert events([Started(), finished("", "length")])[-1]["result"] == {"cut": "length"}
-    said: list[Update] = [Started(), Text("a")]
+    said: list[Update] = [Started(), TextUpdate("a")]
     *_, ended, last = events([*said, updates.CANCELLED])
     assert (ended["type"], last["type"], last["outcome"]) == (
         *("TEXT_MESSAGE_END", "RUN_FINISHED"),

@@ -11,7 +11,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -67,14 +67,14 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
         [
             Started(),
             RetrievedSources((SOURCE,)),
-            Text("a"),
-            Text("b\u2028"),
+            TextUpdate("a"),
+            TextUpdate("b\u2028"),
             ToolStarted("1", "find", {"q": 1}),
             ToolStarted("2", "find", {}),
             ToolEnded("1", False, '{\n "a": [1]\n}'),
             ToolEnded("2", True, '"It is away."'),
             NextRound(2),
-            Text("c"),
+            TextUpdate("c"),
             finished("ab\u2028c"),
         ]
     )
@@ -82,7 +82,7 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     assert told == [
         {
             "type": "start",
-            "messageId": ids.reply_id(TRACE),
+            "messageId": ids.derive_reply_id(TRACE),
             "messageMetadata": {"conversationId": CONVERSATION, "traceId": TRACE},
         },
         {"type": "start-step"},
@@ -111,14 +111,14 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
 
 
 def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_message() -> None:
-    asked = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT])
+    asked = events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT])
     assert [each if isinstance(each, str) else each["type"] for each in asked] == [
         *("start", "start-step", "text-start", "text-delta", "text-end"),
         *("tool-input-available", "tool-approval-request", "finish-step", "finish", "[DONE]"),
     ]
     assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
     assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
-    goes_on: list[Update] = [Started(), ToolEnded("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
+    goes_on: list[Update] = [Started(), ToolEnded("3", True, '"No."'), NextRound(3), TextUpdate("b"), WAIT]
     told = events(goes_on, AfterPause(denied(), PausePoint(2)))
     assert [each if isinstance(each, str) else each["type"] for each in told] == [
         *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),
@@ -167,7 +167,7 @@ def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
 def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:
     *_, cut, _ = events([Started(), finished("", "length")])
     assert cut["finishReason"] == "length"
-    told = events([Started(), Text("a"), Broken("provider_timeout", "")])
+    told = events([Started(), TextUpdate("a"), Broken("provider_timeout", "")])
     assert told[-1] == {
         "type": "error",
         "errorText": "provider_timeout: The model provider did not answer in time",

@@ -13,7 +13,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -76,7 +76,7 @@ def denied() -> Run:
 
 def whole(*texts: str) -> list[Update]:
     """All of it, with the texts of its first two rounds in these pieces."""
-    first, *second = map(Text, texts)
+    first, *second = map(TextUpdate, texts)
     before: list[Update] = [
         *(Started(), RetrievedSources(()), first, ToolStarted("1", "find", {}), ToolEnded("1", False, "{}")),
         NextRound(2),
@@ -84,14 +84,14 @@ def whole(*texts: str) -> list[Update]:
     behind: list[Update] = [
         *(ToolStarted("3", "find", {}), ToolStarted("2", "find", {})),
         *(ToolEnded("3", True, "{}"), ToolEnded("2", False, "{}")),
-        *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), Text(" Bye."), END),
+        *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), TextUpdate(" Bye."), END),
     ]
     return [*before, *second, *behind]
 
 
 BEHIND = [
     *(Started(), ToolEnded("3", True, "{}")),
-    *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), Text(" Bye."), END),
+    *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), TextUpdate(" Bye."), END),
 ]
 
 
@@ -126,5 +126,5 @@ def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | No
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
     behind = AfterPause(waited(), PausePoint(2))
-    rest = behind.take_rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
-    assert rest == [Started(), Text(" Bye."), Broken("cancelled", "")]
+    rest = behind.take_rest([Started(), TextUpdate("Hello. So. Bye."), Broken("cancelled", "")])
+    assert rest == [Started(), TextUpdate(" Bye."), Broken("cancelled", "")]

@@ -11,7 +11,7 @@ from agentchat.contracts.updates import (
     Finished,
     NextRound,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -30,8 +30,8 @@ def returned(call_id: str) -> ToolEnded:
     return ToolEnded(call_id, False, "{}")
 
 
-ROUND: tuple[Update, ...] = (Started(), Text("a"), started("1"), started("2"), started("3"))
-NEXT: tuple[Update, ...] = (NextRound(2), Text("b"), started("4"))
+ROUND: tuple[Update, ...] = (Started(), TextUpdate("a"), started("1"), started("2"), started("3"))
+NEXT: tuple[Update, ...] = (NextRound(2), TextUpdate("b"), started("4"))
 RETURNED = tuple(map(returned, "123"))
 
 
@@ -40,8 +40,17 @@ RETURNED = tuple(map(returned, "123"))
 def test_outputs_that_come_late_and_in_any_order_are_told_in_the_order_of_the_calls(
     order: tuple[ToolEnded, ...], late: int
 ) -> None:
-    came = (*ROUND, *order[late:], *NEXT, *order[:late], returned("4"), NextRound(3), Text("c"), FINISHED)
-    told = (*ROUND, *RETURNED, *NEXT, returned("4"), NextRound(3), Text("c"), FINISHED)
+    came = (
+        *ROUND,
+        *order[late:],
+        *NEXT,
+        *order[:late],
+        returned("4"),
+        NextRound(3),
+        TextUpdate("c"),
+        FINISHED,
+    )
+    told = (*ROUND, *RETURNED, *NEXT, returned("4"), NextRound(3), TextUpdate("c"), FINISHED)
     at_once = CallOrder()
     assert tuple(at_once.add(came)) == told
     one_by_one = CallOrder()

@@ -12,8 +12,16 @@ from agentchat.bus.jetstream import JetStream
 from agentchat.bus.subscription import Subscription
 from agentchat.bus.traces import Traces
 from agentchat.contracts import frames
-from agentchat.contracts.cursors import Cursor, parse_cursor
-from agentchat.contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update
+from agentchat.contracts.stream_cursors import Cursor, parse_cursor
+from agentchat.contracts.updates import (
+    Broken,
+    Finished,
+    RetrievedSources,
+    Started,
+    TextUpdate,
+    ToolStarted,
+    Update,
+)
 from agentchat.contracts.values import Message
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore
@@ -36,7 +44,7 @@ def rendition(seed: int) -> list[Update]:
     """The run as some gateway tells it: the text in any pieces, the calls in order but anywhere."""
     chance = random.Random(seed)
     ends = [*sorted(chance.sample(range(1, len(TEXT)), chance.randrange(12))), len(TEXT)]
-    middle: list[Update] = [Text(TEXT[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+    middle: list[Update] = [TextUpdate(TEXT[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
     for place, call in zip(
         sorted(chance.choices(range(len(middle) + 1), k=3), reverse=True), CALLS[::-1], strict=True
     ):
@@ -52,7 +60,7 @@ def told(updates: list[Update]) -> UpdateHistory:
 
 def cursor_of(entry: MarkedUpdate) -> str:
     assert entry.cursor is not None
-    return entry.cursor.text(TRACE)
+    return entry.cursor.format(TRACE)
 
 
 def test_a_cursor_is_of_its_trace_alone() -> None:
@@ -82,7 +90,7 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
         for entry in taken[: None if visit == 5 else chance.randrange(len(taken) + 1)]:
             heard.append(entry.update)
             cursor = parse_cursor(cursor_of(entry), TRACE)
-    assert "".join(update.text for update in heard if isinstance(update, Text)) == TEXT
+    assert "".join(update.text for update in heard if isinstance(update, TextUpdate)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
     assert heard[0] == Started()
     assert heard[1] == RetrievedSources(())
@@ -107,32 +115,32 @@ def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> Non
 
 
 def test_events_of_the_gateway_itself_have_no_cursor() -> None:
-    buffer = told([Started(), Text("He"), SHUTDOWN])
+    buffer = told([Started(), TextUpdate("He"), SHUTDOWN])
     assert buffer.is_local is True
     assert buffer.entries[-1].cursor is None
     ahead = Cursor(stage=1, calls=0, length=9, digest="0" * 8)
     assert [entry.update for entry in ReadPosition(buffer, ahead).take_marked()] == [SHUTDOWN]
-    failed = told([Started(), Text("He"), Broken("provider_error", "no")])
+    failed = told([Started(), TextUpdate("He"), Broken("provider_error", "no")])
     assert not failed.is_local
     assert ReadPosition(failed, ahead).is_lost
 
 
 def test_a_reconnect_gets_nothing_of_another_text() -> None:
-    cursor = told([Started(), Text("Hello")]).entries[-1].cursor
+    cursor = told([Started(), TextUpdate("Hello")]).entries[-1].cursor
     buffer = UpdateHistory()
     position = ReadPosition(buffer, cursor)
-    for update in (Started(), CALLS[0], Text("Ha")):
+    for update in (Started(), CALLS[0], TextUpdate("Ha")):
         buffer.add([update])
         assert position.take_marked() == []
-    buffer.add([Text("llo!")])
+    buffer.add([TextUpdate("llo!")])
     assert [entry.update for entry in position.take_marked()] == [EXPIRED]
     assert position.ended
 
 
 def test_a_reconnect_behind_text_gets_no_sources() -> None:
-    cursor = told([Started(), Text("He")]).entries[-1].cursor  # by a gateway that had missed them
-    buffer = told([Started(), RetrievedSources(()), Text("Hello")])
-    assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [Text("llo")]
+    cursor = told([Started(), TextUpdate("He")]).entries[-1].cursor  # by a gateway that had missed them
+    buffer = told([Started(), RetrievedSources(()), TextUpdate("Hello")])
+    assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [TextUpdate("llo")]
 
 
 async def test_hundreds_of_subscribers_share_one_nats_subscription(
@@ -167,7 +175,7 @@ async def _text(reader: RunFollower) -> str:
     text = ""
     async with asyncio.timeout(20):
         while True:
-            text += "".join(update.text for update in reader.take() if isinstance(update, Text))
+            text += "".join(update.text for update in reader.take() if isinstance(update, TextUpdate))
             if reader.ended:
                 return text
             await reader.wait()
@@ -184,6 +192,6 @@ class Counted(Traces):
         self.followed += 1
         return await super().follow_trace(trace_id, deliver)
 
-    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
+    async def read_frames(self, trace_id: str) -> list[frames.Frame]:
         self.read_back += 1
-        return await super().frames_of(trace_id)
+        return await super().read_frames(trace_id)

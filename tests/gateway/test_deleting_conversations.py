@@ -17,7 +17,7 @@ def erasing(worker: Worker, outcome: EraseOutcome) -> AbstractAsyncContextManage
 async def test_what_was_erased_is_answered_without_a_body(
     client: Client, worker: Worker, accounts: Accounts
 ) -> None:
-    conversation_id = ids.new_id()
+    conversation_id = ids.make_id()
     async with erasing(worker, "erased") as heard:
         response = await client.send("DELETE", f"/v1/conversations/{conversation_id.upper()}")
     assert response.status_code == 204
@@ -34,7 +34,7 @@ async def test_what_was_erased_is_answered_without_a_body(
 
 async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -> None:
     async with erasing(worker, "erased") as heard:
-        response = await client.http.delete(f"{client.url}/v1/conversations/{ids.new_id()}")
+        response = await client.http.delete(f"{client.url}/v1/conversations/{ids.make_id()}")
         check_problem(response, 401, "missing_api_key")
     assert heard == []
 
@@ -42,7 +42,7 @@ async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -
 async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
     details = set()
     async with erasing(worker, "not_found") as heard:
-        for conversation_id in (ids.new_id(), "thread-1", "%00", "a" * 3000):
+        for conversation_id in (ids.make_id(), "thread-1", "%00", "a" * 3000):
             path = f"/v1/conversations/{conversation_id}"
             for response in (await client.send("DELETE", path), await client.get(path)):
                 details.add(check_problem(response, 404, "conversation_not_found")["detail"])
@@ -54,8 +54,8 @@ async def test_where_it_is_unknown_whether_it_was_erased_it_may_be_tried_again(
     client: Client, worker: Worker
 ) -> None:
     async with erasing(worker, "unavailable"):
-        response = await client.send("DELETE", f"/v1/conversations/{ids.new_id()}")
+        response = await client.send("DELETE", f"/v1/conversations/{ids.make_id()}")
     check_problem(response, 503, "overloaded")
     assert response.headers["retry-after"].isdigit()
-    response = await client.send("DELETE", f"/v1/conversations/{ids.new_id()}")  # nobody serves
+    response = await client.send("DELETE", f"/v1/conversations/{ids.make_id()}")  # nobody serves
     check_problem(response, 503, "overloaded")

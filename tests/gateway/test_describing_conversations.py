@@ -27,7 +27,7 @@ def describing(
 async def thread(store: ConversationStore, account: Account, **metadata: str) -> str:
     """Four versions of a conversation and, as the fifth, its description."""
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
     conversation = await store.load(asked.conversation_id)
     described = events.ConversationDescribed(
         trace_id=os.urandom(16).hex(), at=stored.AT, title="The parcel", metadata=metadata
@@ -72,7 +72,7 @@ async def test_what_is_set_is_answered_as_it_then_is(
 async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client, worker: Worker) -> None:
     async with describing(worker, "not_found") as heard:
         for body in ({"title": None}, {"metadata": None}, {"title": "a\0b", "metadata": {"k\0": "v\0"}}):
-            check_problem(await patch(client, ids.new_id(), body), 404, "conversation_not_found")
+            check_problem(await patch(client, ids.make_id(), body), 404, "conversation_not_found")
     first, second, third = (wire.encode(each) for each in heard)
     assert b'"title":null,"metadata":{}' in first
     assert b'"title"' not in second
@@ -102,7 +102,7 @@ async def test_what_cannot_be_set_is_refused_by_its_name(
     client: Client, worker: Worker, body: dict[str, Any], field: str
 ) -> None:
     async with describing(worker) as heard:
-        problem = check_problem(await patch(client, ids.new_id(), body), 400, "invalid_request")
+        problem = check_problem(await patch(client, ids.make_id(), body), 400, "invalid_request")
     assert problem["errors"][0]["field"] == field
     assert heard == []
 
@@ -110,14 +110,14 @@ async def test_what_cannot_be_set_is_refused_by_its_name(
 async def test_as_much_as_there_may_be_is_let_pass(client: Client, worker: Worker) -> None:
     body = {"title": "\U0001f600" * 256, "metadata": {f"{n:064}": "ä" * 512 for n in range(16)}}
     async with describing(worker, "not_found") as heard:
-        check_problem(await patch(client, ids.new_id(), body), 404, "conversation_not_found")
+        check_problem(await patch(client, ids.make_id(), body), 404, "conversation_not_found")
     assert (heard[0].title, heard[0].metadata) == (body["title"], body["metadata"])
 
 
 async def test_too_many_pairs_in_all_are_refused_by_their_name(client: Client, worker: Worker) -> None:
     async with describing(worker, "too_many_pairs"):
         problem = check_problem(
-            await patch(client, ids.new_id(), {"metadata": {"k": "v"}}), 400, "invalid_request"
+            await patch(client, ids.make_id(), {"metadata": {"k": "v"}}), 400, "invalid_request"
         )
     assert problem["errors"][0]["field"] == "metadata"
 
@@ -127,7 +127,7 @@ async def test_a_key_stands_for_one_request(
 ) -> None:
     conversation_id = await thread(store, accounts.free)
     version = (await store.load(conversation_id)).version
-    key = {"Idempotency-Key": ids.new_id()}
+    key = {"Idempotency-Key": ids.make_id()}
     async with describing(worker, version=version) as heard:
         first = await patch(client, conversation_id, {"metadata": {"a": "1", "b": "2"}}, **key)
         again = await patch(client, conversation_id, {"metadata": {"b": "2", "a": "1"}}, **key)
@@ -135,7 +135,7 @@ async def test_a_key_stands_for_one_request(
         assert first.json() == again.json()
         for other, body in (
             (conversation_id, {"title": "x"}),
-            (ids.new_id(), {"metadata": {"a": "1", "b": "2"}}),
+            (ids.make_id(), {"metadata": {"a": "1", "b": "2"}}),
         ):
             check_problem(await patch(client, other, body, **key), 409, "idempotency_conflict")
         wrong = await patch(client, conversation_id, {"title": "x"}, **{"Idempotency-Key": "a b"})
@@ -147,18 +147,18 @@ async def test_a_key_stands_for_one_request(
 async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
     details = set()
     async with describing(worker, "not_found"):
-        for conversation_id in (ids.new_id(), "thread-1", "%00"):
+        for conversation_id in (ids.make_id(), "thread-1", "%00"):
             response = await patch(client, conversation_id, {"title": "x"})
             details.add(check_problem(response, 404, "conversation_not_found")["detail"])
             response = await client.get(f"/v1/conversations/{conversation_id}")
             details.add(check_problem(response, 404, "conversation_not_found")["detail"])
     assert len(details) == 1
-    response = await patch(client, ids.new_id(), {"title": "x"})  # nobody serves
+    response = await patch(client, ids.make_id(), {"title": "x"})  # nobody serves
     check_problem(response, 503, "overloaded")
-    response = await client.http.patch(f"{client.url}/v1/conversations/{ids.new_id()}", json={"title": "x"})
+    response = await client.http.patch(f"{client.url}/v1/conversations/{ids.make_id()}", json={"title": "x"})
     check_problem(response, 401, "missing_api_key")
 
 
 async def test_a_full_conversation_is_refused(client: Client, worker: Worker) -> None:
     async with describing(worker, "full"):
-        check_problem(await patch(client, ids.new_id(), {"title": "x"}), 409, "conversation_full")
+        check_problem(await patch(client, ids.make_id(), {"title": "x"}), 409, "conversation_full")

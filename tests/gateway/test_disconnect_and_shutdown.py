@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.blocking import until_blocked_by
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
 from tests.gateway.conftest import Accounts, StartGateway, StartProcess
@@ -172,7 +172,7 @@ async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
     gateway = await start_gateway()
     client = accounts.free.at(http, gateway)
     body = b'{"message":"claimed"}'
-    async with connection(pool, seconds=20) as conn:
+    async with acquire_connection(pool, seconds=20) as conn:
         async with conn.transaction():
             await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
             asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))

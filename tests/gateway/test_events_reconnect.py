@@ -138,7 +138,7 @@ async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_com
 ) -> None:
     theirs = replace(asked(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent)
     await write(store, theirs)
-    in_line = ids.new_id().replace("-", "")
+    in_line = ids.make_id().replace("-", "")
     async with open_pool(migrated_database_url) as pool:
         line = WaitingLine(pool, "w")
         await line.join(theirs.conversation_id, in_line, AT, "account")
@@ -154,7 +154,7 @@ async def test_a_run_of_an_erased_conversation_is_not_found(
     request = asked(accounts)
     await write(store, request, *story(request))
     (cursor, _), *_ = await read(client, request.trace_id)
-    by = ids.new_id().replace("-", "")
+    by = ids.make_id().replace("-", "")
     erased = events.ConversationErased(trace_id=by, at=AT, account_id=accounts.free.account_id)
     await store.append(await store.load(request.conversation_id), [erased])
     for query in ({}, {"cursor": cursor}):
@@ -176,7 +176,7 @@ async def test_a_request_in_line_is_joined_when_its_turn_comes(
     client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str, worker: Worker
 ) -> None:
     request = asked(accounts, "form2")
-    before = replace(request, trace_id=ids.new_id().replace("-", ""))
+    before = replace(request, trace_id=ids.make_id().replace("-", ""))
     await write(store, before)
     async with open_pool(migrated_database_url) as pool:
         line = WaitingLine(pool, "w")

@@ -40,7 +40,7 @@ async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[lis
 async def reply(store: ConversationStore, accounts: Accounts, pool: Pool) -> events.MessageSaved:
     """A reply of the free account, which the read model knows."""
     request = stored.request(accounts.free)
-    ended = stored.ended(request, "It has shipped.", ids.reply_id(request.trace_id))
+    ended = stored.ended(request, "It has shipped.", ids.derive_reply_id(request.trace_id))
     await stored.write(store, request, *ended)
     await stored.project(pool, *READ_MODELS)
     (saved,) = (each for each in ended if isinstance(each, events.MessageSaved))
@@ -102,7 +102,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
     pool: Pool,
 ) -> None:
     request = stored.request(accounts.free)
-    message_id = ids.new_id()
+    message_id = ids.make_id()
     await stored.write(store, request, *stored.ended(request, "It has shipped.", message_id))
     path = f"/v1/messages/{message_id}/feedback"
     problem = check_problem(await client.send("POST", path, json={"score": 1}), 503, "overloaded")
@@ -130,7 +130,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
 async def test_what_cannot_be_given_is_refused_by_its_name(
     client: Client, obeying: list[GiveFeedback], body: dict[str, Any], field: str
 ) -> None:
-    response = await client.send("POST", f"/v1/messages/{ids.new_id()}/feedback", json=body)
+    response = await client.send("POST", f"/v1/messages/{ids.make_id()}/feedback", json=body)
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == field
     assert obeying == []
 
@@ -141,7 +141,7 @@ async def test_what_is_not_there_is_not_found_in_the_same_words(
     another = Client(client.http, client.url, accounts.other.key, accounts.other.agent)
     details = set()
     for asking, message_id in (
-        (client, ids.new_id()),
+        (client, ids.make_id()),
         (client, "message-1"),
         (client, "0" * 31 + "1"),
         (another, reply.message_id),

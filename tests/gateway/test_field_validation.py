@@ -170,7 +170,7 @@ async def test_headers_say_one_thing(
 
 
 async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: Client) -> None:
-    unknown = ids.new_id()
+    unknown = ids.make_id()
     details = set()
     for value in (
         "",
@@ -205,7 +205,7 @@ async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
     for place in (
         ["\x00", "\x00"],
         ["x", "y"],
-        ["infinity", ids.new_id()],
+        ["infinity", ids.make_id()],
     ):  # a cursor of one's own finds what it finds
         response = await client.get("/v1/conversations", cursor=encoded(place))
         assert response.status_code in (200, 400)

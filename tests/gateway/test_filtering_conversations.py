@@ -14,11 +14,11 @@ from tests.gateway.conftest import Account, make_account
 
 
 async def _thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
-    conversation_id, trace_id = ids.new_id(), os.urandom(16).hex()
+    conversation_id, trace_id = ids.make_id(), os.urandom(16).hex()
     at = f"2026-11-{day:02}T09:30:00.000000Z"
     started = events.ConversationStarted(trace_id=trace_id, at=at, account_id=account.account_id)
     asked = events.MessageSaved(
-        trace_id=trace_id, at=at, message_id=ids.new_id(), role="user", agent_id=agent, content=message
+        trace_id=trace_id, at=at, message_id=ids.make_id(), role="user", agent_id=agent, content=message
     )
     await store.append(await store.load(conversation_id), [started, asked])
     return conversation_id

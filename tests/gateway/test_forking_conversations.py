@@ -47,7 +47,7 @@ SOURCES: dict[str, list[events.Event]] = {}
 
 async def thread(store: ConversationStore, log: Log, account: Account) -> str:
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
     SOURCES[asked.conversation_id] = await log.read_events(asked.conversation_id)
     return asked.conversation_id
 
@@ -63,7 +63,7 @@ async def test_a_fork_is_a_conversation_that_says_of_which(
     async with open_pool(migrated_database_url) as pool:
         log = Log(pool)
         source = await thread(store, log, accounts.free)
-        key = {"Idempotency-Key": ids.new_id()}
+        key = {"Idempotency-Key": ids.make_id()}
         async with forks(worker, store=store) as heard:
             response = await fork(client, source.upper(), **key)
             assert response.status_code == 201
@@ -90,11 +90,11 @@ async def test_a_fork_is_a_conversation_that_says_of_which(
 
 
 async def test_places_are_asked_for_as_they_are_meant(client: Client, worker: Worker) -> None:
-    message = ids.new_id()
+    message = ids.make_id()
     async with forks(worker, "not_found") as heard:
         for at in (None, "12", "2026-11-21T09:30:00Z", message.upper()):
-            check_problem(await fork(client, ids.new_id(), {"at": at}), 404, "conversation_not_found")
-        unlisted = ids.new_unlisted_id()
+            check_problem(await fork(client, ids.make_id(), {"at": at}), 404, "conversation_not_found")
+        unlisted = ids.make_unlisted_id()
         check_problem(await fork(client, unlisted), 404, "conversation_not_found")
     assert [each.at for each in heard] == [None, 12, "2026-11-21T09:30:00+00:00", message, None]
     assert [ids.is_unlisted(each.conversation_id) for each in heard] == [False] * 4 + [True]
@@ -117,7 +117,7 @@ async def test_why_there_is_no_fork_is_said_with_its_code(
     client: Client, worker: Worker, outcome: ForkOutcome, status: int, code: str, field: str | None
 ) -> None:
     async with forks(worker, outcome):
-        problem = check_problem(await fork(client, ids.new_id()), status, code)
+        problem = check_problem(await fork(client, ids.make_id()), status, code)
     assert [error["field"] for error in problem.get("errors", [])] == ([field] if field else [])
 
 
@@ -125,11 +125,11 @@ async def test_what_is_no_place_is_refused(client: Client, worker: Worker) -> No
     wrong: list[dict[str, Any]] = [{"at": "soon"}, {"at": 1}, {"at": {}}, {"at": ""}]
     async with forks(worker) as heard:
         for body in wrong:
-            problem = check_problem(await fork(client, ids.new_id(), body), 400, "invalid_request")
+            problem = check_problem(await fork(client, ids.make_id(), body), 400, "invalid_request")
             assert problem["errors"][0]["field"] == "at"
-        problem = check_problem(await fork(client, ids.new_id(), {"when": "1"}), 400, "invalid_request")
+        problem = check_problem(await fork(client, ids.make_id(), {"when": "1"}), 400, "invalid_request")
         assert problem["errors"][0]["field"] == "when"
         check_problem(await fork(client, "thread-1"), 404, "conversation_not_found")
-        response = await client.http.post(f"{client.url}/v1/conversations/{ids.new_id()}/fork")
+        response = await client.http.post(f"{client.url}/v1/conversations/{ids.make_id()}/fork")
         check_problem(response, 401, "missing_api_key")
     assert heard == []

@@ -54,7 +54,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
 ) -> None:
     """Of its text only what is known to be whole."""
     asked = stored.request(accounts.free)
-    said, replied, reply, done = stored.ended(asked, "It has shipped.", ids.new_id())
+    said, replied, reply, done = stored.ended(asked, "It has shipped.", ids.make_id())
     await stored.write(store, asked, said)
     failed = events.RunFailed(
         trace_id=asked.trace_id, at=stored.AT, code="internal_error", message="Unreadable."

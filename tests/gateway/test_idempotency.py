@@ -46,7 +46,7 @@ async def claimed_for(conn: Connection, key: str, seconds: float) -> None:
 async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
     client: Client, elsewhere: Client, worker: Worker
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     opening = asyncio.create_task(keyed(client, key).open(message))
     turn = await (await worker.next(message)).accept()
     first = await opening
@@ -74,7 +74,7 @@ async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
 async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     opening = asyncio.create_task(keyed(client, key).open(message, form=2))
     turn = await worker.next(message)
     trace = turn.request.trace_id
@@ -128,7 +128,7 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
     end: events.RunFailed | events.RunCancelled,
     status: int,
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     asking = asyncio.create_task(keyed(client, key).chat(message))
     turn = await worker.next(message)
     fields: dict[str, Any] = {name: getattr(end, name) for name in end.__struct_fields__}
@@ -151,7 +151,7 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
 async def test_another_request_under_the_idempotency_key_conflicts(
     client: Client, elsewhere: Client, worker: Worker, accounts: Accounts, starter: Client
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     asking = asyncio.create_task(keyed(client, key).chat(message))
     turn = await worker.next(message)
     await turn.answer()
@@ -181,7 +181,7 @@ async def test_another_request_under_the_idempotency_key_conflicts(
 async def test_a_refused_request_frees_its_idempotency_key(
     client: Client, elsewhere: Client, worker: Worker
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     check_problem(await keyed(client, key).post(content=b"{}"), 400, "invalid_request")
     refused: list[str] = []
 
@@ -205,14 +205,14 @@ async def test_a_refused_request_frees_its_idempotency_key(
 
 
 async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, worker: Worker) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     asking = asyncio.create_task(keyed(client, key).chat(message))
     left = await worker.next(message)
     asking.cancel()
     await asyncio.wait([asking])
     await left.refuse("conversation_busy")
     async with asyncio.timeout(40):
-        while await worker.bus.traces.frames_of(left.request.trace_id) == []:
+        while await worker.bus.traces.read_frames(left.request.trace_id) == []:
             pass
     asking = asyncio.create_task(keyed(client, key).chat(message))
     turn = await worker.next(message)
@@ -228,7 +228,7 @@ async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     worker: Worker,
     conn: Connection,
 ) -> None:
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     dying = await start_process()
     at_dying = accounts.free.at(client.http, dying)
     asking = asyncio.create_task(keyed(at_dying, key).chat(message))
@@ -259,17 +259,17 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
 ) -> None:
     thread = None
     if continued:
-        asking = asyncio.create_task(client.chat(before := ids.new_id()))
+        asking = asyncio.create_task(client.chat(before := ids.make_id()))
         earlier = await worker.next(before)
-        await write(store, earlier.request, *ended(earlier.request, "Before.", ids.new_id()))
+        await write(store, earlier.request, *ended(earlier.request, "Before.", ids.make_id()))
         await earlier.answer("Before.")
         thread = (await asking).json()["conversation_id"]
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     asking = asyncio.create_task(keyed(client, key).chat(message, conversation_id=thread))
     turn = await worker.next(message)
     asking.cancel()
     await asyncio.wait([asking])
-    await write(store, turn.request, *ended(turn.request, "Begun.", ids.new_id()))
+    await write(store, turn.request, *ended(turn.request, "Begun.", ids.make_id()))
     await claimed_for(conn, key, 0.0)
     response = await keyed(client, key).chat(message, conversation_id=thread)
     assert response.json()["message"]["content"] == "Begun."
@@ -283,7 +283,7 @@ async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore, one: Account, redis_url: str
 ) -> None:
     mine = Client(client.http, client.url, one.key, one.agent)
-    message = key = ids.new_id()
+    message = key = ids.make_id()
     asking = asyncio.create_task(keyed(mine, key).chat(message))
     turn = await worker.next(message)
     await turn.accept()

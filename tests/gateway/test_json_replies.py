@@ -68,7 +68,7 @@ async def test_tool_calls_are_there_when_tools_ran(
 
 
 async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker: Worker) -> None:
-    known = ids.new_id()
+    known = ids.make_id()
     turn, waiting = await asked(client, worker, conversation_id=known.upper(), prompt="Be brief.")
     await turn.answer()
     assert (await waiting).json()["conversation_id"] == known
@@ -101,7 +101,7 @@ async def test_a_failed_run_is_a_problem_of_its_code(client: Client, worker: Wor
     turn, waiting = await asked(client, worker)
     await turn.accept()
     await turn.fail(code, "it failed")
-    row = errors.error(code)
+    row = errors.get_error_code(code)
     problem = check_problem(await waiting, row.status, row.code)
     assert problem["detail"] == "it failed"
 
@@ -128,12 +128,12 @@ async def test_what_the_worker_refuses_is_a_status(
 async def test_an_unknown_conversation_is_refused_in_the_same_words_however_it_is_found_out(
     client: Client, worker: Worker
 ) -> None:
-    turn, waiting = await asked(client, worker, conversation_id=ids.new_id())
+    turn, waiting = await asked(client, worker, conversation_id=ids.make_id())
     await turn.refuse("conversation_not_found", "it belongs to another account")
     by_worker = check_problem(await waiting, 404, "conversation_not_found")
     by_form = check_problem(await client.chat(conversation_id="thread-1"), 404, "conversation_not_found")
     by_read = check_problem(
-        await client.get(f"/v1/conversations/{ids.new_id()}"), 404, "conversation_not_found"
+        await client.get(f"/v1/conversations/{ids.make_id()}"), 404, "conversation_not_found"
     )
     assert by_worker["detail"] == by_form["detail"] == by_read["detail"]
 

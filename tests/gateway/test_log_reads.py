@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.contracts import ids
 from agentchat.contracts.messages import ChatRequested
 from agentchat.conversations.event_store.store import open_store
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.event_streams import asked
@@ -40,7 +40,7 @@ async def counted(
     """A caller whose requests carry an Idempotency-Key, at a gateway whose Postgres is behind the proxy."""
     process = await start_gateway(AGENTCHAT_DATABASE_URL=proxy.through(migrated_database_url))
     client = accounts.free.at(http, process)
-    client.headers["Idempotency-Key"] = ids.new_id()
+    client.headers["Idempotency-Key"] = ids.make_id()
     return client
 
 
@@ -49,14 +49,14 @@ async def grow(database_url: str, request: ChatRequested) -> None:
     async with open_store(database_url) as store:
         await write(store, request, *ended(request, "Hello."))
         for _ in range(4):
-            later = replace(request, trace_id=ids.new_id().replace("-", ""), message=_LARGE)
+            later = replace(request, trace_id=ids.make_id().replace("-", ""), message=_LARGE)
             await write(store, later, *ended(later, _LARGE))
 
 
 async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_it(
     counted: Client, worker: Worker, proxy: Proxy, migrated_database_url: str
 ) -> None:
-    message = ids.new_id()
+    message = ids.make_id()
     asking = asyncio.create_task(counted.chat(message))
     turn = await worker.next(message)
     await turn.answer("Hello.")
@@ -78,11 +78,11 @@ async def test_a_request_that_is_published_again_does_not_read_what_its_thread_h
 ) -> None:
     thread = asked(accounts)
     await grow(migrated_database_url, thread)
-    message, before = ids.new_id(), proxy.received
+    message, before = ids.make_id(), proxy.received
     leaving = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
     await worker.next(message)  # and is gone
     leaving.cancel()
-    async with open_pool(migrated_database_url) as pool, connection(pool) as conn:
+    async with open_pool(migrated_database_url) as pool, acquire_connection(pool) as conn:
         await claimed_for(conn, counted.headers["Idempotency-Key"], 0.0)
     asking = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
     again = await worker.next(message)

@@ -25,7 +25,7 @@ async def waiting(
     asked = ApprovalRequested(
         trace_id=request.trace_id,
         at=stored.AT,
-        approval_id=ids.new_id(),
+        approval_id=ids.make_id(),
         call_id="call",
         round=1,
         input_sha256="",

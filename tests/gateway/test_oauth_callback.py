@@ -5,14 +5,14 @@ from contextlib import AbstractAsyncContextManager
 import httpx
 
 from agentchat.contracts import subjects
-from agentchat.contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
+from agentchat.contracts.authorizations import AuthorizationFinished, FinishAuthorization, derive_callback
 from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker
 
 STATE = "s" * 43
-OWN = f"/v1/oauth/callback/{callback_of('https://auth.example')}"
+OWN = f"/v1/oauth/callback/{derive_callback('https://auth.example')}"
 
 
 def answering(
@@ -35,7 +35,7 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
             check_problem(await client.http.get(path), 404, "not_found")
     issuer = "https://auth.example"
     assert heard == [
-        FinishAuthorization(state=STATE, code="c/d", issuer=issuer, callback=callback_of(issuer))
+        FinishAuthorization(state=STATE, code="c/d", issuer=issuer, callback=derive_callback(issuer))
     ]
 
 
@@ -43,7 +43,7 @@ async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worke
     async with answering(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
         answer = await client.http.get(f"{client.url}{OWN}?error=access_denied&state={STATE}")
     assert "the link is over" in check_problem(answer, 404, "not_found")["detail"]
-    assert heard == [FinishAuthorization(state=STATE, callback=callback_of("https://auth.example"))]
+    assert heard == [FinishAuthorization(state=STATE, callback=derive_callback("https://auth.example"))]
 
 
 async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worker: Worker) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentchat.contracts.updates import Broken, Started, Text
+from agentchat.contracts.updates import Broken, Started, TextUpdate
 from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks
@@ -61,7 +61,7 @@ def test_every_stream_is_lines_of_json_whatever_the_text_holds(is_whole: bool) -
     text = "a\u2028b\u2029c\x85d\re\nf"
     last = finished(text) if is_whole else Broken("unheard-of", text)
     chunks = CompletionChunks("id", "m", 0, include_usage=True)
-    told = events_of(chunks.encode([Started(), Text(text), last]))
+    told = events_of(chunks.encode([Started(), TextUpdate(text), last]))
     assert told[1]["choices"][0]["delta"]["content"] == text
     if is_whole:
         assert told[-1] == "[DONE]"

@@ -90,13 +90,13 @@ def clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) -> li
 async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     """A run of the account that ended just now."""
     request = messages.ChatRequested(
-        trace_id=ids.new_id().replace("-", ""),
+        trace_id=ids.make_id().replace("-", ""),
         attempt=1,
         account_id=account.account_id,
         agent_id=account.agent,
-        conversation_id=ids.new_id(),
+        conversation_id=ids.make_id(),
         new_conversation=True,
-        message_id=ids.new_id(),
+        message_id=ids.make_id(),
         message="hi",
         form="json",
         requested_at=at(),
@@ -105,7 +105,7 @@ async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     usage = Usage(input_tokens=tokens)
     end = [
         msgspec.structs.replace(event, at=at(), **({"usage": usage} if hasattr(event, "usage") else {}))
-        for event in stored.ended(request, "Hello", ids.new_id())
+        for event in stored.ended(request, "Hello", ids.make_id())
     ]
     async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
@@ -141,7 +141,7 @@ async def test_every_answer_behind_the_key_tells_the_limits(
         await answered("/v1/chat"),
         await answered("/v1/chat/stream", 1),
         await client.post(x_agent_id="x"),
-        await client.post(x_agent_id=ids.new_id()),
+        await client.post(x_agent_id=ids.make_id()),
         await client.post(content_type="text/plain"),
         await client.post(content=b"{}"),
         await client.post(content=json.dumps({"message": "x" * 101}).encode()),
@@ -183,7 +183,7 @@ async def test_a_repeat_tells_every_number_and_takes_no_run(
 ) -> None:
     account = await account_on(gateways, "Wide")
     client, other = clients(gateways, http, account)
-    key = ids.new_id()
+    key = ids.make_id()
     asking = asyncio.create_task(client.post(content=b'{"message":"again"}', idempotency_key=key))
     turn = await worker.next("again")
     repeating = asyncio.create_task(other.post(content=b'{"message":"again"}', idempotency_key=key))
@@ -201,7 +201,7 @@ async def test_every_route_that_needs_a_key_has_a_rate_limit(
 ) -> None:
     account = await account_on(gateways, "Narrow")
     client, _ = clients(gateways, http, account)
-    trace, conversation = ids.new_id().replace("-", ""), ids.new_id()
+    trace, conversation = ids.make_id().replace("-", ""), ids.make_id()
     calls = [
         ("GET", "/v1/conversations"),
         ("GET", f"/v1/conversations/{conversation}"),
@@ -227,7 +227,7 @@ async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
 ) -> None:
     account = await account_on(gateways, "Narrow")
     client, _ = clients(gateways, http, account)
-    headers, url = {"X-Api-Key": account.key}, f"{client.url}/v1/conversations/{ids.new_id()}"
+    headers, url = {"X-Api-Key": account.key}, f"{client.url}/v1/conversations/{ids.make_id()}"
     used_up = int((time.time() + 60) * 1e6)
     await redis.set(f"limits:{{{account.account_id}}}:writes", used_up)
     for method, path in (("PATCH", url), ("POST", f"{url}/fork")):

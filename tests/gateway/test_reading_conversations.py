@@ -14,7 +14,7 @@ MESSAGE = "Where is my order? " * 10
 async def exchange(store: ConversationStore, account: Account, conversation_id: str | None = None) -> str:
     """A message and its reply; returns the conversation."""
     asked = stored.request(account, conversation_id, message=MESSAGE)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
     return asked.conversation_id
 
 
@@ -91,7 +91,7 @@ async def test_an_erased_conversation_is_not_found(
 ) -> None:
     conversation_id = await exchange(store, accounts.free)
     erased = events.ConversationErased(
-        trace_id=ids.new_id().replace("-", ""), at=stored.AT, account_id=accounts.free.account_id
+        trace_id=ids.make_id().replace("-", ""), at=stored.AT, account_id=accounts.free.account_id
     )
     await store.append(await store.load(conversation_id), [erased])
     check_problem(await client.get(f"/v1/conversations/{conversation_id}"), 404, "conversation_not_found")

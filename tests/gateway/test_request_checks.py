@@ -60,7 +60,7 @@ async def test_only_a_valid_x_api_key_is_let_in(
 
 
 async def test_anothers_agent_is_as_unknown_as_one_that_is_none(client: Client, accounts: Accounts) -> None:
-    unknown = check_problem(await client.post(x_agent_id=ids.new_id()), 404, "agent_not_found")
+    unknown = check_problem(await client.post(x_agent_id=ids.make_id()), 404, "agent_not_found")
     foreign = check_problem(await client.post(x_agent_id=accounts.starter.agent), 404, "agent_not_found")
     assert unknown["detail"] == foreign["detail"]
 
@@ -74,7 +74,7 @@ async def test_the_checks_come_in_their_order(client: Client, starter: Client, a
     check_problem(response, 403, "plan_upgrade_required")
     response = await client.post(x_agent_id="x", **bad)  # type: ignore[arg-type]
     check_problem(response, 400, "invalid_request")
-    response = await client.post(x_agent_id=ids.new_id(), **bad)  # type: ignore[arg-type]
+    response = await client.post(x_agent_id=ids.make_id(), **bad)  # type: ignore[arg-type]
     check_problem(response, 404, "agent_not_found")
     check_problem(await client.post(**bad), 415, "unsupported_media_type")  # type: ignore[arg-type]
     check_problem(await client.post(content=b'{"conversation_id":"x"}'), 400, "invalid_request")

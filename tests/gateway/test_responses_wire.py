@@ -11,7 +11,7 @@ from openai.types.responses import ResponseError
 
 from agentchat.contracts.examples import SOURCE
 from agentchat.contracts.http import DecisionBody
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.updates import (
     CANCELLED,
     Broken,
@@ -19,7 +19,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -56,13 +56,13 @@ def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     return [
         Started(),
         RetrievedSources((SOURCE,)),
-        *map(Text, pieces),
+        *map(TextUpdate, pieces),
         ToolStarted("a", "find", {"q": 1}),
         ToolStarted("b", "find", {}),
         ToolEnded("a", False, "[1]"),
         ToolEnded("b", True, '"It is away."'),
         NextRound(2),
-        *map(Text, second),
+        *map(TextUpdate, second),
         FINISHED,
     ]
 
@@ -138,7 +138,7 @@ def test_behind_a_number_there_is_the_same_whatever_pieces_the_text_came_in(piec
 
 
 def test_what_failed_or_was_cancelled_is_not_whole() -> None:
-    begun: list[Update] = [Started(), ToolStarted("a", "find", {}), NextRound(2), Text("It")]
+    begun: list[Update] = [Started(), ToolStarted("a", "find", {}), NextRound(2), TextUpdate("It")]
     for last, status in ((Broken("provider_timeout", ""), "failed"), (CANCELLED, "cancelled")):
         *_, ended = events([*begun, last])
         response = ended["response"]
@@ -153,7 +153,7 @@ def test_what_failed_or_was_cancelled_is_not_whole() -> None:
 
 def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_event() -> None:
     local = Broken("server_shutdown", "It stops.", local=True)
-    read = events([Started(), RetrievedSources((SOURCE,)), Text("Grüße"), local])
+    read = events([Started(), RetrievedSources((SOURCE,)), TextUpdate("Grüße"), local])
     assert (read[-1]["type"], read[-1]["code"]) == ("error", "server_shutdown")
     assert read[-1]["error"]["message"] == "It stops.", "for SDKs, which raise what has it"
     rest = events(told("Grüße🙂"), read[-1]["sequence_number"])
@@ -162,7 +162,7 @@ def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_ev
 
 
 def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> None:
-    before: list[Update] = [Started(), Text("a"), ToolStarted("3", "find", {"q": 1})]
+    before: list[Update] = [Started(), TextUpdate("a"), ToolStarted("3", "find", {"q": 1})]
     *run, last = events([*before, WAIT])
     *_, asked = last["response"]["output"]
     assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
@@ -187,7 +187,7 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
     other = replace(SOURCE, index=SOURCE.index + 1, url="https://other.example/")
     mark = f"[{SOURCE.index}]"
     pieces = ["Grüße🙂 ", mark[:1], f"{mark[1:]}, ", "[99] ", mark]
-    *_, last = events([Started(), RetrievedSources((SOURCE, other)), *map(Text, pieces), FINISHED])
+    *_, last = events([Started(), RetrievedSources((SOURCE, other)), *map(TextUpdate, pieces), FINISHED])
     (part,) = last["response"]["output"][0]["content"]
     places = [(note["url"], note["start_index"], note["end_index"]) for note in part["annotations"]]
     assert places[-1] == (other.url, 0, 0), "not cited"
@@ -196,7 +196,7 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
 
 
 def test_a_response_under_way_has_the_text_so_far() -> None:
-    (message,) = build_response(BEGUN, [Started(), Text("Grü"), Text("ße")]).output
+    (message,) = build_response(BEGUN, [Started(), TextUpdate("Grü"), TextUpdate("ße")]).output
     assert isinstance(message, response_types.MessageItem)
     assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
 
@@ -218,7 +218,7 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
 
 
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
-    goes_on: list[Update] = [Started(), ToolEnded("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
+    goes_on: list[Update] = [Started(), ToolEnded("3", False, "[1]"), NextRound(3), TextUpdate("b"), FINISHED]
     told = events(goes_on, behind=AfterPause(denied(), PausePoint(2)))
     call, said = told[-1]["response"]["output"]
     assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")
@@ -234,7 +234,7 @@ async def test_a_response_in_line_has_its_model_and_the_time_of_its_request(
 ) -> None:
     first = request(accounts.free)
     await write(store, first)
-    trace_id = new_id().replace("-", "")
+    trace_id = make_id().replace("-", "")
     await WaitingLine(pool, "w").join(first.conversation_id, trace_id, AT, first.account_id, model)
     found = await client.http.get(
         f"{client.url}/openai/v1/responses/{build_response_id(trace_id)}",

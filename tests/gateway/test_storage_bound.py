@@ -33,7 +33,7 @@ SMALL = plan_with("Small", requests_per_minute=6000, storage_bytes=BOUND)
 async def stored_for(store: ConversationStore, pool: Pool, account: Account, reply: str) -> str:
     """A conversation with this reply, which is counted."""
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, reply, ids.new_id()))
+    await stored.write(store, asked, *stored.ended(asked, reply, ids.make_id()))
     await stored.project(pool, conversations_table.PROJECTION)
     return asked.conversation_id
 

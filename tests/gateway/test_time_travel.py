@@ -10,7 +10,7 @@ from tests.gateway.conftest import Account, Accounts
 async def thread(store: ConversationStore, account: Account) -> str:
     """Seven events of a first turn, and two of a second that goes on."""
     first = stored.request(account, message="Where is it?")
-    await stored.write(store, first, *stored.ended(first, "It has shipped.", ids.new_id()))
+    await stored.write(store, first, *stored.ended(first, "It has shipped.", ids.make_id()))
     await stored.write(store, stored.request(account, first.conversation_id, message="And when?"))
     return first.conversation_id
 

@@ -13,7 +13,7 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.gateway.runs import claim_key, event_stream, followed_run, start_run
-from agentchat.runtime import listening, metrics
+from agentchat.runtime import listening_socket, metrics
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
@@ -32,7 +32,7 @@ def hurry() -> Iterator[None]:
         times.setattr(followed_run, "SILENCE_SECONDS", 1.0)
         for module in (start_run, claim_key):
             times.setattr(module, "ACCEPT_SECONDS", ACCEPT_SECONDS)
-        times.setattr(listening, "_USER_TIMEOUT_MS", 2_000)
+        times.setattr(listening_socket, "_USER_TIMEOUT_MS", 2_000)
         yield
 
 

@@ -12,7 +12,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
 )
@@ -58,10 +58,10 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     assert told == [
         Started(),
         RetrievedSources((SOURCE,)),
-        Text("He"),
+        TextUpdate("He"),
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False),
-        Text("llo"),
+        TextUpdate("llo"),
         Finished(message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
 
@@ -69,17 +69,19 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
 def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
     view = View()
     assert view.feed_log(None) == [], "it may begin yet"
-    assert feed(view, ACCEPTED, delta(2, "He", 0)) == [Started(), Text("He")]
+    assert feed(view, ACCEPTED, delta(2, "He", 0)) == [Started(), TextUpdate("He")]
     assert view.feed_log(None) == [INTERRUPTED]
     assert view.ended
 
 
 def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
-    def piece(seq: int, number: int, text: str, offset: int) -> frames.Delta:
-        return frames.Delta(seq=seq, attempt=1, round=number, text=text, offset=offset)
+    def piece(seq: int, number: int, text: str, offset: int) -> frames.DeltaFrame:
+        return frames.DeltaFrame(seq=seq, attempt=1, round=number, text=text, offset=offset)
 
-    def asked(seq: int, number: int, call_id: str) -> frames.ToolCalled:
-        return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={}, round=number)
+    def asked(seq: int, number: int, call_id: str) -> frames.ToolCalledFrame:
+        return frames.ToolCalledFrame(
+            seq=seq, attempt=1, call_id=call_id, name="find", input={}, round=number
+        )
 
     def call(call_id: str) -> Call:
         return Call(call_id=call_id, at="2026-11-21T09:30:00.000000Z", name="find", input={}, output="1")
@@ -113,10 +115,10 @@ def test_a_saved_message_that_is_not_what_was_told_ends_in_error() -> None:
 def test_a_result_announced_again_is_taken_without_a_number() -> None:
     again = frames.Completed(seq=0, attempt=1, message=message("Hello"), tool_calls=0)
     assert feed(View(), ACCEPTED, delta(2, "He", 0), again)[-2:] == [
-        Text("llo"),
+        TextUpdate("llo"),
         Finished(message("Hello"), ()),
     ]
-    assert feed(View(), again) == [Started(), Text("Hello"), Finished(message("Hello"), ())]
+    assert feed(View(), again) == [Started(), TextUpdate("Hello"), Finished(message("Hello"), ())]
 
 
 def test_nothing_is_told_after_the_end() -> None:
@@ -141,7 +143,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     )
     view = View(ViewKind(streaming=streaming))
     told = view.feed_log(ended)
-    assert [update for update in told if not isinstance(update, Text)] == [
+    assert [update for update in told if not isinstance(update, TextUpdate)] == [
         Started(),
         RetrievedSources((SOURCE,)),
         ToolStarted("call", "find", {"q": 1}),
@@ -149,7 +151,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
         NextRound(2),
         Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
-    pieces = [update.text for update in told if isinstance(update, Text)]
+    pieces = [update.text for update in told if isinstance(update, TextUpdate)]
     assert pieces == (["Let", " me see.", "Done"] if streaming else [])
     assert view.started
     assert view.ended
@@ -158,7 +160,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
 
 def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> None:
     cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
-    assert View().feed_log(cancelled) == [Started(), Text("He"), CANCELLED]
+    assert View().feed_log(cancelled) == [Started(), TextUpdate("He"), CANCELLED]
     live = View()
     feed(live, ACCEPTED, delta(2, "He", 0))
     assert live.feed_log(cancelled) == [CANCELLED]
@@ -229,36 +231,36 @@ def test_a_takeover_behind_the_text_told_goes_on() -> None:
         delta(2, "llo", 2, 2),
         completed(3, "Hello", attempt=2),
     )
-    assert [*map(type, told)] == [Started, Text, Text, Finished]
+    assert [*map(type, told)] == [Started, TextUpdate, TextUpdate, Finished]
 
 
 @pytest.mark.parametrize("text", ["H", "Ho", ""])
 def test_a_takeover_behind_another_text_ends_the_stream(text: str) -> None:
     told = feed(View(), ACCEPTED, delta(2, "He", 0), resumed(2, text), delta(2, "llo", len(text), 2))
-    assert told == [Started(), Text("He"), INTERRUPTED]
+    assert told == [Started(), TextUpdate("He"), INTERRUPTED]
 
 
 def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "Hell"), delta(2, "o", 4, 2))
-    assert told == [Started(), Text("He")]
+    assert told == [Started(), TextUpdate("He")]
     assert view.wants_repair
     told += view.feed_all(
         [ACCEPTED, delta(2, "He", 0), delta(3, "ll", 2), resumed(2, "Hell"), delta(2, "o", 4, 2)]
     )
     told += feed(view, delta(3, "!", 5, 2), completed(4, "Hello!", attempt=2))
-    assert [update.text for update in told if isinstance(update, Text)] == ["He", "ll", "o", "!"]
+    assert [update.text for update in told if isinstance(update, TextUpdate)] == ["He", "ll", "o", "!"]
 
 
 def test_frames_of_a_stopped_worker_are_ignored() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "He"), delta(3, "XX", 2), completed(4, "HeXX"))
-    assert told == [Started(), Text("He")]
-    assert feed(view, delta(2, "y", 2, 2)) == [Text("y")]
+    assert told == [Started(), TextUpdate("He")]
+    assert feed(view, delta(2, "y", 2, 2)) == [TextUpdate("y")]
 
 
 def test_a_takeover_that_is_heard_first_is_the_acceptance() -> None:
-    assert feed(View(), resumed(2, ""), delta(2, "a", 0, 2)) == [Started(), Text("a")]
+    assert feed(View(), resumed(2, ""), delta(2, "a", 0, 2)) == [Started(), TextUpdate("a")]
 
 
 def test_a_reader_of_the_end_alone_is_not_broken_by_what_it_was_not_told() -> None:

@@ -11,7 +11,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
 )
@@ -39,17 +39,17 @@ def test_a_frame_said_twice_is_told_once() -> None:
     told = feed(
         view, ACCEPTED, ACCEPTED, delta(2, "a", 0), delta(2, "a", 0), delta(3, "b", 1), delta(2, "a", 0)
     )
-    assert told == [Started(), Text("a"), Text("b")]
+    assert told == [Started(), TextUpdate("a"), TextUpdate("b")]
 
 
 def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
     view = View()
     assert feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3)) == [
         Started(),
-        Text("a"),
+        TextUpdate("a"),
     ]
     assert view.wants_repair
-    assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c"), Text("d")]
+    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c"), TextUpdate("d")]
 
 
 def test_a_gap_is_filled_from_traces() -> None:
@@ -82,15 +82,15 @@ def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame]
     [
         delta(0, "cd", 2),
         delta(0, "abcd", 0, attempt=2),
-        frames.Delta(seq=0, attempt=1, round=2, text="abcd", offset=0),
+        frames.DeltaFrame(seq=0, attempt=1, round=2, text="abcd", offset=0),
     ],
     ids=["it begins after the gap", "of another attempt", "of another round"],
 )
-def test_a_repetition_that_does_not_fit_changes_nothing(repeated: frames.Delta) -> None:
+def test_a_repetition_that_does_not_fit_changes_nothing(repeated: frames.DeltaFrame) -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
     assert feed(view, repeated) == []
-    assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c")]
+    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c")]
 
 
 def test_a_repetition_that_ends_within_the_gap_is_taken_and_the_rest_still_missing() -> None:
@@ -107,7 +107,7 @@ def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
     assert feed(view, ACCEPTED, frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))) == [
         Started(),
         RetrievedSources((SOURCE,)),
-        Text("a"),
+        TextUpdate("a"),
     ]
 
 
@@ -115,7 +115,7 @@ def test_who_misses_nothing_takes_nothing_of_a_repetition() -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "a", 0))
     assert feed(view, delta(0, "ab", 0)) == []
-    assert feed(view, delta(3, "b", 1)) == [Text("b")]
+    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b")]
 
 
 def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
@@ -126,7 +126,7 @@ def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     told += feed(view, delta(5, "d", 3), delta(6, "e", 4))
     assert text_of(told) == "a"
     told += feed(view, completed(7, "abcde"))
-    assert told[-2:] == [Text("bcde"), Finished(message("abcde"), ())]
+    assert told[-2:] == [TextUpdate("bcde"), Finished(message("abcde"), ())]
 
 
 def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
@@ -155,7 +155,7 @@ def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "a", 0))
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == []
-    assert feed(view, delta(3, "b", 1)) == [Text("b")]
+    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b")]
 
 
 def test_the_log_tells_of_acceptance_and_end() -> None:
@@ -163,7 +163,7 @@ def test_the_log_tells_of_acceptance_and_end() -> None:
     assert view.feed_log(None) == []
     assert view.feed_log(run()) == [Started()]
     ended = run(state="completed", reply=message("Hello"), rounds=(Round(number=1, text="Hello"),))
-    assert view.feed_log(ended) == [Text("Hello"), Finished(message("Hello"), ())]
+    assert view.feed_log(ended) == [TextUpdate("Hello"), Finished(message("Hello"), ())]
     assert view.ended
 
 
@@ -183,7 +183,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False, output="[]"),
         NextRound(2),
-        Text("ok"),
+        TextUpdate("ok"),
         Finished(message("ok"), tools),
     ]
 

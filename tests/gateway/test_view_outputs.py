@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from agentchat.contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
+from agentchat.contracts.updates import Finished, Started, TextUpdate, ToolEnded, ToolStarted
 from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.gateway.runs.run_request import ViewKind
@@ -23,13 +23,13 @@ def logged(*calls: Call) -> list[Round]:
 def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
     view = View(ViewKind(outputs=True))
     told = feed(view, ACCEPTED, delta(2, "He", 0), called(3), returned(4))
-    assert (told, view.wants_log) == ([Started(), Text("He"), STARTED], True)
+    assert (told, view.wants_log) == ([Started(), TextUpdate("He"), STARTED], True)
     told = view.feed_log(run(rounds=tuple(logged(CALLED))))
     assert (told, view.wants_log) == ([], True), "what was read was of before the return"
     told = view.feed_log(run(rounds=tuple(logged(RETURNED))))
     assert (told, view.wants_log) == ([TOLD], False)
     told = feed(view, returned(5), delta(6, "llo", 2))
-    assert (told, view.wants_log) == ([Text("llo")], False), "it is told once"
+    assert (told, view.wants_log) == ([TextUpdate("llo")], False), "it is told once"
     assert feed(view, completed(7, "Hello", tool_calls=1))[-1] == Finished(
         message("Hello"), (ToolCall(name="find", input={"q": 1}, output="[1]"),)
     )
@@ -55,6 +55,6 @@ def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
 def test_what_traces_repeat_is_told_with_outputs_too() -> None:
     view = View(ViewKind(outputs=True))
     frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), delta(5, "llo", 2))
-    assert view.feed_all(frames) == [Started(), Text("He"), STARTED, Text("llo")]
+    assert view.feed_all(frames) == [Started(), TextUpdate("He"), STARTED, TextUpdate("llo")]
     assert view.wants_log
     assert view.feed_log(run(rounds=tuple(logged(RETURNED)))) == [TOLD]

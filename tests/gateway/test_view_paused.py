@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentchat.contracts import events, frames
-from agentchat.contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
+from agentchat.contracts.updates import Broken, NextRound, Started, TextUpdate, ToolEnded, ToolStarted, Update
 from agentchat.contracts.values import ApprovalNeeded, Decider
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
 from agentchat.gateway.runs.run_updates import UpdateHistory
@@ -71,7 +71,7 @@ def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> Non
             calls=("call",),
         )
     ]
-    assert before == [Started(), Text("Hello."), ToolStarted("call", "find", INPUT)]
+    assert before == [Started(), TextUpdate("Hello."), ToolStarted("call", "find", INPUT)]
     assert view.ended
 
 
@@ -79,8 +79,8 @@ def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
     for heard in ((), (ACCEPTED,), (ACCEPTED, delta(2, "Hel", 0))):
         view = View()
         updates = [*feed(view, *heard), *view.feed_log(run(rounds=rounds()))]
-        text = "".join(update.text for update in updates if isinstance(update, Text))
-        kinds = [type(update) for update in updates if not isinstance(update, Text)]
+        text = "".join(update.text for update in updates if isinstance(update, TextUpdate))
+        kinds = [type(update) for update in updates if not isinstance(update, TextUpdate)]
         assert (text, kinds) == ("Hello.", [Started, ToolStarted, Broken])
         assert isinstance(updates[-2], ToolStarted)
 
@@ -100,20 +100,24 @@ def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
     updates += feed(
         view,
         resumed(2, "Hello."),
-        frames.ToolReturned(seq=2, attempt=2, call_id="call", is_error=False),
-        frames.Delta(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
+        frames.ToolReturnedFrame(seq=2, attempt=2, call_id="call", is_error=False),
+        frames.DeltaFrame(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
     )
-    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
+    assert [type(update) for update in updates] == [
+        *(Started, TextUpdate, ToolStarted, ToolEnded, NextRound, TextUpdate)
+    ]
 
 
 def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order() -> None:
     view = View()
     updates = view.feed_all(
-        [resumed(2, "Hello."), frames.Delta(seq=2, attempt=2, round=2, text="!", offset=6)]
+        [resumed(2, "Hello."), frames.DeltaFrame(seq=2, attempt=2, round=2, text="!", offset=6)]
     )
     assert view.wants_log
     updates += view.feed_log(run(rounds=rounds(approvals=(approved(),), output="{}"), attempt=2))
-    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
+    assert [type(update) for update in updates] == [
+        *(Started, TextUpdate, ToolStarted, ToolEnded, NextRound, TextUpdate)
+    ]
 
 
 def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:

@@ -196,7 +196,7 @@ async def test_tests_and_resends_are_noted_for_an_endpoint_that_is_enabled(
     await conn.execute("UPDATE webhook_deliveries SET status = 'failed', tries = 10, next_attempt_at = NULL")
     resent = await hooks.ok("POST", f"/{made['id']}/deliveries/{tested['id']}/resend", status=202)
     assert (resent["id"], resent["status"]) == (tested["id"], "waiting")
-    elsewhere = await hooks.send("POST", f"/{ids.new_id()}/deliveries/{tested['id']}/resend")
+    elsewhere = await hooks.send("POST", f"/{ids.make_id()}/deliveries/{tested['id']}/resend")
     check_problem(elsewhere, 404, "not_found")
     await hooks.ok("PATCH", f"/{made['id']}", {"disabled": True})
     for path, body in (

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import events, frames, ids, messages, wire
 from agentchat.contracts.values import Message
 
@@ -56,7 +56,7 @@ class Worker:
     def _of(self, message: str) -> asyncio.Queue[messages.ChatRequested]:
         return self._requests.setdefault(message, asyncio.Queue())
 
-    async def _take(self, delivery: Delivery) -> None:
+    async def _take(self, delivery: QueueDelivery) -> None:
         request = wire.decode_message(messages.ChatRequested, delivery.data)
         self._of(request.message).put_nowait(request)
 
@@ -91,7 +91,7 @@ class Turn:
 
     async def delta(self, text: str, *, lost: bool = False) -> None:
         """Say a piece of the reply; a `lost` one is counted but never sent."""
-        frame = frames.Delta(
+        frame = frames.DeltaFrame(
             seq=self.number(), attempt=self.attempt, round=1, text=text, offset=len(self.text)
         )
         self.text += text
@@ -102,7 +102,7 @@ class Turn:
         """Tell of a tool; its `output` is for the log alone, to which `stored.complete` writes it."""
         call_id, arguments = f"call-{self.seq}", {"id": 1}
         await self.say(
-            frames.ToolCalled(
+            frames.ToolCalledFrame(
                 seq=self.number(),
                 attempt=self.attempt,
                 call_id=call_id,
@@ -112,7 +112,7 @@ class Turn:
             )
         )
         await self.say(
-            frames.ToolReturned(seq=self.number(), attempt=self.attempt, call_id=call_id, is_error=False)
+            frames.ToolReturnedFrame(seq=self.number(), attempt=self.attempt, call_id=call_id, is_error=False)
         )
         trace_id, at = self.request.trace_id, "2026-11-21T09:30:00.123456Z"
         self.tools += [
@@ -139,7 +139,7 @@ class Turn:
 
     def message(self, content: str | None = None) -> Message:
         return Message(
-            id=ids.new_id(),
+            id=ids.make_id(),
             conversation_id=self.request.conversation_id,
             content=self.text if content is None else content,
             token_count=42,

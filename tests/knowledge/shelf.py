@@ -9,7 +9,7 @@ from agentchat.knowledge.importing.drafts import Draft
 from agentchat.knowledge.importing.importer import Imported, Note, import_document
 from agentchat.knowledge.search.passages import Passage
 from agentchat.knowledge.search.search import search
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.administrator import administrator
 
 
@@ -50,7 +50,7 @@ class Shelf:
 
     async def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer of the database."""
-        async with connection(self.pool, seconds=30) as conn:
+        async with acquire_connection(self.pool, seconds=30) as conn:
             return await (await conn.execute(statement.encode(), values)).fetchall()
 
     async def chunk_ids(self) -> list[str]:

@@ -10,8 +10,8 @@ import agentchat.directory.migrations
 from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.migrations import migrate
 from agentchat.ops.services import Servers
+from agentchat.runtime.database_roles import ROLES
 from agentchat.runtime.postgres import open_pool
-from agentchat.runtime.roles import ROLES
 from tests.knowledge.shelf import Shelf
 from tests.knowledge.test_hybrid_search import FEET, MONEY, Topics
 

@@ -21,7 +21,7 @@ def exporter() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     telemetry.configure("mcp-demo", None, exporter=exporter)
     yield exporter
-    telemetry.shutdown()
+    telemetry.shut_down()
 
 
 async def test_a_call_is_a_span_of_the_trace_that_its_meta_names(

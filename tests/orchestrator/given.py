@@ -17,7 +17,7 @@ from agentchat.administration.admin_versions import change_agent, create_agent, 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.events import AgentFacts
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
@@ -28,7 +28,7 @@ from agentchat.directory.secrets import Sealer
 from agentchat.orchestrator.services import DEFAULT, Timings
 from agentchat.orchestrator.settings import Settings
 from agentchat.orchestrator.worker import run_worker
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.administrator import administrator
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider
 
@@ -84,7 +84,7 @@ class Listener:
         for frame in self.frames:
             if frame.seq and frame.attempt >= attempt:
                 attempt = frame.attempt
-                said += frame.text if isinstance(frame, frames.Delta) else ""
+                said += frame.text if isinstance(frame, frames.DeltaFrame) else ""
         return said
 
 
@@ -119,7 +119,7 @@ class World:
 
     async def agent(self, model: str = "demo", *, agent_id: str | None = None, **draft: Any) -> str:
         wanted = {"name": "test", "provider_key": "offline"} | draft
-        async with connection(self.pool, seconds=10) as conn:
+        async with acquire_connection(self.pool, seconds=10) as conn:
             return await create_agent(
                 conn,
                 Sealer.from_setting(SECRET),
@@ -130,11 +130,11 @@ class World:
             )
 
     async def delete_agent(self, agent_id: str) -> None:
-        async with connection(self.pool, seconds=10) as conn:
+        async with acquire_connection(self.pool, seconds=10) as conn:
             await delete_agent(conn, agent_id, actor="tests")
 
     async def change_agent(self, agent_id: str, **changes: Any) -> None:
-        async with connection(self.pool, seconds=10) as conn:
+        async with acquire_connection(self.pool, seconds=10) as conn:
             await change_agent(
                 conn, Sealer.from_setting(SECRET), agent_id, AgentChanges(**changes), actor="tests"
             )
@@ -146,9 +146,9 @@ class World:
             attempt=1,
             account_id=self.account_id,
             agent_id=agent_id,
-            conversation_id=new_id(),
+            conversation_id=make_id(),
             new_conversation=True,
-            message_id=new_id(),
+            message_id=make_id(),
             message=message,
             form="form1",
             requested_at=_text(now),
@@ -204,7 +204,7 @@ class World:
     async def publish_raw(self, data: bytes) -> None:
         """Something on the subject of requests that this system would not say."""
         async with self.raw() as nats:
-            await nats.jetstream().publish(subjects.requests(self.account_id), data)
+            await nats.jetstream().publish(subjects.format_requests(self.account_id), data)
 
     async def dead(self, stream: str) -> list[DeadLettered]:
         """What is in DEAD of a stream."""
@@ -214,7 +214,7 @@ class World:
             count = (await jetstream.stream_info("DEAD")).state.messages
             for sequence in range(1, count + 1):
                 message = await jetstream.get_msg("DEAD", sequence)
-                if message.subject == subjects.dead(stream):
+                if message.subject == subjects.format_dead(stream):
                     found.append(wire.decode_message(DeadLettered, message.data or b""))
         return found
 

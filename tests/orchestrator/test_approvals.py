@@ -84,7 +84,14 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     assert [request.tool for request in box.requested] == ["find"]
     assert not await Leases(working.pool, "test").has_live_lease(caller.request.trace_id)
     kinds = [type(frame).__name__ for frame in caller.frames]
-    assert kinds == ["Accepted", "Delta", "ToolCalled", "ToolCalled", "ToolReturned", "Paused"]
+    assert kinds == [
+        "Accepted",
+        "DeltaFrame",
+        "ToolCalledFrame",
+        "ToolCalledFrame",
+        "ToolReturnedFrame",
+        "Paused",
+    ]
     command = await decision(working, caller, on_behalf_of="support@shop.example")
     assert await decide_approval(working.bus.rpc, command) == ApprovalAnswered()
     await caller.until(frames.Completed)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agentchat.contracts import frames
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
@@ -25,7 +25,7 @@ async def test_another_accounts_cancellation_does_nothing(working: World) -> Non
     caller = await working.listen(request)
     await working.bus.queues.request_chat(request)
     await caller.until(frames.Accepted)
-    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=new_id()))
+    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=make_id()))
     await caller.until(frames.Completed)
 
 

@@ -67,7 +67,7 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(wor
             after = await world.go_on(caller, "Thanks.")
             await after.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
-    assert "".join(frame.text for frame in caller.of(frames.Delta) if frame.attempt == 1) == "It has "
+    assert "".join(frame.text for frame in caller.of(frames.DeltaFrame) if frame.attempt == 1) == "It has "
     stored = await world.events(caller)
     trace = caller.request.trace_id
     assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
@@ -92,7 +92,7 @@ async def test_waiters_hold_no_run_slot(world: World) -> None:
     world.will(is_holding(gate, "...", "one"), says("reply"))
     async with world.worker("small", run_slots=2):
         first = await world.ask(await world.agent(), "first")
-        await first.until(frames.Delta)
+        await first.until(frames.DeltaFrame)
         waiters = [await world.go_on(first, f"waiter {number}") for number in range(5)]
         for waiter in waiters:
             await waiter.until(frames.Queued)
@@ -116,14 +116,14 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
     agent = await world.agent()
     async with world.worker("old", run_slots=2) as stop_old:
         first = await world.ask(agent, "first")
-        await first.until(frames.Delta)
+        await first.until(frames.DeltaFrame)
         second = await world.go_on(first, "second")
         await second.until(frames.Queued)
-        await (await world.ask(agent, "fills the old one")).until(frames.Delta)
+        await (await world.ask(agent, "fills the old one")).until(frames.DeltaFrame)
         async with world.worker("next", run_slots=1):
             third = await world.go_on(first, "third")
             await third.until(frames.Queued)
-            await (await world.ask(agent, "fills the next one")).until(frames.Delta)
+            await (await world.ask(agent, "fills the next one")).until(frames.DeltaFrame)
             stop_old.set()
             gate.set()
             await first.until(frames.Completed)

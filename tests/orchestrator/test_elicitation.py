@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from agentchat.bus.commands import decide_approval
-from agentchat.bus.queues import Exhausted
+from agentchat.bus.queues import ExhaustedMessage
 from agentchat.contracts import events, frames, subjects, wire
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
 from agentchat.contracts.values import Elicitation, Usage
@@ -240,9 +240,9 @@ async def test_whenever_a_worker_dies_behind_the_decision_the_leg_is_asked_for_o
 
 async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World) -> None:
     request = ToolRequested(
-        trace_id=new_id().replace("-", ""),
+        trace_id=make_id().replace("-", ""),
         account_id=world.account_id,
-        agent_id=new_id(),
+        agent_id=make_id(),
         agent_version=1,
         server="shop",
         tool="order",
@@ -251,13 +251,13 @@ async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World
         deadline=ago(-60),
         leg=2,
     )
-    exhausted = Exhausted(
+    exhausted = ExhaustedMessage(
         stream=subjects.TOOLS, subject="chat.tools.requests.x", data=wire.encode(request), deliveries=50
     )
     await end_exhausted(cast(WorkerServices, SimpleNamespace(bus=world.bus)), exhausted)
     async with world.raw() as nats:
         stored = await nats.jetstream().get_last_msg(
-            subjects.RESULTS, subjects.tool_result(request.trace_id, request.call_id)
+            subjects.RESULTS, subjects.format_tool_result(request.trace_id, request.call_id)
         )
     told = wire.decode_message(ToolFinished, stored.data or b"")
     assert (told.leg, told.is_error) == (2, True)

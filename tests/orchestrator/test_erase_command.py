@@ -9,7 +9,7 @@ import pytest
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts import events, frames
 from agentchat.contracts.events import AgentFacts
-from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import StartRun, fail, open_turn
 from agentchat.conversations.errors import VersionConflict
@@ -71,7 +71,7 @@ async def test_only_the_repeated_command_finds_it_erased(working: World) -> None
     assert await erase(working, caller, trace_id)
     assert await erase(working, caller, trace_id)
     assert not await erase(working, caller)
-    assert not await erase_conversation(working.bus.rpc, working.account_id, new_id(), trace_id=trace_id)
+    assert not await erase_conversation(working.bus.rpc, working.account_id, make_id(), trace_id=trace_id)
     later = await working.go_on(caller, "and now?")
     assert (await later.until(frames.Refused)).code == "conversation_not_found"
     again = await working.ask(
@@ -149,7 +149,7 @@ async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(wor
     world.will(says("One."), says("Two."), says("Three."))
     async with world.worker():
         agent = await world.agent()
-        unlisted = await world.answered(agent, conversation_id=new_unlisted_id())
+        unlisted = await world.answered(agent, conversation_id=make_unlisted_id())
         listed = await world.answered(agent)
         later = await world.go_on(unlisted, "and now?")
         await later.until(frames.Completed)

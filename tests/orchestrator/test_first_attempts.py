@@ -9,7 +9,7 @@ from agentchat.contracts import events, frames
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.secrets import Sealer
-from agentchat.runtime.postgres import connection
+from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import trace, turn
 from tests.orchestrator.given import SECRET, Listener, World, ago
 from tests.orchestrator.scripted import Exchange, says
@@ -45,7 +45,7 @@ async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(wo
             ]
         )
         said.append([type(frame) for frame in caller.frames])
-        async with connection(working.pool) as conn:
+        async with acquire_connection(working.pool) as conn:
             leases = await conn.execute("SELECT FROM run_leases WHERE trace_id = %s", [request.trace_id])
             assert await leases.fetchall() == []
     assert stored[0] == stored[1]
@@ -66,7 +66,7 @@ async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_use
     agent = await working.agent()
     first = await _known(working, agent)
     sealed = Sealer.from_setting(SECRET).seal("fresh", owner=f"{working.account_id}/{agent}/provider_key")
-    async with connection(working.pool) as conn:
+    async with acquire_connection(working.pool) as conn:
         await conn.execute("UPDATE agent_versions SET provider_key = %s WHERE agent_id = %s", [sealed, agent])
     await _ended(await working.go_on(first, "second"))
     assert _key_of(working.calls[-1]) == "fresh"
@@ -79,7 +79,7 @@ async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> N
     if how == "deleted":
         await working.delete_agent(agent)
     else:
-        async with connection(working.pool) as conn:
+        async with acquire_connection(working.pool) as conn:
             await conn.execute("UPDATE agents SET disabled_at = now() WHERE agent_id = %s", [agent])
     second = await working.go_on(first, "second")
     assert (await second.until(frames.Refused)).code == "agent_not_found"

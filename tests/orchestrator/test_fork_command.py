@@ -11,7 +11,7 @@ import pytest
 
 from agentchat.bus.commands import erase_conversation, fork_conversation
 from agentchat.contracts import events, frames
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation
@@ -30,7 +30,7 @@ def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
     given = {
         "trace_id": os.urandom(16).hex(),
         "account_id": world.account_id,
-        "conversation_id": new_id(),
+        "conversation_id": make_id(),
         "source_id": source.request.conversation_id,
     }
     return ForkConversation(**given | fields)
@@ -68,7 +68,7 @@ async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working:
 
 async def long_source(world: World, runs: int = 120) -> str:
     """A conversation that is forked in several pieces."""
-    conversation_id = new_id()
+    conversation_id = make_id()
     start = events.ConversationStarted(trace_id=trace("l"), at=AT, account_id=world.account_id)
     async with open_store(world.settings.database_url) as store:
         thread = await store.append(Conversation(conversation_id=conversation_id), [start])
@@ -120,7 +120,7 @@ async def gated(world: World) -> AsyncIterator[tuple[WorkerServices, GatedLog]]:
 
 
 def fork_of(world: World, source_id: str, **more: Any) -> ForkConversation:
-    given = {"account_id": world.account_id, "conversation_id": new_id()} | more
+    given = {"account_id": world.account_id, "conversation_id": make_id()} | more
     return ForkConversation(trace_id=os.urandom(16).hex(), source_id=source_id, **given)
 
 

@@ -9,15 +9,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentchat.contracts import events, frames, subjects
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import HOLD_SECONDS
-from agentchat.contracts.updates import Finished, Text
+from agentchat.contracts.updates import Finished, TextUpdate
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import Timings
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import there_for_long
 from tests.orchestrator.given import SECONDS, World, until_logged
@@ -51,7 +51,7 @@ async def _writes_on(exchange: Exchange) -> None:
 async def _until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             await there_for_long(conn)  # a lease that expires now was not lost in an outage
         while await Leases(pool, "onlooker").has_live_lease(trace_id):  # noqa: ASYNC110 - a row has no event
             await asyncio.sleep(0.02)
@@ -71,16 +71,16 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
         await caller.until_said("more more")
         await link.set_mode("cut")
         await _until_free(world, caller.request.trace_id)
-        said = len(caller.of(frames.Delta))
+        said = len(caller.of(frames.DeltaFrame))
         async with world.worker("next", timings=_SHORT):
             await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
             completed = await caller.until(frames.Completed)
             await world.calls[0].until_left()
-        assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
+        assert [frame.attempt for frame in caller.of(frames.DeltaFrame)[said:]] == [2, 2]
     view = View()
     updates = [update for frame in caller.frames for update in view.feed(frame)]
     assert isinstance(updates[-1], Finished)
-    text = "".join(update.text for update in updates if isinstance(update, Text))
+    text = "".join(update.text for update in updates if isinstance(update, TextUpdate))
     assert text == completed.message.content
     assert completed.attempt == 2
 
@@ -142,7 +142,7 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
     async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
         caller = await world.ask(agent)
         await caller.until_said("more")
-        async with connection(pool, seconds=20) as locking, locking.transaction():
+        async with acquire_connection(pool, seconds=20) as locking, locking.transaction():
             await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             await locking.execute("LOCK TABLE agents")
             for _ in range(40):  # each reads its agent
@@ -190,7 +190,7 @@ async def test_a_request_that_another_worker_has_taken_is_not_refused(world: Wor
     ):
         async with owner.transaction():
             await owner.execute("LOCK TABLE agents")
-            request = world.request(new_id())
+            request = world.request(make_id())
             caller = await world.listen(request)
             await world.bus.queues.request_chat(request)
             await _taken_by_another(world, request.trace_id)
@@ -206,7 +206,7 @@ async def _taken_by_another(world: World, trace_id: str) -> None:
     take = "UPDATE run_leases SET worker = 'another', expires_at = expires_at + interval '1 minute'"
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(40):
         while True:
-            async with connection(pool) as conn:
+            async with acquire_connection(pool) as conn:
                 if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:
                     return
             await asyncio.sleep(0.02)
@@ -218,7 +218,7 @@ async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(world:
     async with (
         world.worker(),
         open_pool(world.settings.database_url, role=None) as pool,
-        connection(pool, seconds=SECONDS) as other,
+        acquire_connection(pool, seconds=SECONDS) as other,
     ):
         caller = await world.listen(request)
         async with other.transaction():

@@ -25,7 +25,7 @@ NEWER = f"""
 from agentchat.contracts import events
 from agentchat.conversations.event_store import mapper
 
-mapper.UPCASTS["{NEW}"] = lambda state: state | {{"type": events.tag_of(events.ElicitationRequested)}}
+mapper.UPCASTS["{NEW}"] = lambda state: state | {{"type": events.get_tag(events.ElicitationRequested)}}
 
 from agentchat.orchestrator.__main__ import main
 
@@ -50,7 +50,7 @@ async def elicited(world: World, count: int) -> ChatRequested:
     """A run whose tool has asked a person, as a newer release stores it, with so many of its events."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
     stored = mapper.encode_pairs(life(request, expires_at=ago(-3600))[:count])
-    asked = events.tag_of(events.ElicitationRequested)
+    asked = events.get_tag(events.ElicitationRequested)
     async with open_store(world.settings.database_url) as store:
         version = (await world.begun(request)).version
         await store.append_stored(

@@ -31,7 +31,7 @@ async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -
     )
     caller = await working.ask(agent)
     assert (await caller.until(frames.Completed)).message.content == '{"item": "tea", "price": 4.5}'
-    assert [frame.text for frame in caller.of(frames.Delta)] == ['{"item": "tea", "price": 4.5}']
+    assert [frame.text for frame in caller.of(frames.DeltaFrame)] == ['{"item": "tea", "price": 4.5}']
     assert working.calls[0].body["output_config"] == {
         "effort": "low",
         "format": {

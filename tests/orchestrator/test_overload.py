@@ -22,14 +22,14 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
     with capture_logs() as logged:
         async with world.worker("full", timings=Timings(load_seconds=0.1), run_slots=1):
             first = await world.ask(agent)
-            await first.until(frames.Delta)
+            await first.until(frames.DeltaFrame)
             soon = datetime.now(UTC) + timedelta(seconds=1)
             impatient = await world.ask(agent, deadline=soon.isoformat().replace("+00:00", "Z"))
             patient = await world.ask(agent)
             seen = await until_logged(
                 logged, lambda line: line["event"] == "requests_wait_for_a_slot" and line["waiting"] == 2
             )
-            shown = metrics.exposition().decode()
+            shown = metrics.render_metrics().decode()
             gate.set()
             assert (await impatient.until(frames.Refused)).code == "overloaded"
             await patient.until(frames.Completed)

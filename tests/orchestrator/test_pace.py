@@ -64,7 +64,9 @@ class Sent:
     def repeated(self) -> list[tuple[str, int]]:
         """Text and offset of what was sent again since the last call."""
         found, self.frames = self.frames, []
-        return [(each.text, each.offset) for each in found if isinstance(each, frames.Delta) and not each.seq]
+        return [
+            (each.text, each.offset) for each in found if isinstance(each, frames.DeltaFrame) and not each.seq
+        ]
 
 
 async def test_text_is_sent_again_from_the_repetition_before_the_last_on(
@@ -106,7 +108,7 @@ async def test_the_pieces_of_a_fast_model_server_are_joined_and_none_is_lost(
     caller = await working.ask(await working.agent("demo-shop-1", **own))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "".join(TEXT)
-    assert len(caller.of(frames.Delta)) < len(TEXT) / 5
+    assert len(caller.of(frames.DeltaFrame)) < len(TEXT) / 5
 
 
 async def test_an_account_over_its_share_waits_and_another_does_not(provider: ScriptedProvider) -> None:

@@ -64,13 +64,13 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> 
         world.will(asks(("a", "find", '{"q": "CANARY"}')), says("CANARY"))
         async with Toolbox(world.bus).open(), world.worker():
             agent = await world.agent("demo-shop-1", **SHOP)
-            with telemetry.new_trace("POST /v1/chat"):
-                request = world.request(agent, "CANARY", trace_id=telemetry.current_trace_id())
+            with telemetry.open_trace("POST /v1/chat"):
+                request = world.request(agent, "CANARY", trace_id=telemetry.get_trace_id())
                 caller = await world.listen(request)
                 await world.bus.queues.request_chat(request)
             await caller.until(frames.Completed)
     finally:
-        telemetry.shutdown()
+        telemetry.shut_down()
     spans = {span.name: span for span in exporter.get_finished_spans()}
     names = ["process chat.requests", "invoke_agent test", "chat demo-shop-1", "execute_tool find"]
     assert [f"{spans[name].context.trace_id:032x}" for name in names] == [request.trace_id] * 4

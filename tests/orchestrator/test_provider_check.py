@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentchat.bus.commands import check_agent
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import AgentCheck
 from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import SECONDS, World
@@ -29,7 +29,7 @@ async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(wo
     async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
         assert (await check(world, await world.agent())).provider.code == "unreachable"
         assert (await check(world, await world.agent(provider_key=None))).provider.code == "no_key"
-        assert (await check(world, new_id())).provider.code == "agent_not_found"
+        assert (await check(world, make_id())).provider.code == "agent_not_found"
     agent = await world.agent(mcp_servers=(McpServer(name="a", url="https://x/"),))
     found = await check_agent(world.bus.rpc, world.account_id, agent, 1)
     assert found.ok is False

@@ -52,7 +52,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     kinds = [type(frame).__name__ for frame in caller.frames]
     returned = ["ToolReturned", "ToolReturned"]
     assert kinds == ["Resumed", "ToolCalled", "ToolCalled", *returned, "Delta", "Completed"]
-    assert [frame.is_error for frame in caller.of(frames.ToolReturned)] == [False, True]
+    assert [frame.is_error for frame in caller.of(frames.ToolReturnedFrame)] == [False, True]
     assert completed.message.content == "Let me see. Done."
 
 
@@ -93,7 +93,7 @@ async def _exhaust(world: World, request: ChatRequested) -> None:
     """Have said of the request what nats-server says at a message's last delivery."""
     async with world.raw() as nats:
         jetstream = nats.jetstream()
-        stored = await jetstream.publish(subjects.requests(request.account_id), wire.encode(request))
+        stored = await jetstream.publish(subjects.format_requests(request.account_id), wire.encode(request))
         queue = await jetstream.pull_subscribe_bind("orchestrator", "REQUESTS")
         await queue.fetch(1, timeout=5)  # in somebody's hands, so that only the advisory tells of it
         advisory = {"stream": "REQUESTS", "stream_seq": stored.seq, "deliveries": 50}
@@ -118,7 +118,7 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> 
         box.run = silence
         world.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
         caller = await world.answered(await world.agent(**SHOP))
-    lost, found = caller.of(frames.ToolReturned)
+    lost, found = caller.of(frames.ToolReturnedFrame)
     output = (await world.outputs(caller))["a"]
     assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
     assert lost.is_error

@@ -33,8 +33,8 @@ def _accepted() -> frames.Accepted:
     return frames.Accepted(seq=1, attempt=1, conversation_id="c")
 
 
-def _said(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=attempt, round=round_number, text=text, offset=0)  # is not read
+def _said(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> frames.DeltaFrame:
+    return frames.DeltaFrame(seq=seq, attempt=attempt, round=round_number, text=text, offset=0)  # is not read
 
 
 def _resumed(attempt: int, text: str) -> frames.Resumed:
@@ -101,9 +101,9 @@ def test_frames_that_contradict_the_log_are_not_believed() -> None:
 def test_calls_and_results_that_were_announced_are_known() -> None:
     kept: list[frames.Frame] = [
         _accepted(),
-        frames.ToolCalled(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
-        frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
-        frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
+        frames.ToolCalledFrame(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
+        frames.ToolCalledFrame(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
+        frames.ToolReturnedFrame(seq=4, attempt=1, call_id="a", is_error=False),
     ]
     already = read_sent_output(_run(), kept)
     assert set(already.called) == {"a", "b"}

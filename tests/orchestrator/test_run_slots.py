@@ -111,7 +111,7 @@ async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: 
     gate = asyncio.Event()
     provider.will(is_holding(gate, "..."), says("two"))
     first = await account.ask("first")
-    await first.until(frames.Delta)
+    await first.until(frames.DeltaFrame)
     assert await account.admits(first.request.trace_id)
     waiter = await account.ask("second", first, admitted=True)  # held until the worker has said Queued
     await waiter.until(frames.Queued)
@@ -134,7 +134,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
     if in_line:
         provider.will(is_holding(gate, "..."), says("two"))
         first = await account.ask("first")
-        await first.until(frames.Delta)
+        await first.until(frames.DeltaFrame)
         late = await account.ask("second", first)
         await late.until(frames.Queued)
         others = await account.fill()

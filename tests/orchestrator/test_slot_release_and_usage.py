@@ -133,7 +133,7 @@ async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
     request = world.request(await world.agent(), requested_at=earlier)
     caller = await world.listen(request)
     await world.bus.queues.request_chat(request)
-    await caller.until(frames.Delta)
+    await caller.until(frames.DeltaFrame)
     async with Redis.from_url(redis_url, decode_responses=True) as redis:
         assert await redis.zrange(f"limits:{{{world.account_id}}}:slots", 0, -1) == [request.trace_id]
     going.set()

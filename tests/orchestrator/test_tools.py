@@ -58,7 +58,7 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
         "Delta",
         "Completed",
     ]
-    assert [(called.name, called.input) for called in caller.of(frames.ToolCalled)] == [
+    assert [(called.name, called.input) for called in caller.of(frames.ToolCalledFrame)] == [
         ("find", {"q": 1}),
         ("order", {"n": 2}),
     ]
@@ -95,7 +95,7 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     caller = await working.ask(await working.agent(**SHOP))
     assert (await caller.until(frames.Completed)).message.content == "I see."
     assert box.requested == []
-    (returned,) = caller.of(frames.ToolReturned)
+    (returned,) = caller.of(frames.ToolReturnedFrame)
     output = (await working.outputs(caller))["a"]
     assert json.loads(output) == {"error": problem}
     assert returned.is_error is True
@@ -213,6 +213,6 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(working: World,
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text, "all of it came live"
     assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
-    assert len(caller.of(frames.ToolReturned)) == 12
-    kept = await working.bus.traces.tool_results_of(caller.request.trace_id)
+    assert len(caller.of(frames.ToolReturnedFrame)) == 12
+    kept = await working.bus.traces.read_tool_results(caller.request.trace_id)
     assert {(result.recorded, result.output) for result in kept.values()} == {(True, "")}

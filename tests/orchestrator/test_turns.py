@@ -3,7 +3,7 @@
 import pytest
 
 from agentchat.contracts import events, frames, wire
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
 from tests.bus.queue_state import until_all_acknowledged
 from tests.orchestrator.given import World
@@ -40,7 +40,7 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
     before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
     monkeypatch.setattr("agentchat.bus.work_queue._HELD_SECONDS", 3600.0)
-    caller = await working.ask(new_id())
+    caller = await working.ask(make_id())
     await caller.until(frames.Refused)
     assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
 

@@ -14,7 +14,7 @@ async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
     """A conversation whose first run is under way until the gate opens."""
     world.will(is_holding(gate, "...", "one"), *then)
     first = await world.ask(await world.agent(), "first")
-    await first.until(frames.Delta)
+    await first.until(frames.DeltaFrame)
     return first
 
 

@@ -147,7 +147,7 @@ async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: A
 async def test_results_are_taken_from_traces_or_awaited_and_no_tool_is_run_again(after: Aftermath) -> None:
     caller = after.callers["tooling"]
     assert sorted(request.call_id for request in after.box.requested) == ["a", "b", "c"]
-    assert [frame.call_id for frame in caller.of(frames.ToolReturned)] == ["a", "b", "c"]
+    assert [frame.call_id for frame in caller.of(frames.ToolReturnedFrame)] == ["a", "b", "c"]
     outputs = await after.world.outputs(caller)
     assert outputs["a"] == '{"answered":"while nobody listened"}'
     assert outputs["b"] == '{"answered":"late"}'
@@ -155,4 +155,4 @@ async def test_results_are_taken_from_traces_or_awaited_and_no_tool_is_run_again
     (completed,) = caller.of(frames.Completed)
     assert completed.message.content == caller.text == "Let me see. Done."
     assert len(after.calls("tooling")) == 2
-    assert [frame.call_id for frame in caller.of(frames.ToolCalled)] == ["a", "b", "c"]
+    assert [frame.call_id for frame in caller.of(frames.ToolCalledFrame)] == ["a", "b", "c"]

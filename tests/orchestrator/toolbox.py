@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import subjects, wire
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.tool_messages import (
     ListTools,
     ToolFinished,
@@ -97,7 +97,7 @@ class Toolbox:
         self.listed.append(wire.decode_message(ListTools, data))
         return wire.encode(ToolsListed(tools=self.specs, unavailable=self.unavailable))
 
-    async def _take(self, delivery: Delivery) -> None:
+    async def _take(self, delivery: QueueDelivery) -> None:
         request = wire.decode_message(ToolRequested, delivery.data)
         await delivery.ack()
         self.requested.append(request)
@@ -124,7 +124,7 @@ def calls_of(
     shop = McpServer(name="shop", url="https://shop.example/mcp", max_call_seconds=most_seconds)
     agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1, mcp_servers=(shop,))
     run = Run(
-        trace_id=trace_id or new_id().replace("-", ""),
+        trace_id=trace_id or make_id().replace("-", ""),
         agent_id="g",
         user_message_id="m",
         user_text="Hello",

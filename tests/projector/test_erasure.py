@@ -9,19 +9,19 @@ from nats.aio.msg import Msg
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations import erasures
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.erasures import list_due_erasures
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.projector.erasure_step import ROWS_AT_ONCE, ErasureStep
 from agentchat.projector.feed_publisher import FeedPublisher
-from agentchat.runtime.postgres import connection
+from agentchat.runtime.postgres import acquire_connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
 from tests.projector.conftest import World
 
-SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary", offset=0)
+SAID = frames.DeltaFrame(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
 
 async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
@@ -37,7 +37,7 @@ async def followed(world: World, feed: FeedPublisher | None = None) -> None:
 
 
 async def make_due(world: World) -> None:
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         await conn.execute("UPDATE erasures SET due_at = clock_timestamp()")
 
 
@@ -87,12 +87,12 @@ async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
     erasing = ErasureStep(world.bus, world.pool)
     await world.bus.traces.publish_frame(trace("a"), SAID)
     assert [await erasing.step(), await erasing.step()] == [1, 0]
-    assert await world.bus.traces.frames_of(trace("a")) == []
+    assert await world.bus.traces.read_frames(trace("a")) == []
     await world.bus.traces.publish_frame(trace("a"), SAID)
     await make_due(world)
     assert await erasing.step() == 1
-    assert await world.bus.traces.frames_of(trace("a")) == []
-    async with connection(world.pool) as conn:
+    assert await world.bus.traces.read_frames(trace("a")) == []
+    async with acquire_connection(world.pool) as conn:
         assert await (await conn.execute("SELECT 1 FROM erasures")).fetchall() == []
 
 
@@ -114,14 +114,14 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world:
         await asyncio.gather(*steps, return_exceptions=True)
     for thread in threads:
         assert await names_in(world, thread.conversation_id) == ["ConversationErased"]
-        assert await world.bus.traces.frames_of(trace(f"w{threads.index(thread)}")) == []
+        assert await world.bus.traces.read_frames(trace(f"w{threads.index(thread)}")) == []
 
 
 async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
     world: World, nats_server: NatsServer
 ) -> None:
     told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
-    long = await world.store.append(Conversation(conversation_id=new_id()), [began(), *told])
+    long = await world.store.append(Conversation(conversation_id=make_id()), [began(), *told])
     assert ROWS_AT_ONCE < long.version <= 2 * ROWS_AT_ONCE
     short = await tell(world, "short")
     async with Bus.connect(nats_server.url, name="test") as bus:

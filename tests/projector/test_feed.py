@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.bus.errors import FeedConflict
 from agentchat.contracts import events, wire
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.feed_reader import store_fed_position
@@ -170,7 +170,7 @@ async def test_a_history_that_a_caller_shows_is_not_published(world: World) -> N
     """It comes whole with each of his requests: a megabyte would soon push out what EVENTS is for."""
     shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))
     seeded = events.ConversationSeeded(trace_id=trace(), at=AT, messages=shown)
-    await world.store.append(Conversation(conversation_id=new_id()), [began(), seeded, asked(), started()])
+    await world.store.append(Conversation(conversation_id=make_id()), [began(), seeded, asked(), started()])
     await world.feed_all()
     published = [each for each in await world.streams.contents("EVENTS") if "Seeded" in each.subject]
     assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]

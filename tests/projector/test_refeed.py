@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentchat.bus.errors import FeedConflict
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.feed_reader import find_kept_position, store_fed_position
 from agentchat.ops.errors import RefusedError
@@ -154,7 +154,7 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
     ends = []
     for _ in range(4):
         await world.store.append(
-            Conversation(conversation_id=new_id()), [began(), *turn(new_id(), "Hello", "Hi")]
+            Conversation(conversation_id=make_id()), [began(), *turn(make_id(), "Hello", "Hi")]
         )
         ends.append(await world.log.read_head())
     days = ((90, 0), (31, ends[0]), (20, ends[1]), (2, ends[2]))

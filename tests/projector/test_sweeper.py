@@ -11,7 +11,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
@@ -23,7 +23,7 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.projections import approvals_table, runs_table
 from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.projector.sweeper import Sweeper
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
 from tests.conversations.outages import away, there_for, there_for_long
@@ -54,7 +54,7 @@ def requested(published: Published) -> ChatRequested:
 
 
 async def make_due(world: World, *, hours: int = 1) -> None:
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         await conn.execute("UPDATE run_requests SET next_at = next_at - make_interval(hours => %s)", [hours])
 
 
@@ -73,7 +73,7 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(world: Wor
 
 async def test_of_its_thread_only_the_run_is_read(world: World) -> None:
     begun = await world.store.append(
-        Conversation(conversation_id=new_id()), [began(), *turn("before", "x" * 400_000, "y" * 400_000)]
+        Conversation(conversation_id=make_id()), [began(), *turn("before", "x" * 400_000, "y" * 400_000)]
     )
     await begin_run(world, "large", begun)
     await project(world)
@@ -198,7 +198,7 @@ async def test_counts_are_forgotten_an_hour_after_the_run_has_ended(world: World
     await project(world)
     await make_due(world, hours=2)
     await forget_old_requests(world.pool)
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         assert await (await conn.execute("SELECT * FROM run_requests")).fetchall() == []
 
 
@@ -211,7 +211,7 @@ async def test_nothing_is_claimed_while_nats_is_away(world: World) -> None:
     with pytest.raises(BusUnavailable):
         await Sweeper(bus, world.log, world.pool).sweep()
     await connecting.__aexit__(None, None, None)
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         await there_for_long(conn)  # nobody has noted so meanwhile
     assert [each.attempt for each in await claim_abandoned(world.pool)] == [2]
 
@@ -220,9 +220,9 @@ async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_ove
     begun = await begin_run(world)
     await world.store.append(begun, [*called("cancel_order"), returned("c1"), question()])
     await world.follow([runs_table.PROJECTION, approvals_table.PROJECTION])
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         await conn.execute("UPDATE approvals SET expires_at = '9999-01-01T00:00:00.000000Z'")
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         await conn.execute("UPDATE approvals SET expires_at = '2001-01-01T00:00:00.000000Z'")
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 1

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.queries.current_activity import find_leading_projector
 from agentchat.runtime.postgres import Pool
@@ -104,7 +104,7 @@ async def told(world: World, count: int) -> None:
     for number in range(count):
         begun = replace(began(), account_id=f"account-{number}")
         await world.store.append(
-            Conversation(conversation_id=new_id()), [begun, *turn(new_id(), "Hello", "Hi")]
+            Conversation(conversation_id=make_id()), [begun, *turn(make_id(), "Hello", "Hi")]
         )
 
 

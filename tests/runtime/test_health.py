@@ -30,14 +30,14 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 
 async def test_a_process_is_ready_when_every_check_passes() -> None:
-    assert await HealthChecks({"postgres": well, "nats": well}).ready() == (
+    assert await HealthChecks({"postgres": well, "nats": well}).check() == (
         True,
         {"postgres": "ok", "nats": "ok"},
     )
 
 
 async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> None:
-    ready, checks = await HealthChecks({"a": well, "b": unwell, "c": never}, deadline=0.05).ready()
+    ready, checks = await HealthChecks({"a": well, "b": unwell, "c": never}, deadline=0.05).check()
     assert not ready
     assert checks == {"a": "ok", "b": "no route", "c": "no answer in time"}
 
@@ -51,9 +51,9 @@ async def test_concurrent_health_checks_share_one_look() -> None:
         await asyncio.sleep(0.01)
 
     health = HealthChecks({"counted": counted})
-    await asyncio.gather(*(health.ready() for _ in range(50)))
+    await asyncio.gather(*(health.check() for _ in range(50)))
     assert looks == 1
-    await health.ready()
+    await health.check()
     assert looks == 2
 
 
@@ -62,8 +62,8 @@ async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> N
         await asyncio.sleep(0.05)
 
     health = HealthChecks({"slow": slow})
-    impatient = asyncio.create_task(health.ready())
-    patient = asyncio.create_task(health.ready())
+    impatient = asyncio.create_task(health.check())
+    patient = asyncio.create_task(health.check())
     await asyncio.sleep(0)
     impatient.cancel()
     assert await patient == (True, {"slow": "ok"})

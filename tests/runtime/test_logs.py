@@ -41,7 +41,7 @@ def lines() -> Iterator[Lines]:
 
 
 def test_a_line_is_json_with_time_level_service_and_what_is_bound(lines: Lines) -> None:
-    with logs.bound(trace_id="t1", conversation_id="c1", account_id="a1"):
+    with logs.bind_context(trace_id="t1", conversation_id="c1", account_id="a1"):
         logs.get_logger("gateway").info("request_done", status=200)
     logs.get_logger().warning("alone")
     line, alone = lines.all()
@@ -66,7 +66,7 @@ def test_lines_below_the_level_are_not_written(lines: Lines) -> None:
 
 
 def test_the_standard_librarys_logging_takes_the_same_form(lines: Lines) -> None:
-    with logs.bound(trace_id="t1"):
+    with logs.bind_context(trace_id="t1"):
         logging.getLogger("some.library").error("lost %d of %d", 1, 2)
     line = lines.only()
     assert line["event"] == "lost 1 of 2"

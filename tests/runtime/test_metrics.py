@@ -46,12 +46,12 @@ def hold_the_loop_for(seconds: float) -> None:
 
 def test_names_that_callers_choose_are_bounded() -> None:
     names = metrics.BoundedNames()
-    assert [names.value(f"server-{number}") for number in range(200)][-1] == "server-199"
-    assert names.value("one-more") == "other"
-    assert names.value("server-7") == "server-7"
+    assert [names.admit(f"server-{number}") for number in range(200)][-1] == "server-199"
+    assert names.admit("one-more") == "other"
+    assert names.admit("server-7") == "server-7"
 
 
 def test_page_lists_every_metric_and_no_other() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `agentchat_")]
     named = [name for row in rows for name in re.findall(r"`(agentchat_[a-z_]+)`", row.split("|")[1])]
-    assert sorted(named) == sorted(metrics.names())
+    assert sorted(named) == sorted(metrics.list_names())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from agentchat.runtime.migrations import MigrationError, apply, migrating
+from agentchat.runtime.migrations import MigrationError, apply, open_migration
 
 STEPS = (
     "CREATE TABLE drinks (name text PRIMARY KEY); INSERT INTO drinks VALUES ('100% tea');",
@@ -13,7 +13,7 @@ STEPS = (
 
 
 async def migrate(url: str, component: str, steps: Sequence[str]) -> int:
-    async with migrating(url) as conn:
+    async with open_migration(url) as conn:
         return await apply(conn, component, steps)
 
 

@@ -7,14 +7,14 @@ import psycopg
 import pytest
 
 from agentchat.runtime import migrations
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool, ping
 from tests.support.proxy import Proxy, proxied
 
 
 @pytest.fixture(scope="module", autouse=True)
 async def role(database_url: str) -> None:
     """The role that pools act as, which migrations make."""
-    async with migrations.migrating(database_url) as conn:
+    async with migrations.open_migration(database_url) as conn:
         await migrations.apply(conn, "runtime-test", ())
 
 
@@ -39,7 +39,7 @@ async def until_it_answers(pool: Pool, seconds: float) -> None:
 
 
 async def test_services_act_as_their_role_with_bounded_statements(database_url: str) -> None:
-    async with open_pool(database_url) as pool, connection(pool) as conn:
+    async with open_pool(database_url) as pool, acquire_connection(pool) as conn:
         cursor = await conn.execute(
             "SELECT current_user, current_setting('statement_timeout'), "
             "current_setting('idle_in_transaction_session_timeout')"
@@ -51,7 +51,7 @@ async def test_a_commit_waits_for_the_disk_but_in_a_pool_for_what_is_done_again(
     async with open_pool(database_url) as durable, open_pool(database_url, durable=False) as repeated:
         waits: list[str] = []
         for pool in (durable, repeated, durable):
-            async with connection(pool) as conn:
+            async with acquire_connection(pool) as conn:
                 row = await (await conn.execute("SHOW synchronous_commit")).fetchone()
             waits.append(row[0] if row else "")
     assert waits == ["on", "off", "on"]
@@ -65,7 +65,7 @@ async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_re
         await proxy.set_mode("freeze")
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            async with connection(pool, seconds=1.0) as conn:
+            async with acquire_connection(pool, seconds=1.0) as conn:
                 await conn.execute("SELECT 1")
         assert time.monotonic() - began < 20
         await proxy.set_mode("pass")
@@ -76,7 +76,7 @@ async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(database_url:
     async def call(pool: Pool) -> float:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            async with connection(pool, seconds=1.0) as conn:
+            async with acquire_connection(pool, seconds=1.0) as conn:
                 await conn.execute("SELECT 1")
         return time.monotonic() - began
 
@@ -93,7 +93,7 @@ async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(database_url: s
         await proxy.set_mode("freeze")
 
         async def call() -> None:
-            async with connection(pool, seconds=1.0) as conn:
+            async with acquire_connection(pool, seconds=1.0) as conn:
                 await conn.execute("SELECT pg_sleep(30)")
 
         caller = asyncio.create_task(call())
@@ -119,7 +119,7 @@ async def test_connections_that_the_server_closed_are_not_handed_out(database_ur
 async def test_a_connection_that_breaks_in_use_is_said_to_be_unavailable(database_url: str) -> None:
     async with open_pool(database_url, role=None) as pool:
         with pytest.raises(DatabaseUnavailable):
-            async with connection(pool) as conn:
+            async with acquire_connection(pool) as conn:
                 await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         await until_it_answers(pool, 30)
 
@@ -128,7 +128,7 @@ async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> N
     async with open_pool(database_url) as pool:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            async with connection(pool, seconds=0.3) as conn:
+            async with acquire_connection(pool, seconds=0.3) as conn:
                 await conn.execute("SELECT pg_sleep(50)")
         assert time.monotonic() - began < 20
 
@@ -136,7 +136,7 @@ async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> N
 async def test_errors_of_the_statement_itself_pass_through(database_url: str) -> None:
     async with open_pool(database_url) as pool:
         with pytest.raises(psycopg.errors.DivisionByZero):
-            async with connection(pool) as conn:
+            async with acquire_connection(pool) as conn:
                 await conn.execute("SELECT 1 / 0")
         assert await answers(pool)
 
@@ -147,7 +147,7 @@ async def test_a_pool_opens_without_postgres_and_finds_it_later(database_url: st
     async with open_pool(through) as pool:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            async with connection(pool, seconds=0.5) as conn:
+            async with acquire_connection(pool, seconds=0.5) as conn:
                 await conn.execute("SELECT 1")
         assert time.monotonic() - began < 20
         async with Proxy(proxy.target, proxy.port):

@@ -21,15 +21,15 @@ def exported() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     telemetry.configure("gateway", None, exporter=exporter)
     yield exporter
-    telemetry.shutdown()
+    telemetry.shut_down()
 
 
 def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
-    with telemetry.span("work"):
+    with telemetry.open_span("work"):
         headers = telemetry.inject({})
-        here = telemetry.current_trace_id()
-    with telemetry.span("taken", context=telemetry.extract(headers)):
-        there = telemetry.current_trace_id()
+        here = telemetry.get_trace_id()
+    with telemetry.open_span("taken", context=telemetry.extract(headers)):
+        there = telemetry.get_trace_id()
     assert len(here) == 32
     assert int(here, 16) != 0
     assert there == here
@@ -37,8 +37,8 @@ def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
 
 
 def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own(exported: InMemorySpanExporter) -> None:
-    with telemetry.span("outer") as outer:
-        with telemetry.span("inner") as inner:
+    with telemetry.open_span("outer") as outer:
+        with telemetry.open_span("inner") as inner:
             pass
         assert trace.get_current_span() is outer
     assert inner.get_span_context().trace_id == outer.get_span_context().trace_id
@@ -48,8 +48,8 @@ def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own(exported: InMemo
 def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMemorySpanExporter) -> None:
     with (
         contextlib.suppress(ValueError),
-        telemetry.new_trace("outer"),
-        telemetry.span("inner"),
+        telemetry.open_trace("outer"),
+        telemetry.open_span("inner"),
     ):
         raise ValueError("hunter2")
     spans = exported.get_finished_spans()
@@ -61,7 +61,7 @@ def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMe
 
 
 def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporter) -> None:
-    with contextlib.suppress(ValueError), telemetry.span("work") as span:
+    with contextlib.suppress(ValueError), telemetry.open_span("work") as span:
         span.set_attribute(genai.ERROR_TYPE, "timeout")
         span.set_status(trace.Status(trace.StatusCode.ERROR, "provider_timeout"))
         raise ValueError("no")
@@ -73,8 +73,8 @@ def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporte
 def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exported: InMemorySpanExporter) -> None:
     ids = []
     for _ in range(2):
-        with telemetry.new_trace("POST /v1/chat", REMOTE):
-            ids.append(telemetry.current_trace_id())
+        with telemetry.open_trace("POST /v1/chat", REMOTE):
+            ids.append(telemetry.get_trace_id())
     assert len({*ids, "0af7651916cd43dd8448eb211c80319c"}) == 3
     span, _ = exported.get_finished_spans()
     assert span.parent is None
@@ -82,9 +82,9 @@ def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exported: InMemor
 
 
 def test_spans_are_exported_with_service_name_and_attributes(exported: InMemorySpanExporter) -> None:
-    with telemetry.span("chat", attributes={genai.OPERATION_NAME: genai.CHAT}):
+    with telemetry.open_span("chat", attributes={genai.OPERATION_NAME: genai.CHAT}):
         headers = telemetry.inject({})
-    with telemetry.span("run", context=telemetry.extract(headers)):
+    with telemetry.open_span("run", context=telemetry.extract(headers)):
         pass
     chat, run = exported.get_finished_spans()
     assert chat.resource.attributes["service.name"] == "gateway"
@@ -98,12 +98,12 @@ def test_spans_are_exported_with_service_name_and_attributes(exported: InMemoryS
 
 @pytest.mark.parametrize("headers", [None, {}, {"traceparent": "nonsense"}, {"traceparent": "00-0-0-00"}])
 def test_headers_without_a_context_begin_a_new_trace(headers: dict[str, str] | None) -> None:
-    with telemetry.span("work", context=telemetry.extract(headers)) as span:
+    with telemetry.open_span("work", context=telemetry.extract(headers)) as span:
         assert span.get_span_context().is_valid
 
 
 def test_outside_every_span_the_trace_id_is_zeros() -> None:
-    assert telemetry.current_trace_id() == "0" * 32
+    assert telemetry.get_trace_id() == "0" * 32
 
 
 def test_no_exporter_is_loaded_without_an_endpoint() -> None:
@@ -136,9 +136,9 @@ def test_spans_are_sent_by_otlp_where_an_endpoint_is_set() -> None:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         telemetry.configure("gateway", f"http://127.0.0.1:{server.server_port}/")
-        with telemetry.span("a-span-of-note"):
+        with telemetry.open_span("a-span-of-note"):
             pass
-        telemetry.shutdown()
+        telemetry.shut_down()
         server.shutdown()
         thread.join()
     (path, body), *_ = Collector.received

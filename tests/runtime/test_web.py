@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentchat.runtime.listening import is_loopback, listening_socket
+from agentchat.runtime.listening_socket import is_loopback, open_listening_socket
 from agentchat.runtime.settings import SettingsError
-from agentchat.runtime.web import raise_open_files, serve, within_open_files
+from agentchat.runtime.web import limit_to_open_files, raise_open_files, serve
 from tests.ports import find_free_port
 
 Message = MutableMapping[str, Any]
@@ -117,7 +117,7 @@ async def test_an_application_that_does_not_start_ends_the_server() -> None:
 
 
 def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
-    with listening_socket("127.0.0.1", 0) as listener:
+    with open_listening_socket("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
@@ -149,7 +149,7 @@ def test_connections_are_as_many_as_there_are_files_for(
     """Some files are left for everything else."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
-    assert within_open_files(wanted) == given
+    assert limit_to_open_files(wanted) == given
 
 
 @pytest.mark.parametrize(

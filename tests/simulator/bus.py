@@ -66,11 +66,15 @@ class SimQueues(_Part):
 
     async def request_chat(self, message: messages.ChatRequested) -> None:
         message_id = f"{message.trace_id}:{message.attempt}"
-        await self._publish(self._nats.requests, subjects.requests(message.account_id), message, message_id)
+        await self._publish(
+            self._nats.requests, subjects.format_requests(message.account_id), message, message_id
+        )
 
     async def request_tool(self, message: tool_messages.ToolRequested) -> None:
         message_id = f"{message.trace_id}:{message.leg_id}"
-        await self._publish(self._nats.tools, subjects.tool_requests(message.trace_id), message, message_id)
+        await self._publish(
+            self._nats.tools, subjects.format_tool_requests(message.trace_id), message, message_id
+        )
 
     async def consume(
         self, stream: str, handle: Callable[[Any], Awaitable[None]], *, slots: int, stop: asyncio.Event
@@ -78,10 +82,10 @@ class SimQueues(_Part):
         queue = self._nats.requests if stream == "REQUESTS" else self._nats.tools
         await Consumption(self._process, queue, handle, slots).run(stop)
 
-    async def backlog(self, _stream: str) -> Backlog:
+    async def measure_backlog(self, _stream: str) -> Backlog:
         return Backlog(waiting=0)
 
-    async def dead_letter(self, message: messages.DeadLettered) -> None:
+    async def publish_dead_letter(self, message: messages.DeadLettered) -> None:
         self._process.world.internal(f"dead: {message.reason}")
 
     async def _publish(self, queue: Queue, subject: str, message: BusMessage, message_id: str) -> None:
@@ -140,16 +144,16 @@ class SimTraces(_Part):
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> RunFollower:
         return self._nats.follow(self._process, trace_id, deliver)
 
-    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
-        return await self._call("frames_of", lambda: list(self._nats.frames.get(trace_id, ())))
+    async def read_frames(self, trace_id: str) -> list[frames.Frame]:
+        return await self._call("read_frames", lambda: list(self._nats.frames.get(trace_id, ())))
 
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[tool_messages.ToolFinished], None]
     ) -> RunFollower:
         return self._nats.follow(self._process, f"results {trace_id}", deliver)
 
-    async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
-        return await self._call("tool_results_of", lambda: dict(self._nats.results.get(trace_id, {})))
+    async def read_tool_results(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
+        return await self._call("read_tool_results", lambda: dict(self._nats.results.get(trace_id, {})))
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> RunFollower:
         def hear(asked: messages.CancelRequested) -> None:

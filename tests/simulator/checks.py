@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.tool_messages import ToolRequested
-from agentchat.contracts.updates import INTERRUPTED, Broken, Finished, Started, Text, ToolStarted
+from agentchat.contracts.updates import INTERRUPTED, Broken, Finished, Started, TextUpdate, ToolStarted
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from tests.simulator.plan import GATEWAYS, Kind
@@ -141,7 +141,7 @@ def _check_stream(simulation: "Simulation", caller: "Caller", number: int, life:
     calls = [update.call_id for update in life if isinstance(update, ToolStarted)]
     if len(calls) != len(set(calls)):
         world.violated("I5", f"{key} is told a call twice: {calls}")
-    text = "".join(update.text for update in life if isinstance(update, Text))
+    text = "".join(update.text for update in life if isinstance(update, TextUpdate))
     if not caller.request.content.startswith(text):
         world.violated("text", f"{key} is told {text!r}, of {caller.request.content!r}")
     last = life[-1]

@@ -73,7 +73,7 @@ class _Cursor:
 
 
 def connection(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Connection:
-    """As `runtime.postgres.connection`."""
+    """As `runtime.postgres.acquire_connection`."""
     return _Connection(pool, seconds)
 
 

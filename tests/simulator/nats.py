@@ -135,10 +135,10 @@ class Delivery:
     async def nak(self, delay: float = 0.0) -> None:
         self._settle("nak", delay)
 
-    async def term(self) -> None:
+    async def terminate(self) -> None:
         self._settle("term")
 
-    async def in_progress(self) -> None:
+    async def extend(self) -> None:
         if not self.settled:
             self._say("working", 0.0)
 
@@ -225,7 +225,7 @@ class Consumption:
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
             for delivery in tuple(self._running.values()):
-                await delivery.in_progress()
+                await delivery.extend()
 
 
 class RunFollower:
@@ -328,6 +328,6 @@ class Nats(Server):
 
 
 def _short(frame: frames.Frame) -> str:
-    text = f" {frame.text!r}" if isinstance(frame, frames.Delta) else ""
+    text = f" {frame.text!r}" if isinstance(frame, frames.DeltaFrame) else ""
     offset = f" after {frame.offset}" if isinstance(frame, frames.Resumed) else ""
     return f"{type(frame).__name__} {frame.attempt}.{frame.seq}{text}{offset}"

@@ -7,7 +7,7 @@ from typing import Any, cast
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.contracts.tool_messages import ToolsListed
-from agentchat.contracts.updates import Broken, Finished, Started, Text, Update
+from agentchat.contracts.updates import Broken, Finished, Started, TextUpdate, Update
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.store import ConversationStore
@@ -283,7 +283,7 @@ def listed(processes: dict[str, Process]) -> ToolsListed:
 
 def _short(update: Update) -> str:
     match update:
-        case Text():
+        case TextUpdate():
             return repr(update.text)
         case Finished():
             return f"Finished {update.message.content!r}"

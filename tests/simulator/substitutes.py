@@ -77,13 +77,13 @@ def simulated() -> Iterator[None]:
     quiet = _Quiet(_current)
     instead: dict[int, Any] = {
         id(real_time): _Time(_current),
-        id(agentchat.contracts.ids.new_id): lambda: _current.world.new_id(),
+        id(agentchat.contracts.ids.make_id): lambda: _current.world.new_id(),
         id(agentchat.conversations.database.open_session): database.open_session,
         id(agentchat.conversations.database.listen): database.listen,
         id(agentchat.conversations.database.wait_for_notifications): database.notifications,
-        id(agentchat.runtime.postgres.connection): database.connection,
+        id(agentchat.runtime.postgres.acquire_connection): database.connection,
         id(agentchat.runtime.logs.get_logger): lambda _name=None: quiet,
-        id(agentchat.runtime.logs.bound): lambda **_: contextlib.nullcontext(),
+        id(agentchat.runtime.logs.bind_context): lambda **_: contextlib.nullcontext(),
     }
     changed: list[tuple[ModuleType, str, Any]] = []
     for name, module in tuple(sys.modules.items()):

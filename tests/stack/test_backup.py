@@ -17,7 +17,7 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
@@ -141,11 +141,11 @@ def _bus(servers: Servers) -> contextlib.AbstractAsyncContextManager[Bus]:
 
 
 async def _conversation(store: ConversationStore, *, erased: bool) -> str:
-    conversation = Conversation(conversation_id=new_id())
+    conversation = Conversation(conversation_id=make_id())
     added: list[events.Event] = [began(), *turn("0", "Hello", "Hi")]
     if erased:
         added.append(
-            events.ConversationErased(trace_id=new_id(), at="2026-01-01T00:00:00Z", account_id=new_id())
+            events.ConversationErased(trace_id=make_id(), at="2026-01-01T00:00:00Z", account_id=make_id())
         )
     await store.append(conversation, added)
     return conversation.conversation_id
@@ -183,7 +183,7 @@ async def test_a_restore_has_every_commit_that_was_followed_and_names_what_was_l
     async with world.running() as servers:
         assert await world.positions(servers) == kept
         async with _bus(servers) as bus:
-            assert (await bus.feed.end()).position == kept[-1]
+            assert (await bus.feed.find_end()).position == kept[-1]
         await world.append(servers)
         new = (await world.positions(servers))[len(kept) :]
         assert new[0] == found["next_position"] > every[-1] + 100_000, "no position is used twice"

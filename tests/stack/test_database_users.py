@@ -12,12 +12,12 @@ from agentchat.ops.prepare import migrate
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
-from agentchat.runtime.postgres import acting_as
-from agentchat.runtime.roles import OPERATOR, SERVICES, Service, role_of
+from agentchat.runtime.database_roles import OPERATOR, SERVICES, Service, get_role
+from agentchat.runtime.postgres import act_as
 from tests.harness import temporary_folder
 
 _KEY = "a-key"
-_SERVICE_LOGINS = (OPERATOR, *map(role_of, SERVICES))
+_SERVICE_LOGINS = (OPERATOR, *map(get_role, SERVICES))
 
 _NOBODY_MAY = (
     "COPY (SELECT 1) TO PROGRAM 'true'",
@@ -89,7 +89,7 @@ def test_no_service_may_hide_a_table_behind_a_temporary_one(
     """Operators may make temporary tables: their commands build read models again in them."""
     server, port = cluster
     statement = "CREATE TEMPORARY TABLE conversation_events (originator_id text)"
-    assert _refusal(server.url(port, role_of(service)), statement) is not None
+    assert _refusal(server.url(port, get_role(service)), statement) is not None
 
 
 def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int]) -> None:
@@ -100,7 +100,7 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
         ).fetchall()
         assert {name for (name,) in tables_and_views} == set(table_rights.TABLES)
     for service in SERVICES:
-        url = acting_as(server.url(port, role_of(service)), service)
+        url = act_as(server.url(port, get_role(service)), service)
         readable = {table for table in table_rights.TABLES if _refusal(url, f"TABLE {table}") is None}
         assert readable == {table for table, rights in table_rights.TABLES.items() if service in rights}
 
@@ -114,12 +114,12 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
             "  FROM pg_proc, unnest(%s::text[]) AS role"
             " WHERE pronamespace = 'public'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype"
             " GROUP BY proname",
-            [list(map(role_of, SERVICES))],
+            [list(map(get_role, SERVICES))],
         ).fetchall()
     assert dict(rows) == {
-        "append_events": [role_of("orchestrator")],
-        "delete_erased_events": [role_of("projector")],
-        "settled_position": sorted(map(role_of, table_rights.READERS)),
+        "append_events": [get_role("orchestrator")],
+        "delete_erased_events": [get_role("projector")],
+        "settled_position": sorted(map(get_role, table_rights.READERS)),
     }
 
 
@@ -133,7 +133,7 @@ def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
 
 def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
-    with psycopg.connect(acting_as(server.url(port), "tool_runner")) as conn:
+    with psycopg.connect(act_as(server.url(port), "tool_runner")) as conn:
         assert conn.execute("SELECT current_user").fetchone() == ("agentchat_tool_runner",)
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("TABLE conversation_events")

@@ -4,11 +4,11 @@ import asyncio
 import os
 import sys
 
-from agentchat.runtime.migrations import apply, migrating
+from agentchat.runtime.migrations import apply, open_migration
 
 
 async def test_older_database_is_refused(database_url: str) -> None:
-    async with migrating(database_url) as conn:
+    async with open_migration(database_url) as conn:
         await conn.execute("DROP SCHEMA IF EXISTS public CASCADE")
         await conn.execute("CREATE SCHEMA public")
         await apply(conn, "conversations", ("CREATE TABLE conversation_events (hash bytea)",))

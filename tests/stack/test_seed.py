@@ -14,7 +14,7 @@ from agentchat.ops import demo
 from agentchat.ops.demo import Demo
 from agentchat.ops.folder_secrets import Secrets
 from agentchat.ops.seed import seed
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import administrator, resolve
 
 _SECRETS = Secrets()
@@ -66,7 +66,7 @@ async def test_a_second_start_changes_nothing(migrated_database_url: str) -> Non
 async def test_a_disabled_demo_agent_stays_disabled(migrated_database_url: str) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     async with open_pool(migrated_database_url) as pool:
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             await change_agent(conn, _SEALER, demo.LOAD_AGENT_ID, AgentChanges(disabled=True), actor="test")
         await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
         assert await load_agent(pool, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID) is None
@@ -77,7 +77,7 @@ async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_
 ) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     by_hand = AgentChanges(system_prompt="Be brief.", model="demo-shop-1?delay_ms=5")
-    async with open_pool(migrated_database_url) as pool, connection(pool) as conn:
+    async with open_pool(migrated_database_url) as pool, acquire_connection(pool) as conn:
         await change_agent(conn, _SEALER, demo.AGENT_ID, by_hand, actor="test")
     moved = msgspec.structs.replace(_DEMO, mcp_url="http://127.0.0.1:2000/api/mcp")
     await seed(migrated_database_url, _SECRETS.secret_key, moved)

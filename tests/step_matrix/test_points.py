@@ -40,7 +40,7 @@ def test_an_unarmed_failpoint_is_a_call_that_does_nothing(
     seconds = min(timeit.repeat(lambda: failpoints.reach("here"), number=loops, repeat=3))
     record_property("nanoseconds", round(seconds / loops * 1e9))
     print(f"an unarmed failpoint takes {seconds / loops * 1e9:.0f} ns, the lambda around it included")
-    assert failpoints.reach is failpoints._nothing
+    assert failpoints.reach is failpoints._do_nothing
 
 
 def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Pa
         failpoints.arm("", str(tmp_path), {failpoints.VARIABLE: "1"})
     with pytest.raises(SettingsError, match="no run folder"):
         failpoints.arm("", "", {failpoints.VARIABLE: "1"})
-    assert failpoints.reach is failpoints._nothing
+    assert failpoints.reach is failpoints._do_nothing
 
 
 def test_a_service_says_in_one_line_why_it_does_not_start_with_failpoints(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, pro
 
@@ -68,7 +68,7 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
             servers = (server,) if shop else ()
             draft = {"name": "test", "provider_key": "offline"} | draft
             wanted = AgentDraft(model=model, mcp_servers=servers, **draft)
-            async with connection(pool, seconds=10) as conn:
+            async with acquire_connection(pool, seconds=10) as conn:
                 agent_id = await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, wanted, actor="tests")
             return Caller(http, found.base_url, found.load_api_key, agent_id)
 

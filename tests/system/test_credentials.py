@@ -12,4 +12,4 @@ async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_fo
     assert found.provisioner_url == stack.provisioner_url
     assert found.provisioner_url != found.nats_url
     async with Bus.connect(stack.provisioner_url, name="tests") as bus:
-        await bus.feed.oldest()
+        await bus.feed.find_oldest_position()

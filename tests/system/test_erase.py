@@ -13,7 +13,7 @@ from agentchat.directory.agent_config import Retrieval
 from agentchat.knowledge.importing.drafts import Draft
 from agentchat.knowledge.importing.importer import import_document
 from agentchat.ops import demo
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import administrator
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
@@ -130,7 +130,7 @@ async def test_an_idempotency_key_of_a_deleted_conversation_begins_no_other(dele
 
 async def end_claims(stack: RunningStack, thread: str) -> None:
     """As if the first request of the thread had come a while ago."""
-    async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
+    async with open_pool(stack.environment.database_url) as pool, acquire_connection(pool) as conn:
         query = "UPDATE idempotency_keys SET claimed_until = clock_timestamp() WHERE conversation_id = %s"
         assert (await conn.execute(query, [thread])).rowcount == 1
 
@@ -144,13 +144,13 @@ async def first_pass_over(stack: RunningStack, thread: str) -> None:
     async with (
         asyncio.timeout(40),
         open_pool(stack.environment.database_url) as pool,
-        connection(pool, seconds=40) as conn,
+        acquire_connection(pool, seconds=40) as conn,
     ):
         while await (await conn.execute(query, {"thread": thread})).fetchall():
             pass
 
 
 async def rows_of(stack: RunningStack, thread: str) -> list[tuple[object, ...]]:
-    async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
+    async with open_pool(stack.environment.database_url) as pool, acquire_connection(pool) as conn:
         query = "SELECT topic FROM conversation_events WHERE originator_id = %s"
         return await (await conn.execute(query, [thread])).fetchall()

@@ -13,7 +13,7 @@ from agentchat.administration.admin_versions import create_agent
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import folder_secrets
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller
@@ -43,7 +43,7 @@ async def account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) ->
     await put_plan(admin.pool, PLAN)
     made = await admin_accounts.create(admin, NewAccount(name="Three", plan=PLAN.name))
     key = (await admin_keys.create(admin, made.id, NewKey())).key
-    async with connection(admin.pool, seconds=10) as conn:
+    async with acquire_connection(admin.pool, seconds=10) as conn:
 
         async def agent(model: str) -> str:
             draft = AgentDraft(name=model, model=model, provider_key="offline")

@@ -11,7 +11,7 @@ from agentchat.conversations.event_store.log import Log, sum_bytes
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import folder_secrets
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller
@@ -63,7 +63,7 @@ async def test_copies_count_too_and_what_is_deleted_makes_room(
         account = (await admin_accounts.create(admin, NewAccount(name="Stored", plan=PLAN.name))).id
         key = (await admin_keys.create(admin, account, NewKey())).key
         draft = AgentDraft(name="Echo", model="demo-echo", provider_key="offline")
-        async with connection(pool, seconds=10) as conn:
+        async with acquire_connection(pool, seconds=10) as conn:
             agent = await create_agent(conn, sealer, account, draft, actor="tests")
         caller = Caller(http, stack.environment.base_url, key, agent)
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentchat.contracts.authorizations import callback_of
+from agentchat.contracts.authorizations import derive_callback
 from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
@@ -74,7 +74,7 @@ async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) ->
     assert (await place.admin("PUT", path, grant="authorization_code"))["status"] == "needs_authorization"
     link = await place.admin("POST", f"{path}/link")
     done = await place.http.get(link["url"], follow_redirects=True)
-    own = f"{place.stack.environment.base_url}/v1/oauth/callback/{callback_of(place.shop.origin)}"
+    own = f"{place.stack.environment.base_url}/v1/oauth/callback/{derive_callback(place.shop.origin)}"
     assert str(done.url).startswith(f"{own}?")
     assert (done.status_code, "is authorised" in done.text) == (200, True), done.text
     assert (await place.admin("GET", path))["status"] == "authorized"

@@ -16,7 +16,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.bus.bus import Bus
 from agentchat.bus.commands import check_agent
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.subjects import TOOLS_LIST
 from agentchat.contracts.tool_messages import (
     ListTools,
@@ -28,7 +28,7 @@ from agentchat.contracts.tool_messages import (
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
-from agentchat.runtime.postgres import connection, open_pool
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import administrator
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
@@ -46,7 +46,7 @@ class Agent(msgspec.Struct, frozen=True):
 
     def call(self, tool: str, server: str = "scripted", **more: Any) -> ToolRequested:
         """A request to run one of its tools, for a run of its own if no trace is given."""
-        given: dict[str, Any] = {"call_id": f"call_{new_id()}", "input": {}}
+        given: dict[str, Any] = {"call_id": f"call_{make_id()}", "input": {}}
         if "trace_id" not in more:
             given["trace_id"] = self.open_runs.pop()
         return ToolRequested(
@@ -61,8 +61,8 @@ class Agent(msgspec.Struct, frozen=True):
 
 async def make_agent(database_url: str, *servers: McpServer) -> Agent:
     """An agent of a new account."""
-    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
-        account_id = new_id()
+    async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=10) as conn:
+        account_id = make_id()
         await admin_accounts.create(administrator(pool), NewAccount(name="Test", plan="Pro", id=account_id))
         draft = AgentDraft(name="Test", model="none", mcp_servers=servers, provider_key="k")
         sealer = Sealer.from_setting(SECRET_KEY)
@@ -74,7 +74,7 @@ async def make_agent(database_url: str, *servers: McpServer) -> Agent:
 
 async def end_run(database_url: str, trace_id: str) -> None:
     """Have the log say that a run has ended."""
-    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+    async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=10) as conn:
         await conn.execute(_APPEND, ["run_completed.v1", [trace_id]])
 
 

@@ -15,7 +15,7 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.authorizations import (
     FinishAuthorization,
-    callback_of,
+    derive_callback,
 )
 from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Connection, Pool
@@ -114,7 +114,7 @@ async def test_a_link_ends_with_its_time_with_the_next_one_and_with_other_settin
         stranger = msgspec.structs.replace(await scene.open_link(worker), issuer="https://other.example")
         assert (await finish(worker, stranger)).detail == ANOTHER
         elsewhere = msgspec.structs.replace(
-            await scene.open_link(worker), callback=callback_of("https://x.example")
+            await scene.open_link(worker), callback=derive_callback("https://x.example")
         )
         assert (await finish(worker, elsewhere)).detail == ANOTHER
     assert scene.server.issuer.grants == []
@@ -280,7 +280,7 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
         detail = (link := await scene.link(worker)).detail
         if field == "token_endpoint":
             state = parse_qs(urlsplit(link.url).query)["state"][0]
-            asked = FinishAuthorization(state=state, code="x", callback=callback_of(origin))
+            asked = FinishAuthorization(state=state, code="x", callback=derive_callback(origin))
             detail = (await finish(worker, asked)).detail
         assert detail == "the metadata contain an invalid address"
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import subjects
 from agentchat.contracts.tool_messages import ToolFinished
 from agentchat.directory.agent_config import McpServer
@@ -176,7 +176,7 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
     stop = asyncio.Event()
     seen: set[str] = set()
 
-    async def put_back(delivery: Delivery) -> None:
+    async def put_back(delivery: QueueDelivery) -> None:
         """The first delivery is lost: its runner died after it had published."""
         seen.add(delivery.subject)
         if len(seen) == len(requests):
@@ -191,7 +191,7 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
         assert await runner.ended() == 0
     assert scene.executed == {"read": 1}
     for request in requests:
-        assert (await calls.bus.traces.tool_results_of(request.trace_id))[
+        assert (await calls.bus.traces.read_tool_results(request.trace_id))[
             request.call_id
         ].output == '"before"'
 

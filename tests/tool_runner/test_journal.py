@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.tool_runner.journal import KEPT_SECONDS, Execution, Journal
 
 
@@ -49,7 +49,7 @@ async def test_rows_are_kept_for_longer_than_any_redelivery(pool: Pool) -> None:
     await _begin(journal, recent, seconds=10.0 - KEPT_SECONDS)
     await _begin(journal, old, seconds=-10.0 - KEPT_SECONDS)
     await journal.delete_old()
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         cursor = await conn.execute(
             "SELECT trace_id FROM tool_executions WHERE trace_id = ANY(%s)", [[recent, old]]
         )
@@ -57,6 +57,6 @@ async def test_rows_are_kept_for_longer_than_any_redelivery(pool: Pool) -> None:
 
 
 async def test_no_service_may_hand_a_call_to_another_runner(pool: Pool) -> None:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             await conn.execute("UPDATE tool_executions SET runner = 'other'")

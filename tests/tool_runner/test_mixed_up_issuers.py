@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from starlette.responses import JSONResponse, RedirectResponse
 
-from agentchat.contracts.authorizations import callback_of
+from agentchat.contracts.authorizations import derive_callback
 from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Pool
 from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, follow_link
@@ -25,7 +25,7 @@ class Attack:
         self.attacker = scene.server
         self.honest = honest
         self.allow = [f"127.0.0.1:{each.port}" for each in (self.attacker, honest)]
-        honest.register(f"{CALLBACK}/{callback_of(honest.origin)}")
+        honest.register(f"{CALLBACK}/{derive_callback(honest.origin)}")
         self.attacker.answers["/token"] = JSONResponse({"error": "invalid_grant"}, status_code=400)
         self.attacker.answers["/register"] = JSONResponse(
             {"client_id": CLIENT, "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"},
@@ -67,7 +67,7 @@ async def test_anothers_authorization_endpoint_is_not_linked_to(attack: Attack) 
 
 async def test_anothers_authorization_endpoint_needs_an_answer_that_names_the_issuer(attack: Attack) -> None:
     attack.metadata(f"{attack.honest.origin}/authorize", authorization_response_iss_parameter_supported=True)
-    own = f"{CALLBACK}/{callback_of(attack.attacker.origin)}"
+    own = f"{CALLBACK}/{derive_callback(attack.attacker.origin)}"
     attack.honest.register(own)  # as one may who registers clients there
     await attack.scene.set(grant="authorization_code")
     async with attack.scene.worker(*attack.allow) as worker:
@@ -86,10 +86,10 @@ async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, 
     async with attack.scene.worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
         asked = dict(parse_qsl(urlsplit(link.url).query))
-        assert asked["redirect_uri"] == f"{CALLBACK}/{callback_of(origin)}"
+        assert asked["redirect_uri"] == f"{CALLBACK}/{derive_callback(origin)}"
         asked["redirect_uri"] = {
             "own": asked["redirect_uri"],
-            "honest": f"{CALLBACK}/{callback_of(honest)}",
+            "honest": f"{CALLBACK}/{derive_callback(honest)}",
         }[redirect]
         del asked["resource"]
         attack.attacker.answers["/authorize"] = RedirectResponse(f"{honest}/authorize?{urlencode(asked)}")
@@ -121,6 +121,6 @@ async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names
 
 
 def test_an_issuer_is_the_same_with_and_without_the_slash_of_its_root() -> None:
-    assert callback_of("https://auth.example") == callback_of("https://auth.example/")
+    assert derive_callback("https://auth.example") == derive_callback("https://auth.example/")
     others = {"https://auth.example/a", "https://auth.example/a/", "https://auth.example:8443"}
-    assert len({callback_of(each) for each in others | {"https://auth.example"}}) == 4
+    assert len({derive_callback(each) for each in others | {"https://auth.example"}}) == 4

@@ -157,9 +157,9 @@ async def test_the_server_gets_the_trace_context_of_the_call(connect: Connect) -
     try:
         async with _running(json_response=True, stateless=True) as address:
             server = connect(address)
-            with telemetry.span("outer") as span:
+            with telemetry.open_span("outer") as span:
                 result = await call(server, "traced")
             trace_id = f"{span.get_span_context().trace_id:032x}"
             assert trace_id in render_result(result)
     finally:
-        telemetry.shutdown()
+        telemetry.shut_down()

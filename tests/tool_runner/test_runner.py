@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentchat.bus.bus import Bus
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
@@ -244,7 +244,7 @@ async def test_a_check_names_what_is_set_for_tools_that_the_server_has_not(
 
 
 async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
-    (server,) = await world.calls.checked(Agent(world.agent.account_id, new_id()))
+    (server,) = await world.calls.checked(Agent(world.agent.account_id, make_id()))
     assert (server.name, server.ok) == ("*", False)
     assert "no such agent" in server.detail
 
@@ -300,7 +300,7 @@ async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
     task = asyncio.create_task(world.calls.finish(running))
     while {"seconds": 1.5} not in [call.arguments for call in world.scripted.calls()]:
         await world.scripted.news()
-    await world.calls.bus.traces.cancel(CancelRequested(trace_id=running.trace_id, account_id=new_id()))
+    await world.calls.bus.traces.cancel(CancelRequested(trace_id=running.trace_id, account_id=make_id()))
     assert json.loads((await task).output) == {"text": "done"}
 
 
@@ -308,11 +308,11 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     request = world.agent.call("traced")
     telemetry.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
     try:
-        with telemetry.span("request") as request_span:
-            trace_id = telemetry.current_trace_id()
+        with telemetry.open_span("request") as request_span:
+            trace_id = telemetry.get_trace_id()
             finished = await world.calls.finish(request)
     finally:
-        telemetry.shutdown()
+        telemetry.shut_down()
     assert trace_id in finished.output  # as the tool server was told
     line = await world.runner.logged("tool_finished", call_id=request.call_id)
     assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)

@@ -12,7 +12,7 @@ import pytest
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import NewAccount
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import (
     EVENT_TYPES,
     Delivery,
@@ -26,7 +26,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.net_guard import Guard
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
 from agentchat.webhooks.delivery_projection import DeliveryProjection
@@ -60,7 +60,7 @@ class World(msgspec.Struct):
         """A conversation of one run; returns its id."""
         began = events.ConversationStarted(trace_id=trace(word), at=AT, account_id=account or self.account_id)
         stored = [began, *turn(word, "Where is it?", text)]
-        conversation = Conversation(conversation_id=new_id())
+        conversation = Conversation(conversation_id=make_id())
         return (await self.store.append(conversation, stored)).conversation_id
 
     async def erase(self, conversation_id: str) -> None:
@@ -110,7 +110,7 @@ class World(msgspec.Struct):
         await self.execute("UPDATE webhook_endpoints SET not_before = NULL")
 
     async def execute(self, statement: str, *values: object) -> None:
-        async with connection(self.pool) as conn:
+        async with acquire_connection(self.pool) as conn:
             await conn.execute(statement.encode(), values)
 
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from standardwebhooks import Webhook
 
-from agentchat.contracts.webhooks import EndpointChanges, message_id
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.contracts.webhooks import EndpointChanges, derive_webhook_id
+from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, delivery_queue, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
 from tests.administrator import SEALER
@@ -28,7 +28,7 @@ async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(wo
     [got] = await world.receiver.until("/hook", 1)
     data = got.message["data"]
     assert got.message["type"] == "run.completed"
-    assert got.message["id"] == got.id == message_id(endpoint.id, str(data["position"]))
+    assert got.message["id"] == got.id == derive_webhook_id(endpoint.id, str(data["position"]))
     assert data == {
         "position": data["position"],
         "conversation_id": conversation_id,
@@ -324,7 +324,7 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
     monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (3600.0,))
     await world.release(endpoint.id, 20)
     await world.until(endpoint.id, attempted(20))
-    async with connection(world.pool) as conn:
+    async with acquire_connection(world.pool) as conn:
         row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
     assert row == (retry_schedule.FAILURES_IN_A_ROW,)
 

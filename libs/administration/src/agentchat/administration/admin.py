@@ -62,7 +62,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
         Raises DatabaseUnavailable.
         """
         with outcomes():
-            async with postgres.connection(self.pool, seconds=seconds) as conn:
+            async with postgres.acquire_connection(self.pool, seconds=seconds) as conn:
                 yield conn
 
     @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ from agentchat.administration.checked_input import checked, identifier
 from agentchat.administration.knowledge_rows import delete_base
 from agentchat.administration.parameters import After, DryRun, Force, Limit
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.runtime.postgres import Connection
 
 _PORTION = 100
@@ -22,7 +22,7 @@ _LARGE_SECONDS = 120.0
 async def create(admin: Admin, new: NewAccount) -> Account:
     """Make an account. Raises Invalid (the plan too), Conflict where the id is taken."""
     new = checked(new)
-    account_id = new.id.lower() if new.id else new_id()
+    account_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
         await admin_plans.check_named(conn, new.plan)
         try:
@@ -31,7 +31,7 @@ async def create(admin: Admin, new: NewAccount) -> Account:
                 [account_id, one_line(new.name), new.plan],
             )
         except psycopg.errors.UniqueViolation:
-            raise Conflict.exists("account", account_id) from None
+            raise Conflict.from_existing("account", account_id) from None
         account = await present(conn, account_id)
         await admin.note(conn, "create", "account", account_id, after=account)
     return account

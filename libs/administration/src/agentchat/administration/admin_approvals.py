@@ -13,7 +13,7 @@ from agentchat.bus.commands import decide_approval
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
 from agentchat.contracts.messages import DecideApproval
-from agentchat.contracts.text import cleaned, cleaned_json
+from agentchat.contracts.text import clean_json, clean_text
 from agentchat.contracts.values import ApprovalDecision, Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval, list_approvals
 
@@ -81,9 +81,9 @@ def fit(body: http.DecisionBody) -> http.DecisionBody:
         raise Invalid("input", "is of no use: a call that is denied is not run")
     return msgspec.structs.replace(
         body,
-        input=None if body.input is None else cleaned_json(body.input),
-        reason=body.reason and cleaned(body.reason),
-        on_behalf_of=body.on_behalf_of and cleaned(body.on_behalf_of),
+        input=None if body.input is None else clean_json(body.input),
+        reason=body.reason and clean_text(body.reason),
+        on_behalf_of=body.on_behalf_of and clean_text(body.on_behalf_of),
     )
 
 

@@ -13,9 +13,9 @@ from agentchat.administration.checked_input import checked
 from agentchat.administration.parameters import DryRun
 from agentchat.contracts import subjects
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
-from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, callback_of
+from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, derive_callback
 from agentchat.contracts.http import OAUTH_CALLBACK
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
 from agentchat.directory.agent_draft import check_url
 from agentchat.directory.tool_authorizations import (
@@ -108,7 +108,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
             plain, owner=ToolServerKey(row.account_id, row.agent_id, name).owner(SECRETS)
         )
         shown = msgspec.json.encode(settings).decode()
-        await conn.execute(_PUT, [row.agent_id, name, new_id(), url, shown, sealed, _MISSING[body.grant]])
+        await conn.execute(_PUT, [row.agent_id, name, make_id(), url, shown, sealed, _MISSING[body.grant]])
         await admin.note(conn, "set", _KIND, f"{row.agent_id}/{name}", after=settings)
         return await _shown(conn, row, name)
 
@@ -179,7 +179,7 @@ def _callback_path(settings: OAuthSettings) -> str | None:
     """None where nobody is sent back, or it is not known yet from which issuer."""
     if settings.grant != "authorization_code" or settings.issuer is None:
         return None
-    return f"{OAUTH_CALLBACK}/{callback_of(settings.issuer)}"
+    return f"{OAUTH_CALLBACK}/{derive_callback(settings.issuer)}"
 
 
 _MISSING: dict[Grant, str] = {

@@ -9,7 +9,7 @@ from agentchat.administration.admin_values import Deletion, IssuedKey, Key, KeyC
 from agentchat.administration.checked_input import checked, identifier
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, NotFound
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.api_keys import generate_api_key, get_last4, hash_key
 from agentchat.runtime.postgres import Connection
 
@@ -25,7 +25,7 @@ async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKe
     Raises Invalid, NotFound for the account, Conflict where another row has that very key.
     """
     issued = IssuedKey(
-        id=new_id(), key=key, last4=get_last4(key), account_id=account_id, name=one_line(name, least=0)
+        id=make_id(), key=key, last4=get_last4(key), account_id=account_id, name=one_line(name, least=0)
     )
     async with admin.transaction() as conn:
         try:
@@ -37,7 +37,7 @@ async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKe
         except psycopg.errors.ForeignKeyViolation:
             raise NotFound("account", account_id) from None
         except psycopg.errors.UniqueViolation:
-            raise Conflict.exists("key", f"...{issued.last4}") from None
+            raise Conflict.from_existing("key", f"...{issued.last4}") from None
         after = {"account_id": account_id, "name": issued.name, "last4": issued.last4}
         await admin.note(conn, "create", "key", issued.id, after=after)
     return issued

@@ -19,7 +19,7 @@ from agentchat.administration.holdings import NAMES
 from agentchat.administration.knowledge_rows import BASE, delete_base, present
 from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_draft import AgentChanges
 from agentchat.knowledge.embedding.vectors import usable
 from agentchat.knowledge.search.passages import Passage
@@ -32,7 +32,7 @@ _LARGE_SECONDS = 120.0
 async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
     """Make a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
     new = checked(new)
-    base_id = new.id.lower() if new.id else new_id()
+    base_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
         account_id = await admin_accounts.named(conn, new.account_id)
         await _check_language(conn, new.language)
@@ -43,7 +43,7 @@ async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
                 [base_id, account_id, one_line(new.name), new.language],
             )
         except psycopg.errors.UniqueViolation:
-            raise Conflict.exists("knowledge base", base_id) from None
+            raise Conflict.from_existing("knowledge base", base_id) from None
         made = await present(conn, base_id)
         await admin.note(conn, "create", "knowledge base", base_id, after=made)
     return made

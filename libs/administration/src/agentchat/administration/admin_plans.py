@@ -19,7 +19,7 @@ async def create(admin: Admin, new: NewPlan) -> Plan:
     async with admin.transaction() as conn:
         cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
         if cursor.rowcount == 0:
-            raise Conflict.exists("plan", plan.name)
+            raise Conflict.from_existing("plan", plan.name)
         await admin.note(conn, "create", "plan", plan.name, after=plan)
     return plan
 

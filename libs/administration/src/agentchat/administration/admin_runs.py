@@ -17,7 +17,7 @@ from agentchat.bus.commands import describe_conversation, fork_conversation
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
 from agentchat.contracts.admin_errors import Conflict, Disallowed, Invalid, NotFound, Unavailable
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import (
     CancelRequested,
     ChatRequested,
@@ -125,7 +125,7 @@ async def _conversation(admin: Admin, account_id: str, new: NewMessage, trace_id
 async def _fork(admin: Admin, account_id: str, source_id: str, at: str, trace_id: str) -> str | None:
     """None where nothing was said before that place: then a new conversation is the same."""
     command = ForkConversation(
-        trace_id=trace_id, account_id=account_id, conversation_id=new_id(), source_id=source_id, at=at
+        trace_id=trace_id, account_id=account_id, conversation_id=make_id(), source_id=source_id, at=at
     )
     answer = await fork_conversation(admin.need_bus().rpc, command)
     match answer.outcome:
@@ -155,9 +155,9 @@ def _request(
         account_id=row.account_id,
         agent_id=row.agent_id,
         agent_version=row.version,
-        conversation_id=conversation_id or new_id(),
+        conversation_id=conversation_id or make_id(),
         new_conversation=conversation_id is None,
-        message_id=new_id(),
+        message_id=make_id(),
         message=new.message.replace("\x00", "\ufffd"),
         form=FORM,
         requested_at=now,

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from agentchat.administration.admin_rows import record
 from agentchat.administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.secrets import Sealer
@@ -33,7 +33,7 @@ async def create_agent(
 ) -> str:
     """A new agent of the account, at version 1; returns its id. Raises Invalid, NotFound, Conflict."""
     draft = validate_draft(draft)
-    agent_id = agent_id or new_id()
+    agent_id = agent_id or make_id()
     async with conn.transaction():
         try:
             await conn.execute(
@@ -43,7 +43,7 @@ async def create_agent(
         except psycopg.errors.ForeignKeyViolation:
             raise NotFound("account", account_id) from None
         except psycopg.errors.UniqueViolation:
-            raise Conflict.exists("agent", agent_id) from None
+            raise Conflict.from_existing("agent", agent_id) from None
         sealed = Sealed(
             seal_key(sealer, account_id, agent_id, draft.provider_key),
             seal_headers(sealer, account_id, agent_id, draft.mcp_servers),

@@ -16,7 +16,7 @@ from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.directory.tool_authorizations import PENDING, SECRETS, ToolServerKey
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks.endpoints import build_seal_owner as endpoint_owner
 
 _SECONDS = 60.0
@@ -109,7 +109,7 @@ class _Pass:
         for (parent, key), tables in SEALED.items():
             after: str | None = ""
             while after is not None:
-                async with connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
+                async with acquire_connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
                     after = await self._next(conn, sql.Identifier(parent), sql.Identifier(key), tables, after)
 
     async def _next(

@@ -1,6 +1,8 @@
-"""The one package that uses NATS: streams and consumers, work queues, the trace channel, request and reply,
-the feed.
+"""Talk to NATS: streams and consumers, work queues, the trace channel, request and reply, the feed.
 
-`bus.bus.Bus` is the connection and holds the parts; import what you use from its module. NATS may be wiped at
-any time: the streams are made again, and what was accepted is in Postgres.
+This is the only package that uses NATS. `bus.bus.Bus` is the connection and holds the parts: `queues` (work
+queues), `traces` (live frames), `rpc` (request and reply), `feed_stream` (EVENTS) and `eraser`. `streams`
+lists the streams.
+
+NATS may be wiped at any time: the streams are created again, and everything that was accepted is in Postgres.
 """

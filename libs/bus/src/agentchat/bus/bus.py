@@ -1,4 +1,4 @@
-"""`Bus`: one connection to NATS, and what can be done on it."""
+"""Connect to NATS and provide the parts of the bus: `Bus`."""
 
 import asyncio
 import contextlib
@@ -13,19 +13,19 @@ from agentchat.bus.jetstream import JetStream
 from agentchat.bus.queues import Queues
 from agentchat.bus.rpc import Rpc
 from agentchat.bus.traces import Traces
-from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.loops import wait_for_event
 
 _PING_SECONDS = 1.5
 _LOOK_SECONDS = 2.0
 _LOOKS = 15
-"""Every 15th look is at each stream and consumer, a dozen calls; the others see whether any came or went."""
+"""Every 15th look checks each stream and consumer, a dozen calls; the others only compare their numbers."""
 
 
 class Bus:
-    """One connection to NATS. Its parts are made once, for whoever uses them to hold.
+    """One connection to NATS and the parts that use it.
 
     `queues`: the work queues; `traces`: frames, tool results and cancellations of runs; `rpc`: request and
-    reply; `feed`: the EVENTS stream; `eraser`: what an erasure removes from the streams.
+    reply; `feed`: the EVENTS stream; `eraser`: removes erased conversations from the streams.
     """
 
     def __init__(self, link: Connection, replicas: int = 1) -> None:
@@ -42,10 +42,11 @@ class Bus:
     async def connect(
         cls, url: str, *, name: str, on_lost: Callable[[], None] | None = None, replicas: int = 1
     ) -> AsyncIterator["Bus"]:
-        """Connect (within 30 s) and, if the user may, provision streams and consumers while the block runs.
+        """Connect within 30 s and, if the user may, provision streams and consumers while the block runs.
 
-        It reconnects for ever. `on_lost` is called should that end all the same; the process is then to stop
-        and be started again. Streams with fewer than so many `replicas` (1, 3 or 5) get as many.
+        The connection reconnects for ever. `on_lost` is called if that ends all the same; the process must
+        then stop and be started again. Streams with fewer than `replicas` (1, 3 or 5) are raised to that
+        number.
         """
         async with connection.connect(url, name, on_lost) as link:
             bus = cls(link, replicas)
@@ -57,15 +58,15 @@ class Bus:
                 provisioning.cancel()
 
     async def ping(self) -> None:
-        """Readiness: JetStream answers. Raises BusUnavailable."""
-        await self._jetstream.counts(seconds=_PING_SECONDS)
+        """Check that JetStream answers. Raises BusUnavailable."""
+        await self._jetstream.count_entities(seconds=_PING_SECONDS)
 
     def on_reconnect(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever the connection is back; call what is returned to end that."""
+        """Call `listener` after each reconnect; call the returned function to stop that."""
         return self._connection.add_listener(listener)
 
     async def _provision_at_start(self) -> None:
-        """JetStream may need a moment longer than its port."""
+        """Retry for a while: JetStream may need a moment longer than the server's port."""
         async with asyncio.timeout(connection.CONNECT_SECONDS):
             while True:
                 try:
@@ -74,7 +75,10 @@ class Bus:
                     await asyncio.sleep(connection.RECONNECT_SECONDS)
 
     async def _provision_after_reconnects(self) -> None:
-        """NATS may have come back with an empty store; whose work this is, looks without that too."""
+        """Provision again after reconnects, since NATS may come back with an empty store.
+
+        The provisioner also looks from time to time without a reconnect.
+        """
         look = _LOOK_SECONDS if self._connection.user == users.PROVISIONER else None
         back = asyncio.Event()
         remove = self._connection.add_listener(back.set)
@@ -84,10 +88,14 @@ class Bus:
                 await wait_for_event(back, look)
                 looks += 1
                 with contextlib.suppress(BusUnavailable, TimeoutError):
-                    if not back.is_set() and looks % _LOOKS and await self._jetstream.counts() == made:
+                    if (
+                        not back.is_set()
+                        and looks % _LOOKS
+                        and await self._jetstream.count_entities() == made
+                    ):
                         continue
                     back.clear()
                     await self._provision_at_start()
-                    made = await self._jetstream.counts()
+                    made = await self._jetstream.count_entities()
         finally:
             remove()

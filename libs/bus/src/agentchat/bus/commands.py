@@ -1,7 +1,7 @@
-"""Requests that other services answer: commands to conversations, by orchestrators, and checks of agents.
+"""Send requests that other services answer: commands to conversations, checks and lists of tools.
 
-Commands raise BusUnavailable if nobody serves or Postgres does not answer: whether it happened is then
-unknown. To ask again with the same ids is safe.
+Commands go to `orchestrator.rpc.conversation_commands`. They raise BusUnavailable if nobody answers or
+Postgres does not: the command may or may not have taken effect. Repeating it with the same ids is safe.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from agentchat.contracts.timings import (
     TOOLS_LIST_SECONDS,
 )
 
-_NO_RUNNER = "No tool-runner answers just now, so the tool servers were not looked at."
-_NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not called."
+_NO_RUNNER = "No tool-runner answered, so the tool servers were not checked."
+_NO_ORCHESTRATOR = "No orchestrator answered, so the model was not called."
 
 
 async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
-    """Erase a conversation: True if it was there and is gone for every reader from now on.
+    """Erase a conversation; return True if it is gone for every reader from now on.
 
-    False: the account has no such conversation; it may be unknown, another's, or erased before. To ask again
-    is true again if it is by the same `trace_id` (that of the request for it, 32 hex).
+    False: the account has no such conversation; it may be unknown, another account's, or erased before. A
+    repeat with the same `trace_id` (that of the request, 32 hex digits) returns True again.
     """
     command = messages.EraseConversation(
         trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
@@ -35,7 +35,7 @@ async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *,
 async def describe_conversation(
     rpc: Rpc, command: messages.DescribeConversation
 ) -> messages.DescribeAnswered:
-    """Set title and metadata of a conversation."""
+    """Set the title and metadata of a conversation."""
     return await _send(rpc, command, messages.DescribeAnswered)
 
 
@@ -45,21 +45,22 @@ async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> message
 
 
 async def give_feedback(rpc: Rpc, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
-    """Store feedback on a reply, or take it back."""
+    """Store feedback on a reply, or withdraw it."""
     return await _send(rpc, command, messages.FeedbackAnswered)
 
 
 async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> messages.ForkAnswered:
-    """Begin a conversation with what another one has."""
+    """Start a conversation with a copy of another one."""
     return await _send(rpc, command, messages.ForkAnswered)
 
 
 async def _send(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
-    """Of whichever worker answers first: one that is frozen takes a command and never does.
+    """Send a command and return the first answer, asking again if there is none.
 
-    One that only takes longer continues, and a repeat finds it done.
+    A frozen worker may have taken the command and never answer. One that only takes longer continues, and the
+    repeat finds the command done.
     """
-    subject = subjects.commands(command.account_id)
+    subject = subjects.format_commands(command.account_id)
     for ask in range(1, COMMAND_ASKS + 1):
         try:
             answer = await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
@@ -68,20 +69,23 @@ async def _send(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wir
             if ask == COMMAND_ASKS:
                 raise
     if getattr(answer, "outcome", None) == "unavailable":
-        raise BusUnavailable("the command could not be carried out just now")
+        raise BusUnavailable("the command could not be carried out")
     return answer
 
 
 async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:
-    """What works for that version of the agent. Never raises: what could not be checked is reported."""
+    """Check the tool servers and the provider of an agent version.
+
+    Never raises: what could not be checked is reported.
+    """
     servers, provider = await asyncio.gather(
-        _servers(rpc, account_id, agent_id, agent_version),
-        _provider(rpc, account_id, agent_id, agent_version),
+        _check_servers(rpc, account_id, agent_id, agent_version),
+        _check_provider(rpc, account_id, agent_id, agent_version),
     )
     return messages.AgentCheck(servers=servers, provider=provider)
 
 
-async def _servers(
+async def _check_servers(
     rpc: Rpc, account_id: str, agent_id: str, agent_version: int
 ) -> tuple[tool_messages.ServerCheck, ...]:
     question = tool_messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
@@ -94,7 +98,9 @@ async def _servers(
     return checked.servers
 
 
-async def _provider(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.ProviderCheck:
+async def _check_provider(
+    rpc: Rpc, account_id: str, agent_id: str, agent_version: int
+) -> messages.ProviderCheck:
     question = messages.CheckModel(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
         checked = await rpc.ask(
@@ -108,6 +114,6 @@ async def _provider(rpc: Rpc, account_id: str, agent_id: str, agent_version: int
 async def list_tools(
     rpc: Rpc, account_id: str, agent_id: str, agent_version: int
 ) -> tool_messages.ToolsListed:
-    """The tools of that version of the agent, asked for once. Raises BusUnavailable."""
+    """List the tools of an agent version. Asks once. Raises BusUnavailable."""
     question = tool_messages.ListTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     return await rpc.ask(subjects.TOOLS_LIST, question, tool_messages.ToolsListed, timeout=TOOLS_LIST_SECONDS)

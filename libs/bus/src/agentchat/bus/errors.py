@@ -1,21 +1,21 @@
-"""What can go wrong between a service and NATS, in the ways that callers distinguish."""
+"""Define the errors of the bus that callers distinguish."""
 
 
-class BusUnavailable(Exception):  # noqa: N818 - a state of things, as its callers read it
-    """NATS did not answer in time; whether a publication was stored is unknown, and repeating it is safe."""
+class BusUnavailable(Exception):  # noqa: N818 - reads as the condition it is
+    """NATS did not answer in time. A publication may have been stored; repeating it is safe."""
 
 
-class FeedConflict(Exception):  # noqa: N818 - the same
-    """Somebody else has published to EVENTS since; `sequence` is what the caller took for the last one."""
+class FeedConflict(Exception):  # noqa: N818 - reads as the condition it is
+    """Another process has published to EVENTS, so it does not end at `sequence` any more."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(f"EVENTS does not end at sequence {sequence}")
         self.sequence = sequence
 
 
-class MessageTooLarge(Exception):  # noqa: N818 - the same
-    """A request has more bytes than a message may have, compressed too; the text says how many."""
+class MessageTooLarge(Exception):  # noqa: N818 - reads as the condition it is
+    """A request is too large for the bus even when compressed. The text says how many bytes it has."""
 
 
-class Declined(Exception):  # noqa: N818 - no failure
-    """A handler of requests leaves one to another server of its group: who asks is to ask again."""
+class RequestDeclined(Exception):  # noqa: N818 - not a failure
+    """A handler leaves the request to another server of its group; the caller asks again."""

@@ -1,8 +1,8 @@
-"""The EVENTS stream: every stored event once, in log order; appended, and followed as it grows.
+"""Append to and follow the EVENTS stream: every stored event once, in log order.
 
 A follower has no consumer on the server: a plain subscription only wakes it, and it reads the events by
-sequence. So it misses nothing while the connection is away, and continues by log position in a stream that
-was emptied or made again.
+sequence. So it misses nothing while disconnected, and continues by log position in a stream that was emptied
+or created again.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ import nats.errors
 from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.bus.jetstream import JetStream, StoredMessage
-from agentchat.bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, feed_end, first_where, position_of
+from agentchat.bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, find_feed_end, find_first, get_position
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.feed import FeedEvent
 from agentchat.contracts.messages import EventTooLarge
 from agentchat.runtime import logs
-from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.loops import wait_for_event
 
 _POLL_SECONDS = 0.5
 _GATHER_SECONDS = 0.02
@@ -31,9 +31,10 @@ _CLEARINGS = 100
 
 
 class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events: of one account or all, of one name or all; from a log position or a time on, or from now.
+    """Which events to follow: of one account or all, of one name or all, and from where.
 
-    A time is compared with when EVENTS got the event, which is not before it happened.
+    `start` is a log position, a time, or None for now. A time is compared with when EVENTS got the event,
+    which is not before it happened.
     """
 
     account_id: str | None = None
@@ -42,7 +43,8 @@ class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        return subjects.fed(self.account_id, self.name)
+        """The subject of these events, with wildcards."""
+        return subjects.format_feed(self.account_id, self.name)
 
 
 async def follow_events(
@@ -51,7 +53,10 @@ async def follow_events(
     wanted: EventSelection,
     away: Callable[[BusUnavailable], None],
 ) -> AsyncGenerator[FeedEvent, None]:
-    """Each event once, in log order. `away` is called whenever NATS cannot be read; it is tried again."""
+    """Yield each event once, in log order.
+
+    `away` is called whenever NATS cannot be read, which is then retried.
+    """
     woken = asyncio.Event()
     subscription = await connection.subscribe(wanted.subject, lambda _: woken.set())
     try:
@@ -59,56 +64,60 @@ async def follow_events(
         while True:
             woken.clear()
             try:
-                place = place or await _start(jetstream, wanted.start)
-                async for event in _new(jetstream, wanted.subject, place):
+                place = place or await _find_start(jetstream, wanted.start)
+                async for event in _read_new_events(jetstream, wanted.subject, place):
                     yield event
             except (BusUnavailable, nats.errors.Error) as error:
                 away(error if isinstance(error, BusUnavailable) else BusUnavailable(str(error)))
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
             if await wait_for_event(woken, _POLL_SECONDS):
-                await asyncio.sleep(_GATHER_SECONDS)  # it is announced a moment before the stream has it
+                await asyncio.sleep(
+                    _GATHER_SECONDS
+                )  # a message is announced a moment before the stream has it
     finally:
         await connection.unsubscribe(subscription)
 
 
 class _ReadPosition(msgspec.Struct):
-    """The sequence to read from, and the log position up to which everything was seen."""
+    """The sequence to read from, and the log position up to which every event was read."""
 
     sequence: int
     position: int
 
 
-async def _new(jetstream: JetStream, subject: str, place: _ReadPosition) -> AsyncIterator[FeedEvent]:
+async def _read_new_events(
+    jetstream: JetStream, subject: str, place: _ReadPosition
+) -> AsyncIterator[FeedEvent]:
     found = False
-    async for message in jetstream.messages(subjects.EVENTS, subject, place.sequence):
+    async for message in jetstream.read_messages(subjects.EVENTS, subject, place.sequence):
         found = True
         place.sequence = message.sequence + 1
-        event = _event(message)
-        if event.position > place.position:  # a stream that is fed again repeats events
+        event = _to_event(message)
+        if event.position > place.position:  # a stream that is fed again repeats them
             place.position = event.position
             yield event
-    if not found and (await jetstream.state(subjects.EVENTS))[0] < place.sequence - 1:
-        place.sequence = 1  # another stream than before
+    if not found and (await jetstream.get_stream_state(subjects.EVENTS))[0] < place.sequence - 1:
+        place.sequence = 1  # the stream was created again
 
 
-async def _start(jetstream: JetStream, start: int | datetime | None) -> _ReadPosition:
-    end = await feed_end(jetstream)
+async def _find_start(jetstream: JetStream, start: int | datetime | None) -> _ReadPosition:
+    end = await find_feed_end(jetstream)
     match start:
         case None:
             return _ReadPosition(end.sequence + 1, end.position)
         case int():
-            found = await first_where(jetstream, lambda each: position_of(each) >= start, 1, end.sequence + 1)
+            found = await find_first(jetstream, lambda each: get_position(each) >= start, 1, end.sequence + 1)
             return _ReadPosition(found.sequence if found else end.sequence + 1, start - 1)
         case datetime():
-            found = await first_where(jetstream, lambda each: each.stored_at >= start, 1, end.sequence + 1)
+            found = await find_first(jetstream, lambda each: each.stored_at >= start, 1, end.sequence + 1)
             return _ReadPosition(found.sequence if found else end.sequence + 1, 0)
 
 
-def _event(message: StoredMessage) -> FeedEvent:
+def _to_event(message: StoredMessage) -> FeedEvent:
     _, _, account_id, name = message.subject.split(".", 3)
     return FeedEvent(
-        position=position_of(message),
+        position=get_position(message),
         account_id=account_id,
         conversation_id=message.headers.get(subjects.CONVERSATION_HEADER, ""),
         name=name,
@@ -117,7 +126,7 @@ def _event(message: StoredMessage) -> FeedEvent:
 
 
 class Feed:
-    """Appending to EVENTS and reading it. Calls raise BusUnavailable unless they state otherwise."""
+    """The EVENTS stream. Methods raise BusUnavailable unless they state otherwise."""
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
         self._connection = connection
@@ -132,37 +141,39 @@ class Feed:
         message_id: str,
         expected_last_sequence: int,
     ) -> int:
-        """Append one event after sequence `expected_last_sequence`; returns its own sequence.
+        """Append one event after sequence `expected_last_sequence`; return its own sequence.
 
-        Raises FeedConflict when the stream does not end there (somebody else leads), BusUnavailable when it
-        is unknown whether the event was stored; it may be repeated with the same `message_id`.
+        Raises:
+            FeedConflict: The stream does not end there: another projector leads.
+            BusUnavailable: It is unknown whether the event was stored; repeat it with the same `message_id`.
         """
         expectation = {_EXPECTED_LAST_SEQUENCE: str(expected_last_sequence)}
         try:
             return await self._jetstream.publish(subject, data, message_id, {**stated, **expectation})
         except FeedConflict:
-            # The server compares sequences before it looks for a duplicate: an earlier try may be stored.
-            stored = await self._jetstream.message(subjects.EVENTS, expected_last_sequence + 1)
+            # The server compares sequences before it looks for duplicates: an earlier attempt may be stored.
+            stored = await self._jetstream.get_message(subjects.EVENTS, expected_last_sequence + 1)
             if stored is None or stored.headers.get(MESSAGE_ID) != message_id:
                 raise
             return stored.sequence
 
     async def publish_events(self, events: Sequence[FeedEvent], end: FeedEnd) -> FeedEnd:
-        """Append events after `end`, in one write; returns the new end.
+        """Append events after `end` in one write; return the new end.
 
-        Each states its place and the event before it. Both are needed: with the place alone, an event whose
-        predecessor was refused could be taken, because the message that stands in the predecessor's place has
-        made the sequence right. So the last is taken only where all are, and is alone acknowledged: that
-        takes a third of the CPU time of an acknowledgement for each, measured. `EventTooLarge` stands for an
-        event that no message can hold.
+        Each event states its place and the event before it. Both are needed: with the place alone, an event
+        whose predecessor was refused could be accepted, because the message in the predecessor's place has
+        made the sequence right. So the last event is accepted only if all are, and only the last is
+        acknowledged. That takes a third of the CPU time of an acknowledgement for each, measured.
+        `EventTooLarge` replaces an event that no message can hold.
 
-        Raises FeedConflict, BusUnavailable; then the end is to be looked up again.
+        Raises:
+            FeedConflict, BusUnavailable: Look up the end again.
         """
         if not events:
             return end
         for place, event in enumerate(events[:-1]):
-            stated = _stated(events, place, end) | {
-                MESSAGE_ID: end.message_id(event.position),
+            stated = _build_headers(events, place, end) | {
+                MESSAGE_ID: end.format_message_id(event.position),
                 _EXPECTED_LAST_SEQUENCE: str(end.sequence + place),
             }
             await self._connection.publish(event.subject, self._payload(event), headers=stated)
@@ -170,8 +181,8 @@ class Feed:
         sequence = await self.publish_event(
             last.subject,
             self._payload(last),
-            _stated(events, len(events) - 1, end),
-            message_id=end.message_id(last.position),
+            _build_headers(events, len(events) - 1, end),
+            message_id=end.format_message_id(last.position),
             expected_last_sequence=before,
         )
         if sequence != before + 1:
@@ -179,28 +190,30 @@ class Feed:
         return FeedEnd(sequence=sequence, position=last.position, edition=end.edition)
 
     def _payload(self, event: FeedEvent) -> bytes:
-        return _payload(event, self._connection.message_room)
+        return _fit_payload(event, self._connection.message_room)
 
     async def clear(self) -> FeedEnd:
-        """Remove every message; consumers and the count of sequences stay. Returns the empty end."""
-        for _ in range(_CLEARINGS):  # a leader may be publishing
+        """Remove every message; consumers and the count of sequences stay. Return the empty end."""
+        for _ in range(_CLEARINGS):  # a projector may be publishing
             await self._jetstream.purge(subjects.EVENTS, EVERY_EVENT)
-            sequence, messages = await self._jetstream.state(subjects.EVENTS)
+            sequence, messages = await self._jetstream.get_stream_state(subjects.EVENTS)
             if messages == 0:
                 return FeedEnd(sequence=sequence, position=0, edition=f".{sequence}")
         raise BusUnavailable("EVENTS does not become empty")
 
-    async def oldest(self) -> int:
-        """The log position of the oldest message of EVENTS, 0 where it holds none."""
-        message = await self._jetstream.next_message(subjects.EVENTS, EVERY_EVENT, 1)
-        return position_of(message) if message else 0
+    async def find_oldest_position(self) -> int:
+        """Return the log position of the oldest message of EVENTS, 0 if it holds none."""
+        message = await self._jetstream.get_next_message(subjects.EVENTS, EVERY_EVENT, 1)
+        return get_position(message) if message else 0
 
-    async def end(self) -> FeedEnd:
-        return await feed_end(self._jetstream)
+    async def find_end(self) -> FeedEnd:
+        """Return the end of EVENTS."""
+        return await find_feed_end(self._jetstream)
 
     def follow(
         self, wanted: EventSelection, *, away: Callable[[BusUnavailable], None]
     ) -> AsyncGenerator[FeedEvent, None]:
+        """Yield events from `wanted.start` on; see `follow_events`."""
         return follow_events(self._connection, self._jetstream, wanted, away)
 
 
@@ -210,8 +223,8 @@ class _Common(msgspec.Struct):
     at: str = ""
 
 
-def _payload(event: FeedEvent, room: int) -> bytes:
-    """The event as it is stored, or a reference to it where it has more than `room` bytes."""
+def _fit_payload(event: FeedEvent, room: int) -> bytes:
+    """Return the event as it is stored, or a reference to it if it has more than `room` bytes."""
     if len(event.data) <= room:
         return event.data
     try:
@@ -231,7 +244,7 @@ def _payload(event: FeedEvent, room: int) -> bytes:
     )
 
 
-def _stated(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:
+def _build_headers(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:
     if place == 0:
         return events[place].headers
-    return events[place].headers | {_EXPECTED_LAST_MESSAGE: end.message_id(events[place - 1].position)}
+    return events[place].headers | {_EXPECTED_LAST_MESSAGE: end.format_message_id(events[place - 1].position)}

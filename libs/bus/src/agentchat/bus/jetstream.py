@@ -1,7 +1,7 @@
-"""JetStream: acknowledged publishing, direct gets, provisioning.
+"""Call JetStream: acknowledged publishing, direct gets, provisioning.
 
-By nats-py's context where that has the call. It has no direct get of many messages, or of the last one by a
-wildcard (ADR-31).
+Uses nats-py's context if that has the call. nats-py has no direct get of many messages, or of the last
+message by a wildcard (ADR-31).
 """
 
 import asyncio
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 API_SECONDS = 2.0
 _PROVISION_SECONDS = 30.0
-# A publication is tried again within its time: its Nats-Msg-Id makes that safe.
+# A publication is retried within its time; its Nats-Msg-Id makes that safe.
 _TRY_SECONDS = 0.9
 _WRONG_LAST = (10070, 10071)  # message id, sequence
 _IN_PROCESS = 10158
-"""The stream's leader has an earlier try, which its replicas have not confirmed yet."""
+"""The stream's leader has an earlier attempt that its replicas have not confirmed yet."""
 _RETRY_SECONDS = 0.1
 
 
@@ -41,9 +41,9 @@ class _Delivered(msgspec.Struct):
 
 
 class ConsumerState(msgspec.Struct):
-    """`num_pending` messages were never delivered, `delivered` is the last that was, `ts` the server's time.
+    """The state of a consumer. nats-py's type lacks the server's time.
 
-    nats-py's type of it is without that time.
+    `num_pending` messages were never delivered, `delivered` is the last one that was, `ts` the server's time.
     """
 
     num_pending: int
@@ -61,11 +61,12 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     @property
     def stored_at(self) -> datetime:
+        """The server's time when the message was stored."""
         return datetime.fromisoformat(self.headers["Nats-Time-Stamp"])
 
 
 class JetStream:
-    """Calls of one connection to JetStream. Each raises BusUnavailable when NATS does not answer."""
+    """Calls of one connection to JetStream. Each raises BusUnavailable if NATS does not answer."""
 
     def __init__(self, connection: Connection, replicas: int = 1) -> None:
         self._connection = connection
@@ -82,9 +83,11 @@ class JetStream:
         *,
         seconds: float = API_SECONDS,
     ) -> int:
-        """Publish and wait for the stream's acknowledgement; returns the sequence.
+        """Publish, wait for the stream's acknowledgement and return the message's sequence.
 
-        Raises BusUnavailable, or FeedConflict where `more` expects another last message.
+        Raises:
+            BusUnavailable: No acknowledgement in time.
+            FeedConflict: `more` expects another last message.
         """
         stated = telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})})
         now = asyncio.get_running_loop().time
@@ -105,24 +108,24 @@ class JetStream:
             except BusUnavailable:
                 self._log.debug("publish_repeated", subject=subject)
             else:
-                self._connection.stored()
+                self._connection.record_stored()
                 return stored.seq
             await asyncio.sleep(_RETRY_SECONDS)
-        await self._connection.not_stored(seconds)
+        await self._connection.record_unstored(seconds)
         raise BusUnavailable(f"no acknowledgement on {subject}")
 
     def pull_subscription(
         self, subscription: Subscription, stream: str, consumer: str, inbox: str
     ) -> JetStreamContext.PullSubscription:
-        """Return what fetches a consumer's messages by way of `subscription`, which is to `inbox`."""
+        """Return an object that fetches a consumer's messages through `subscription`, which is on `inbox`."""
         return JetStreamContext.PullSubscription(
             self._context, subscription, stream, consumer, inbox.encode()
         )
 
     async def provision(self) -> None:
-        """Create what is missing of streams and consumers, and restore what is ours; see `streams`.
+        """Create missing streams and consumers and restore our settings of existing ones; see `streams`.
 
-        A user who may not do that leaves it to the one who may.
+        A user without the right to do that leaves it to the provisioner.
         """
         if users.may_provision(self._connection.user):
             await self._ask(
@@ -131,25 +134,26 @@ class JetStream:
                 seconds=_PROVISION_SECONDS,
             )
 
-    async def counts(self, *, seconds: float = API_SECONDS) -> tuple[int, int]:
+    async def count_entities(self, *, seconds: float = API_SECONDS) -> tuple[int, int]:
         """Return the numbers of streams and of consumers."""
         found = await self._ask("the account's state", self._context.account_info, seconds=seconds)
         return found.streams, found.consumers
 
-    async def state(self, stream: str) -> tuple[int, int]:
-        """(sequence of the last message ever stored in `stream`, how many messages it holds)."""
+    async def get_stream_state(self, stream: str) -> tuple[int, int]:
+        """Return the sequence of the last message ever stored in `stream`, and how many messages it holds."""
         state = (await self._ask(stream, partial(self._context.stream_info, stream))).state
         return state.last_seq, state.messages
 
-    async def last_message(self, stream: str, subject: str) -> StoredMessage | None:
-        """The newest message on `subject` (wildcards allowed) that `stream` holds."""
-        return await self._direct_get(stream, {"last_by_subj": subject})
+    async def get_last_message(self, stream: str, subject: str) -> StoredMessage | None:
+        """Return the newest message on `subject` (wildcards allowed) in `stream`."""
+        return await self._fetch_one(stream, {"last_by_subj": subject})
 
-    async def message(self, stream: str, sequence: int) -> StoredMessage | None:
-        return await self._direct_get(stream, {"seq": sequence})
+    async def get_message(self, stream: str, sequence: int) -> StoredMessage | None:
+        """Return the message with this sequence; None if the stream does not hold it."""
+        return await self._fetch_one(stream, {"seq": sequence})
 
-    async def consumer(self, stream: str) -> ConsumerState:
-        """The state of the one durable consumer of a stream."""
+    async def get_consumer_state(self, stream: str) -> ConsumerState:
+        """Return the state of a stream's one durable consumer."""
         subject = f"$JS.API.CONSUMER.INFO.{stream}.{streams.CONSUMERS[stream]}"
         try:
             reply = await self._connection.request(subject, b"", seconds=API_SECONDS)
@@ -158,7 +162,7 @@ class JetStream:
             raise BusUnavailable(f"{stream} has no consumer") from error
 
     async def delete(self, stream: str, sequence: int) -> None:
-        """Remove and overwrite one message; it is no error if it is gone.
+        """Remove and overwrite one message. A missing message is not an error.
 
         That costs the server 10 ms, since it reads the whole block (up to 8 MB).
         """
@@ -167,38 +171,39 @@ class JetStream:
                 f"to delete a message of {stream}", partial(self._context.delete_msg, stream, sequence)
             )
         except BusUnavailable:
-            if await self.message(stream, sequence) is not None:
+            if await self.get_message(stream, sequence) is not None:
                 raise
 
     async def purge(self, stream: str, subject: str) -> None:
+        """Remove the messages on `subject`, without overwriting them."""
         await self._ask(f"to purge {subject}", partial(self._context.purge_stream, stream, subject=subject))
 
-    async def next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:
-        """The first message on `subject` (wildcards allowed) from sequence `start` on."""
-        return await self._direct_get(stream, {"seq": start, "next_by_subj": subject})
+    async def get_next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:
+        """Return the first message on `subject` (wildcards allowed) from sequence `start` on."""
+        return await self._fetch_one(stream, {"seq": start, "next_by_subj": subject})
 
-    async def messages(self, stream: str, subject: str, start: int = 1) -> AsyncIterator[StoredMessage]:
-        """What `stream` holds on `subject` (wildcards allowed) from sequence `start` on, oldest first.
+    async def read_messages(self, stream: str, subject: str, start: int = 1) -> AsyncIterator[StoredMessage]:
+        """Yield the messages on `subject` (wildcards allowed) from sequence `start` on, oldest first.
 
         Needs nats-server 2.11.
         """
         while True:
-            batch, more = await self._batch(stream, subject, start)
+            batch, more = await self._fetch_batch(stream, subject, start)
             for message in batch:
                 yield message
             if not batch or not more:
                 return
             start = batch[-1].sequence + 1
 
-    async def _batch(self, stream: str, subject: str, start: int) -> tuple[list[StoredMessage], bool]:
-        """Up to a thousand messages from sequence `start` on in one request, and whether there are more."""
+    async def _fetch_batch(self, stream: str, subject: str, start: int) -> tuple[list[StoredMessage], bool]:
+        """Return up to a thousand messages from sequence `start` on and whether more follow; one request."""
         got: list[StoredMessage] = []
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def receive(message: Msg) -> None:
             status = (message.headers or {}).get(Header.STATUS)
             if status is None:
-                got.append(_stored(message))
+                got.append(_to_stored_message(message))
             elif not ended.done():
                 ended.set_result(status)
 
@@ -217,9 +222,9 @@ class JetStream:
             await self._connection.unsubscribe(subscription)
         if status not in (_END_OF_BATCH, _NOT_FOUND):
             raise BusUnavailable(f"{stream} cannot be read: status {status}")
-        return got, status == _END_OF_BATCH and len(got) > 0 and _pending(got[-1]) > 0
+        return got, status == _END_OF_BATCH and len(got) > 0 and _count_pending(got[-1]) > 0
 
-    async def _direct_get(self, stream: str, body: dict[str, Any]) -> StoredMessage | None:
+    async def _fetch_one(self, stream: str, body: dict[str, Any]) -> StoredMessage | None:
         try:
             reply = await self._connection.request(
                 f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(body), seconds=API_SECONDS
@@ -229,7 +234,7 @@ class JetStream:
         found = reply.headers or {}
         status = found.get(Header.STATUS)
         if status is None:
-            return _stored(reply)
+            return _to_stored_message(reply)
         if status == _NOT_FOUND:
             return None
         raise BusUnavailable(f"{stream} cannot be read: {status} {found.get(Header.DESCRIPTION)}")
@@ -246,10 +251,10 @@ _END_OF_BATCH = "204"
 _NOT_FOUND = "404"
 
 
-def _stored(message: Msg) -> StoredMessage:
+def _to_stored_message(message: Msg) -> StoredMessage:
     found = message.headers or {}
     return StoredMessage(found["Nats-Subject"], int(found["Nats-Sequence"]), found, message.data)
 
 
-def _pending(message: StoredMessage) -> int:
+def _count_pending(message: StoredMessage) -> int:
     return int(message.headers.get("Nats-Num-Pending", "0"))

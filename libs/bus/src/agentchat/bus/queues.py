@@ -1,6 +1,6 @@
-"""The work queues REQUESTS and TOOLS: publishing, working them off, and what was delivered in vain.
+"""Publish to and consume the work queues REQUESTS and TOOLS, and handle messages that kept failing.
 
-A message past its last delivery is handled once, copied to DEAD and taken from its queue.
+A message past its last delivery is handled once, copied to DEAD and removed from its queue.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import msgspec
 from agentchat.bus import streams
 from agentchat.bus.connection import Connection
 from agentchat.bus.jetstream import JetStream
-from agentchat.bus.work_queue import Consumption, Delivery, Handle
+from agentchat.bus.work_queue import Handle, QueueConsumer, QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.runtime import logs
 from agentchat.runtime.readiness import ReadinessFlag
@@ -21,7 +21,7 @@ from agentchat.runtime.readiness import ReadinessFlag
 Queue = Literal["REQUESTS", "TOOLS"]
 
 
-class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
+class ExhaustedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that was delivered `deliveries` times without being settled."""
 
     stream: str
@@ -31,34 +31,34 @@ class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Advisory(msgspec.Struct):
-    """What nats-server publishes at max_deliver (its schema io.nats.jetstream.advisory.v1.max_deliver)."""
+    """An advisory of nats-server at max_deliver (its schema io.nats.jetstream.advisory.v1.max_deliver)."""
 
     stream: str
     stream_seq: int
     deliveries: int
 
 
-async def dead_letter(jetstream: JetStream, message: messages.DeadLettered) -> None:
-    """Copy a message to DEAD, acknowledged; the same message within two minutes is kept once."""
+async def publish_dead_letter(jetstream: JetStream, message: messages.DeadLettered) -> None:
+    """Copy a message to DEAD, acknowledged. The same message within two minutes is kept once."""
     payload = wire.encode(message)
-    subject = subjects.dead(message.stream)
+    subject = subjects.format_dead(message.stream)
     await jetstream.publish(subject, payload, f"{subject}:{hashlib.sha256(payload).hexdigest()}")
 
 
 async def handle_advisory(
-    jetstream: JetStream, delivery: Delivery, handle: Callable[[Exhausted], Awaitable[None]]
+    jetstream: JetStream, delivery: QueueDelivery, handle: Callable[[ExhaustedMessage], Awaitable[None]]
 ) -> None:
-    """Work off one advisory; raises when a step failed, so that the advisory comes again."""
+    """Handle one advisory. Raises if a step failed, so that the advisory is delivered again."""
     try:
         advisory = msgspec.json.decode(delivery.data, type=_Advisory)
     except msgspec.DecodeError:
         logs.get_logger("bus").warning("advisory_undecodable")
         return
-    message = await jetstream.message(advisory.stream, advisory.stream_seq)
+    message = await jetstream.get_message(advisory.stream, advisory.stream_seq)
     if message is None:
         return
     await handle(
-        Exhausted(
+        ExhaustedMessage(
             stream=advisory.stream,
             subject=message.subject,
             data=message.data,
@@ -66,7 +66,7 @@ async def handle_advisory(
         )
     )
     reason = f"not settled in {advisory.deliveries} deliveries"
-    await dead_letter(
+    await publish_dead_letter(
         jetstream,
         messages.DeadLettered(
             stream=advisory.stream,
@@ -79,10 +79,10 @@ async def handle_advisory(
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits in a work queue because no worker has had a slot for it.
+    """The messages of a work queue that were never delivered, because no worker has had a free slot.
 
-    `waiting` messages were never delivered; the oldest has waited so many seconds by the server's clock.
-    What was delivered and put back does not count.
+    `oldest_seconds` is the age of the oldest by the server's clock. Messages that were delivered and put back
+    do not count.
     """
 
     waiting: int
@@ -90,26 +90,26 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queues:
-    """Calls raise BusUnavailable unless they state otherwise."""
+    """The work queues. Methods raise BusUnavailable unless they state otherwise."""
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
         self._connection = connection
         self._jetstream = jetstream
 
     async def request_chat(self, message: messages.ChatRequested) -> None:
-        """Queue a chat request, acknowledged within 2 s."""
+        """Queue a chat request, acknowledged within 2 s. Handled by `orchestrator.inbox`."""
         await self._jetstream.publish(
-            subjects.requests(message.account_id),
+            subjects.format_requests(message.account_id),
             wire.encode(message),
             f"{message.trace_id}:{message.attempt}",
         )
 
     async def request_tool(self, message: tool_messages.ToolRequested) -> None:
-        """Queue a tool call, acknowledged within 2 s."""
+        """Queue a tool call, acknowledged within 2 s. Handled by `tool_runner.calls.handler`."""
         await self._jetstream.publish(
-            subjects.tool_requests(message.trace_id),
+            subjects.format_tool_requests(message.trace_id),
             wire.encode(message),
-            f"{message.trace_id}:{subjects.token(message.leg_id)}",
+            f"{message.trace_id}:{subjects.format_token(message.leg_id)}",
         )
 
     async def consume(
@@ -121,38 +121,40 @@ class Queues:
         stop: asyncio.Event,
         readiness: ReadinessFlag | None = None,
     ) -> None:
-        """Work off a queue, `slots` messages at a time, until `stop` is set and the handlers are done.
+        """Handle a queue's messages, `slots` at a time, until `stop` is set and the handlers are done.
 
-        A handler that will wait for long may free its slot: `Delivery.free_slot`.
-        While a handler runs its message is kept from others. A handler that raises is logged, and its
-        message comes again after 1 s, later up to 10 s. While not ready it takes no further message.
+        A handler that will wait for long may free its slot: `QueueDelivery.free_slot`. While a handler runs,
+        its message is kept from other workers. If a handler raises, that is logged and its message is
+        delivered again after 1 s, later up to 10 s. While not ready, no further message is taken.
         """
-        await Consumption(self._connection, self._jetstream, stream, handle, slots, readiness).run(stop)
+        await QueueConsumer(self._connection, self._jetstream, stream, handle, slots, readiness).run(stop)
 
-    async def backlog(self, stream: Queue) -> Backlog:
-        state = await self._jetstream.consumer(stream)
+    async def measure_backlog(self, stream: Queue) -> Backlog:
+        """Count the waiting messages of a queue and measure the age of the oldest."""
+        state = await self._jetstream.get_consumer_state(stream)
         if not state.num_pending:
             return Backlog(waiting=0)
-        oldest = await self._jetstream.next_message(stream, ">", state.delivered.stream_seq + 1)
-        if oldest is None:  # taken meanwhile
+        oldest = await self._jetstream.get_next_message(stream, ">", state.delivered.stream_seq + 1)
+        if oldest is None:  # a worker has just taken it
             return Backlog(waiting=0)
         age = (state.ts - oldest.stored_at).total_seconds()
         return Backlog(waiting=state.num_pending, oldest_seconds=max(0.0, age))
 
     async def follow_max_deliveries(
-        self, handle: Callable[[Exhausted], Awaitable[None]], *, stop: asyncio.Event
+        self, handle: Callable[[ExhaustedMessage], Awaitable[None]], *, stop: asyncio.Event
     ) -> None:
-        """Work off, until `stop`, the messages of both queues that were delivered 50 times in vain.
+        """Handle, until `stop`, the messages of both queues that were delivered 50 times without success.
 
-        After `handle` returns the message is copied to DEAD and removed; when it raises, it comes again.
+        After `handle` returns, the message is copied to DEAD and removed; if it raises, it is called again.
         """
 
-        async def on_advisory(delivery: Delivery) -> None:
+        async def on_advisory(delivery: QueueDelivery) -> None:
             await handle_advisory(self._jetstream, delivery, handle)
 
-        await Consumption(self._connection, self._jetstream, streams.ADVISORIES, on_advisory, slots=1).run(
+        await QueueConsumer(self._connection, self._jetstream, streams.ADVISORIES, on_advisory, slots=1).run(
             stop
         )
 
-    async def dead_letter(self, message: messages.DeadLettered) -> None:
-        await dead_letter(self._jetstream, message)
+    async def publish_dead_letter(self, message: messages.DeadLettered) -> None:
+        """Copy a message to DEAD."""
+        await publish_dead_letter(self._jetstream, message)

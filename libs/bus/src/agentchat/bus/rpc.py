@@ -1,4 +1,4 @@
-"""Request and reply over core NATS: one of the servers of a queue group answers, or nobody does."""
+"""Send requests and answer them over core NATS: one server of a queue group answers, or nobody does."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from agentchat.bus.connection import Connection
-from agentchat.bus.errors import BusUnavailable, Declined, MessageTooLarge
+from agentchat.bus.errors import BusUnavailable, MessageTooLarge, RequestDeclined
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import wire
 from agentchat.contracts.bus_message import BusMessage
@@ -19,26 +19,28 @@ from agentchat.runtime import logs, telemetry
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 FAILED_HEADER = "Chat-Failed"
-"""Set on the empty reply to a request whose handler failed, so that nobody waits for a time-out."""
+"""Set on the empty reply to a request whose handler failed: nobody waits for a time-out."""
 
 ENCODING_HEADER = "Content-Encoding"
-"""`deflate` (RFC 1950) on a request that is larger than a message may be."""
+"""`deflate` (RFC 1950) on a request that is larger than a message can be."""
 
 MOST_BYTES = 128 * 1024 * 1024
-"""Of a request before it is compressed."""
+"""The largest request before compression."""
 
 
 class Rpc:
+    """Request and reply."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def serve(self, subject: str, queue: str, handle: Answer) -> Subscription:
-        """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
+        """Answer requests on `subject`, each in a task of its own, as a member of the group `queue`."""
         return await self._serve(subject, queue, handle, set())
 
     @contextlib.asynccontextmanager
-    async def serving(self, subject: str, queue: str, handle: Answer) -> AsyncIterator[None]:
-        """`serve` while the block runs; what has begun by then is brought to its end."""
+    async def serve_until_closed(self, subject: str, queue: str, handle: Answer) -> AsyncIterator[None]:
+        """Answer requests while the block runs; requests in progress by then are finished."""
         running: set[asyncio.Task[None]] = set()
         subscription = await self._serve(subject, queue, handle, running)
         try:
@@ -54,12 +56,12 @@ class Rpc:
 
         async def answer(message: Msg) -> None:
             stated = message.headers or {}
-            with telemetry.span(f"serve {subject}", context=telemetry.extract(stated)):
+            with telemetry.open_span(f"serve {subject}", context=telemetry.extract(stated)):
                 failed = None
                 try:
-                    body = await handle(await _inflated(message.data, stated))
+                    body = await handle(await _decompress(message.data, stated))
                 except Exception as error:
-                    if isinstance(error, Declined):
+                    if isinstance(error, RequestDeclined):
                         log.warning("request_declined", reason=str(error))
                     else:
                         log.exception("serve_failed")
@@ -77,11 +79,13 @@ class Rpc:
         return Subscription(self._connection, await self._connection.subscribe(subject, receive, queue))
 
     async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
-        """One request and its reply, within `timeout` seconds.
+        """Send one request and return its reply, within `timeout` seconds.
 
-        Raises BusUnavailable where nobody serves, the server failed, or time is up; MessageTooLarge.
+        Raises:
+            BusUnavailable: Nobody serves, the server failed, or time is up.
+            MessageTooLarge: The request does not fit even when compressed.
         """
-        data, encoding = await self._sendable(wire.encode(message))
+        data, encoding = await self._prepare(wire.encode(message))
         try:
             answer = await self._connection.request(
                 subject, data, seconds=timeout, headers=telemetry.inject(encoding)
@@ -95,8 +99,8 @@ class Rpc:
         except msgspec.DecodeError as error:
             raise BusUnavailable(f"{subject} answered with something else") from error
 
-    async def _sendable(self, data: bytes) -> tuple[bytes, dict[str, str]]:
-        """The request, compressed where it has to be, and the header that says so. Raises MessageTooLarge."""
+    async def _prepare(self, data: bytes) -> tuple[bytes, dict[str, str]]:
+        """Return the request, compressed if needed, and the header that says so. Raises MessageTooLarge."""
         room = self._connection.message_room
         if len(data) <= room:
             return data, {}
@@ -109,8 +113,8 @@ class Rpc:
         return packed, {ENCODING_HEADER: "deflate"}
 
 
-async def _inflated(data: bytes, stated: Mapping[str, str]) -> bytes:
-    """A request as it was before it was compressed. Raises MessageTooLarge, zlib.error."""
+async def _decompress(data: bytes, stated: Mapping[str, str]) -> bytes:
+    """Return the request as it was before compression. Raises MessageTooLarge, zlib.error."""
     if stated.get(ENCODING_HEADER) != "deflate":
         return data
     inflating = zlib.decompressobj()

@@ -1,7 +1,7 @@
-"""The streams and consumers of the bus (docs/change/design.md 5), and how they are provisioned.
+"""Define the streams and consumers of the bus (docs/change/design.md 5) and provision them.
 
-That is idempotent, and done by any number of processes at once: who finds a stream that another one has just
-created leaves it as it is.
+Provisioning is idempotent, and any number of processes may do it at once: a process that finds a stream that
+another one has just created leaves it as it is.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from agentchat.contracts.timings import ACK_WAIT_SECONDS, EVENTS_KEPT_DAYS, TRAC
 from agentchat.runtime import logs
 
 ADVISORIES = "ADVISORIES"
-"""Advisories of messages past their last delivery: the server only says it once, so it is kept here."""
+"""Keeps the server's advisories of messages past their last delivery, since it publishes each only once."""
 
 MAX_DELIVER = 50
 
@@ -45,14 +45,13 @@ def _stream(name: str, *on: str, **more: Any) -> StreamConfig:
 
 
 QUEUES_BYTES = 4 * _GIB
-"""What the bounded file streams leave of the file store to the queues, which have no bound of their own:
+"""File store left for the queues, which have no bound of their own.
 
-the sum of `max_bytes` + QUEUES_BYTES <= max_file_store (deploy/nats.conf)
-
-The server reserves `max_bytes` of each stream, so it refuses a stream that does not fit.
+The sum of `max_bytes` + QUEUES_BYTES must be <= max_file_store (deploy/nats.conf): the server reserves each
+stream's `max_bytes` and refuses a stream that does not fit.
 """
 
-# TRACES is before RESULTS and CANCELS: it held their subjects once, and gives them up first.
+# TRACES precedes RESULTS and CANCELS: in earlier releases it had their subjects, and gives them up first.
 STREAMS: tuple[StreamConfig, ...] = (
     _stream(subjects.REQUESTS, "chat.requests.*", retention=RetentionPolicy.WORK_QUEUE),
     _stream(subjects.TOOLS, "chat.tools.requests.*", retention=RetentionPolicy.WORK_QUEUE),
@@ -63,7 +62,7 @@ STREAMS: tuple[StreamConfig, ...] = (
         max_age=TRACES_KEPT_SECONDS,
         max_bytes=256 * _MIB,
     ),
-    # Full, these two refuse what is new and the publisher learns of it; nothing is dropped in silence.
+    # When full, these two refuse new messages, which the publisher notices, instead of dropping old ones.
     _stream(
         subjects.RESULTS,
         "chat.tools.results.>",
@@ -99,9 +98,9 @@ CONSUMERS: dict[str, str] = {
     ADVISORIES: "dead-letters",
     subjects.EVENTS: ANALYTICS,
 }
-"""The one durable consumer of each work queue, and one of the feed.
+"""The one durable consumer of each work queue, and that of the feed.
 
-Worker slots bound what is in work, so nothing else does.
+Only the workers' slots bound how many messages are in progress.
 """
 
 _OF_STREAMS = (
@@ -113,18 +112,21 @@ _OF_STREAMS = (
     "allow_direct",
     "duplicate_window",
 )
-"""Fields of a stream that the code depends on. What else there is, an operator may change.
+"""Fields of a stream that the code depends on. An operator may change all others.
 
-A bound of bytes is set where there is none, and replicas are raised to what is asked for, never lowered.
+A missing bound of bytes is set; replicas are raised to the requested number, never lowered.
 """
 
 _UNBOUNDED = (None, 0, -1)
 
 
 async def provision(server: JetStreamManager, replicas: int) -> None:
-    """Create what is missing, each stream with at least so many replicas, and restore what is ours.
+    """Create missing streams and consumers, and restore our settings of existing ones.
 
-    Raises nats.js.errors.APIError if a stream is missing and cannot be created.
+    Each stream gets at least `replicas` replicas.
+
+    Raises:
+        nats.js.errors.APIError: A stream is missing and cannot be created.
     """
     for stream in STREAMS:
         await _provide_stream(server, stream.evolve(num_replicas=replicas))
@@ -174,7 +176,7 @@ async def _provide_consumer(server: JetStreamManager, stream: str, name: str, ma
 
 
 async def _restore(name: str, ours: dict[str, Any], update: Callable[[], Awaitable[object]]) -> None:
-    """Give what exists its own fields. It serves as it is where the server refuses: that is only logged."""
+    """Apply our settings to an existing stream or consumer. If the server refuses, only log it."""
     try:
         await update()
     except APIError as error:

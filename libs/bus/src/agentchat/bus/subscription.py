@@ -1,4 +1,4 @@
-"""Subjects followed on core NATS. What came while the connection was away is read back from their stream."""
+"""Follow subjects on core NATS, and read back from a stream what was missed while disconnected."""
 
 import asyncio
 import contextlib
@@ -10,16 +10,16 @@ from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable
 
 ReadBack = Callable[[], Awaitable[None]]
-"""Delivers what the stream of the subject holds. Raises BusUnavailable."""
+"""Delivers the messages that the subject's stream holds. Raises BusUnavailable."""
 
 _AGAIN_SECONDS = 0.5
 
 
 class Subscription:
-    """`close` ends it. It survives reconnects.
+    """A subscription that survives reconnects, until `close`.
 
-    With `read_back` it misses nothing that its stream still holds: after each reconnect that is delivered
-    again, so the receiver gets some messages twice.
+    With `read_back` it misses nothing that its stream still holds: the stream's messages are delivered again
+    after each reconnect, so the receiver gets some messages twice.
     """
 
     def __init__(
@@ -34,17 +34,17 @@ class Subscription:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has delivered what came before, too: once `look_again`, or a reconnect's, is done."""
+        """True once the earlier messages were delivered too: after `look_again`, or after a reconnect's."""
         return self._reading is not None and self._reading.done()
 
     def look_again(self) -> None:
-        """Deliver what the stream holds, however long it takes until NATS can be asked."""
+        """Start delivering what the stream holds, retrying until NATS can be asked."""
         if self._read_back is not None and not self._closed:
             self._stop_reading()
             self._reading = asyncio.create_task(self._read(self._read_back))
 
     async def close(self) -> None:
-        """Stop following: nothing is delivered after this call has begun. Never raises."""
+        """Stop following: nothing is delivered after this call has started. Never raises."""
         self._closed = True
         if self._stop_listening is not None:
             self._stop_listening()

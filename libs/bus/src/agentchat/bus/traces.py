@@ -1,4 +1,7 @@
-"""The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes."""
+"""Publish and follow live frames, tool results and cancellations of runs, kept for 15 minutes.
+
+The orchestrator publishes frames; the gateway (`gateway.runs`) and the console follow them.
+"""
 
 import asyncio
 import functools
@@ -22,12 +25,12 @@ from agentchat.runtime import logs, metrics, telemetry
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
 _UNNOTICED_SECONDS = 8.0
-"""A connection may have been dead for so long (`connection.PING_SECONDS`) before it is known."""
+"""How long a connection may be dead before that is noticed (`connection.PING_SECONDS`)."""
 T = TypeVar("T")
 
 
 class _SentEnd(NamedTuple):
-    """The frame of an end, as it was published at a time of time.monotonic()."""
+    """A run's last frame, as it was published at a time of time.monotonic()."""
 
     at: float
     subject: str
@@ -36,9 +39,9 @@ class _SentEnd(NamedTuple):
 
 
 class Traces:
-    """Publishing to, following and reading back the trace channel.
+    """The trace channel: publish to it, follow it, read it back.
 
-    Calls raise BusUnavailable unless they state otherwise; acknowledgements come within 2 s.
+    Methods raise BusUnavailable unless they state otherwise. Acknowledgements come within 2 s.
     """
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
@@ -48,23 +51,23 @@ class Traces:
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
-        self._ends: deque[_SentEnd] = deque()  # of the last few seconds
+        self._ends: deque[_SentEnd] = deque()  # sent in the last few seconds
         self._sending_again: asyncio.Task[None] | None = None
         connection.add_listener(self._send_ends_again)
-        self._cancelled: dict[str, float] = {}  # when it was received, on time.monotonic(), the oldest first
+        self._cancelled: dict[str, float] = {}  # trace id: time.monotonic() of its receipt, oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one frame. Never raises, and waits for a turn of the loop only where much waits to be sent.
+        """Send one frame. Never raises; yields to the loop only if much waits to be sent.
 
         A frame that cannot be sent is lost, and readers repair from the log; the counter
-        agentchat_bus_frames_dropped_total and a warning say so. Deltas go without a trace context:
-        their subject names the trace.
+        agentchat_bus_frames_dropped_total and a warning report it. Deltas carry no trace context: their
+        subject names the trace.
         """
-        is_traced = not isinstance(frame, frames.Delta) and telemetry.is_recording()
+        is_traced = not isinstance(frame, frames.DeltaFrame) and telemetry.is_recording()
         headers = telemetry.inject({}) if is_traced else {}
-        subject, payload = subjects.trace(trace_id), wire.encode(frame)
+        subject, payload = subjects.format_trace(trace_id), wire.encode(frame)
         if not await self._connection.publish_now(subject, payload, headers=headers):
-            self._note_dropped(trace_id, frame)
+            self._count_dropped(trace_id, frame)
             await asyncio.sleep(0)
             return
         if isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
@@ -78,7 +81,10 @@ class Traces:
             self._ends.popleft()
 
     def _send_ends_again(self) -> None:
-        """What was written to a connection that then broke is lost, and nothing after an end shows that."""
+        """Repeat the last frames of runs: those written to a connection that then broke are lost.
+
+        Nothing follows an end, so readers would not notice that it is missing.
+        """
         self._sending_again = asyncio.create_task(self._send_kept_ends())
 
     async def _send_kept_ends(self) -> None:
@@ -87,8 +93,8 @@ class Traces:
             if end.at >= kept:
                 await self._connection.publish_now(end.subject, end.payload, headers=end.headers)
 
-    def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
-        """Count it, and warn at once, then every 10 s at most."""
+    def _count_dropped(self, trace_id: str, frame: frames.Frame) -> None:
+        """Count a dropped frame, and warn at once, then at most every 10 s."""
         metrics.FRAMES_DROPPED.inc()
         self._dropped += 1
         now = time.monotonic()
@@ -99,10 +105,10 @@ class Traces:
             self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
-        """Have `deliver` called with each frame from now on, in order; it runs on the loop, and never blocks.
+        """Call `deliver` with each frame from now on, in order. It runs on the loop and must not block.
 
-        Following has begun when this returns: whatever is published later on this connection is seen. What
-        comes while the connection is away is not: `frames_of` has it, and the order of all.
+        Following has started when this returns: everything published later on this connection is delivered.
+        Frames that come while disconnected are not: `read_frames` returns them, and the order of all.
         """
 
         def receive(message: Msg) -> None:
@@ -113,12 +119,12 @@ class Traces:
             else:
                 deliver(frame)
 
-        return await self._follow(subjects.trace(trace_id), receive)
+        return await self._follow(subjects.format_trace(trace_id), receive)
 
-    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
-        """The frames that TRACES keeps of a trace, in the order they came in; [] if none."""
+    async def read_frames(self, trace_id: str) -> list[frames.Frame]:
+        """Return the frames that TRACES holds of a trace, in the order they came in; [] if none."""
         found = []
-        async for message in self._jetstream.messages(subjects.TRACES, subjects.trace(trace_id)):
+        async for message in self._jetstream.read_messages(subjects.TRACES, subjects.format_trace(trace_id)):
             try:
                 found.append(wire.decode_frame(message.data))
             except msgspec.DecodeError:
@@ -126,31 +132,35 @@ class Traces:
         return found
 
     async def finish_tool(self, message: tool_messages.ToolFinished) -> None:
-        """Publish a tool's result, acknowledged. It takes the place of that of the call's leg before."""
-        subject = subjects.tool_result(message.trace_id, message.call_id)
-        message_id = subjects.tool_result(message.trace_id, message.leg_id)
+        """Publish a tool's result, acknowledged. It replaces the result of the call's earlier leg."""
+        subject = subjects.format_tool_result(message.trace_id, message.call_id)
+        message_id = subjects.format_tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
     async def record_tool(self, message: tool_messages.ToolFinished) -> None:
-        """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
-        subject = subjects.tool_result(message.trace_id, message.call_id)
+        """Free the space of a result in RESULTS: its subject keeps one message, now the short form."""
+        subject = subjects.format_tool_result(message.trace_id, message.call_id)
         short = msgspec.structs.replace(message, output="", recorded=True)
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
 
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[tool_messages.ToolFinished], None]
     ) -> Subscription:
-        """Have `deliver` called with each result of the trace's tools from now on.
+        """Call `deliver` with each result of the trace's tools from now on.
 
-        After a reconnect it gets all that RESULTS keeps again, so it may get a message twice.
+        After a reconnect everything that RESULTS holds is delivered again, so some messages come twice.
         """
         decode = functools.partial(wire.decode_message, tool_messages.ToolFinished)
-        return await self._follow_messages(subjects.RESULTS, subjects.tool_results(trace_id), decode, deliver)
+        return await self._follow_messages(
+            subjects.RESULTS, subjects.format_tool_results(trace_id), decode, deliver
+        )
 
-    async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
-        """Return the results that RESULTS keeps of a trace, by the ids of their calls."""
+    async def read_tool_results(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
+        """Return the results that RESULTS holds of a trace, by call id."""
         results = {}
-        async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):
+        async for message in self._jetstream.read_messages(
+            subjects.RESULTS, subjects.format_tool_results(trace_id)
+        ):
             try:
                 result = wire.decode_message(tool_messages.ToolFinished, message.data)
             except msgspec.DecodeError:
@@ -160,18 +170,18 @@ class Traces:
         return results
 
     async def cancel(self, message: messages.CancelRequested) -> None:
-        """Request the end of a run, acknowledged by CANCELS."""
-        subject = subjects.cancel(message.trace_id)
+        """Request the end of a run, acknowledged by CANCELS. Its worker receives it (`follow_cancels`)."""
+        subject = subjects.format_cancel(message.trace_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
-        """Have `deliver` called with each cancellation of any run from now on, some twice, as for results.
+        """Call `deliver` with each cancellation of any run from now on; some come twice, as for results.
 
-        With its `look_again` those of the last 15 minutes follow: then `is_known_cancelled` has an answer.
+        Its `look_again` delivers those of the last 15 minutes; after that `is_known_cancelled` has an answer.
         """
 
         def receive(message: messages.CancelRequested) -> None:
-            self._note_cancelled(message.trace_id)
+            self._remember_cancelled(message.trace_id)
             deliver(message)
 
         decode = functools.partial(wire.decode_message, messages.CancelRequested)
@@ -180,15 +190,15 @@ class Traces:
         return following
 
     def is_known_cancelled(self, trace_id: str) -> bool | None:
-        """As `is_cancelled`, by the cancellations received here; None until those before are received too.
+        """Return True if a cancellation was received here; None until earlier ones were received too.
 
-        A later one is delivered to `follow_cancels`. What comes on this connection is as old as its answer.
+        A later one is delivered to `follow_cancels`. Messages on this connection are as old as the answer.
         """
         if not any(following.is_complete for following in self._cancel_followers):
             return None
         return trace_id in self._cancelled
 
-    def _note_cancelled(self, trace_id: str) -> None:
+    def _remember_cancelled(self, trace_id: str) -> None:
         now = time.monotonic()
         self._cancelled.pop(trace_id, None)
         self._cancelled[trace_id] = now
@@ -196,13 +206,13 @@ class Traces:
             del self._cancelled[oldest]
 
     async def is_cancelled(self, trace_id: str) -> bool:
-        """Whether a cancellation was requested in the last 15 minutes.
+        """Return True if a cancellation was requested in the last 15 minutes.
 
-        Where that cannot be found out now, as while a cluster elects a leader, it is delivered to
-        `follow_cancels` later.
+        If that cannot be found out now, for example while a cluster elects a leader, a cancellation is
+        delivered to `follow_cancels` later.
         """
         try:
-            found = await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id))
+            found = await self._jetstream.get_last_message(subjects.CANCELS, subjects.format_cancel(trace_id))
         except BusUnavailable:
             for following in self._cancel_followers:
                 following.look_again()
@@ -224,7 +234,7 @@ class Traces:
             take(message.data)
 
         async def read_back() -> None:
-            async for message in self._jetstream.messages(stream, subject):
+            async for message in self._jetstream.read_messages(stream, subject):
                 take(message.data)
 
         return await self._follow(subject, receive, read_back)

@@ -1,8 +1,7 @@
-"""The users of NATS, and the part of its configuration that says what each may do: `accounts.conf`.
+"""Define the users of NATS and render their part of its configuration, `accounts.conf`.
 
-The embedded server and production have the same. What NATS does not check is where an answer goes
-(decision 25), so those whom we do not run, `analytics`, have an account of their own, from which nothing but
-their consumer is reached.
+The embedded server and production have the same users. NATS does not check where an answer goes (decision
+25), so processes that are not ours use `analytics`, an account of its own that reaches only its consumer.
 """
 
 import re
@@ -13,32 +12,38 @@ from urllib.parse import urlsplit
 PROVISIONER = "provisioner"
 OPERATOR = "operator"
 ANALYTICS = "analytics"
-"""The user, and the consumer of EVENTS, of those who may make no consumer of their own."""
+"""The user and the consumer of EVENTS for readers that may not create a consumer of their own."""
 FEED_PREFIX = "feed"
-"""JetStream's API as `analytics` sees it, where others have `$JS.API`."""
+"""The prefix of JetStream's API for `analytics`; for others it is `$JS.API`."""
 
 USERS = ("gateway", "orchestrator", "tool-runner", "projector", "console", OPERATOR, PROVISIONER)
 NAMES = (*USERS, ANALYTICS)
 """Every user that has a password."""
 
 
-def user_of(url: str) -> str | None:
-    """Which of them an address is of; None for any other user, who may do what its server lets it."""
+def parse_user(url: str) -> str | None:
+    """Return which of `USERS` an address logs in as, or None for any other user.
+
+    The server decides the rights of any other user.
+    """
     name = urlsplit(url.split(",")[0].strip()).username
     return name if name in USERS else None
 
 
 def may_provision(user: str | None) -> bool:
-    """Where nobody has set up these users, every process makes the streams."""
+    """Return True for the provisioner, and for every process if these users were not set up."""
     return user is None or user == PROVISIONER
 
 
-def inbox_prefix(user: str | None) -> str:
-    """Nobody else may listen there."""
+def get_inbox_prefix(user: str | None) -> str:
+    """Return the prefix of a user's inboxes, to which nobody else may listen."""
     return f"_INBOX_{user}" if user else "_INBOX"
 
 
-def configuration(password: Callable[[str], str]) -> str:
-    """The `accounts` block of nats-server; `password` gives a user's, as it is to stand there."""
+def render_accounts(password: Callable[[str], str]) -> str:
+    """Return the `accounts` block of nats-server.
+
+    `password` returns a user's password in the form in which it is written there.
+    """
     accounts = Path(__file__).with_name("accounts.conf").read_text()
     return re.sub(r"@([a-z-]+)@", lambda user: password(user[1]), accounts)

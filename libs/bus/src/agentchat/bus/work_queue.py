@@ -1,4 +1,4 @@
-"""Work off a queue: a pull subscription, and a task for each message, as many as there are slots."""
+"""Consume a work queue: one pull subscription, and a task for each message, up to the number of slots."""
 
 import asyncio
 import contextlib
@@ -18,22 +18,21 @@ from agentchat.runtime.cancellation import wait_first
 from agentchat.runtime.readiness import ReadinessFlag
 
 PULL_SECONDS = 0.5
-"""Seconds that one pull request waits for a message: a stop, or a lost request, is noticed within these."""
+"""How long one pull request waits for a message, and so how late a stop or a lost request is noticed."""
 _HELD_SECONDS = 0.5
-"""Far less than ACK_WAIT_SECONDS, after which the message would come again."""
+"""Far less than ACK_WAIT_SECONDS, after which the message would be delivered again."""
 _TROUBLE_SECONDS = 0.25
 _CLOSE_SECONDS = 2.0
 _NAK_SECONDS = (1.0, 2.0, 5.0, 10.0)
 _AWAY = (nats.errors.Error, OSError)
-"""APIError is one of the first, TimeoutError one of the second."""
+"""Includes APIError (of the first) and TimeoutError (of the second)."""
 
 
 class Acknowledgements:
-    """Those of a work queue, sent with its next delivery, half a second later at the latest.
+    """Acknowledgements of a queue, sent with its next delivery or half a second later at the latest.
 
-    A message whose worker dies meanwhile is delivered again, as after any other step.
-
-    A queue that has become empty drops its file and begins another: with one request at a time that is a
+    If the worker dies before that, the message is delivered again, as after any other step. The delay saves
+    work: a queue that becomes empty drops its file and begins another, which with one request at a time is a
     third of what a chat costs the server, measured.
     """
 
@@ -42,12 +41,13 @@ class Acknowledgements:
         self._sending: asyncio.Task[None] | None = None
 
     def add(self, message: Msg) -> None:
+        """Acknowledge a message a little later."""
         self._held.append(message)
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_later())
 
     async def send(self) -> None:
-        """Send what is held. What the server does not read in time, it delivers again."""
+        """Send what is held. If the server does not read one in time, it delivers that message again."""
         held, self._held = self._held, []
         for message in held:
             with contextlib.suppress(*_AWAY):
@@ -59,12 +59,12 @@ class Acknowledgements:
         await self.send()
 
 
-class Delivery:
-    """A message, to be settled once by `ack`, `nak` or `term`.
+class QueueDelivery:
+    """A delivered message, settled once by `ack`, `nak` or `terminate`.
 
-    One whose handler returns unsettled is acknowledged. It comes again after 10 s without a sign of life, up
-    to 50 times. `slot_freed`: another message may come in its slot. None of the methods raises: what NATS
-    does not receive, it delivers again.
+    A message whose handler returns without settling it is acknowledged. It is delivered again after 10 s
+    without a sign of life, up to 50 times. `slot_freed`: another message may use its slot. None of the
+    methods raises: if NATS does not receive one, it delivers the message again.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Delivery:
         self.subject = message.subject
         self.data = message.data
         self.headers = message.headers or {}
-        self.attempt = message.metadata.num_delivered  # from 1
+        self.attempt = message.metadata.num_delivered  # counted from 1
         self.settled = False
         self.slot_freed = False
         self._message = message
@@ -81,13 +81,13 @@ class Delivery:
         self._on_slot_freed = on_slot_freed
 
     def free_slot(self) -> None:
-        """Have another message taken up in place of this one, whose handler will wait for long."""
+        """Let another message take this one's slot, because this handler will wait for long."""
         if not self.slot_freed:
             self.slot_freed = True
             self._on_slot_freed()
 
     async def ack(self, *, at_once: bool = False) -> None:
-        """Done: the message leaves the queue, within half a second.
+        """Remove the message from the queue, within half a second.
 
         `at_once`: before anything that is sent after this on the same connection.
         """
@@ -98,15 +98,18 @@ class Delivery:
             self._acknowledgements.add(self._message)
 
     async def nak(self, delay: float = 0.0) -> None:
-        """Put it back, to be delivered again after `delay` seconds. Each delivery counts towards the 50."""
+        """Put the message back, to be delivered again after `delay` seconds.
+
+        Each delivery counts towards the 50.
+        """
         await self._settle(lambda: self._message.nak(delay))
 
-    async def term(self) -> None:
-        """Give it up: the message leaves the queue undone."""
+    async def terminate(self) -> None:
+        """Remove the message from the queue although it was not handled."""
         await self._settle(self._message.term)
 
-    async def in_progress(self) -> None:
-        """Take another 10 s. The bus does this by itself every 3 s while the handler runs."""
+    async def extend(self) -> None:
+        """Keep the message for another 10 s. The bus does this every 3 s while the handler runs."""
         if not self.settled:
             with contextlib.suppress(*_AWAY):
                 await self._message.in_progress()
@@ -118,10 +121,10 @@ class Delivery:
                 await send()
 
 
-Handle = Callable[[Delivery], Awaitable[None]]
+Handle = Callable[[QueueDelivery], Awaitable[None]]
 
 
-class Consumption:
+class QueueConsumer:
     """One `consume` call: its pull subscription and its running handlers."""
 
     def __init__(
@@ -139,13 +142,13 @@ class Consumption:
         self._handle = handle
         self._slots = slots
         self._readiness = readiness or ReadinessFlag()
-        self._running: dict[asyncio.Task[None], Delivery] = {}
+        self._running: dict[asyncio.Task[None], QueueDelivery] = {}
         self._acknowledgements = Acknowledgements()
         self._room = asyncio.Event()
         self._log = logs.get_logger("bus").bind(stream=stream)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Take messages while ready until `stop` is set, then wait for the handlers that run."""
+        """Take messages while ready until `stop` is set, then wait for the running handlers."""
         heartbeats = asyncio.create_task(self._send_heartbeats())
         try:
             while not stop.is_set():
@@ -171,7 +174,7 @@ class Consumption:
                     await wait_first(stop.wait(), self._wait_until_can_take())
                 elif message := await self._fetch(pull):
                     await self._acknowledgements.send()
-                    delivery = Delivery(message, self._acknowledgements, self._room.set)
+                    delivery = QueueDelivery(message, self._acknowledgements, self._room.set)
                     if stop.is_set() or not self._readiness.is_ready:
                         await delivery.nak()
                     else:
@@ -203,7 +206,8 @@ class Consumption:
     async def _fetch(self, pull: JetStreamContext.PullSubscription) -> Msg | None:
         """Return the next message, or None if there is none for a while.
 
-        One at a time: nats-py holds back the first of a batch until the batch is full or its time is up.
+        Fetches one at a time: nats-py holds back the first message of a batch until the batch is full or its
+        time is up.
         """
         try:
             (message,) = await pull.fetch(1, PULL_SECONDS)
@@ -211,16 +215,16 @@ class Consumption:
             return None
         return message
 
-    def _start(self, delivery: Delivery) -> None:
+    def _start(self, delivery: QueueDelivery) -> None:
         task = asyncio.create_task(self._run(delivery))
         self._running[task] = delivery
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._on_finished)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _on_finished(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
         self._room.set()
 
-    async def _run(self, delivery: Delivery) -> None:
+    async def _run(self, delivery: QueueDelivery) -> None:
         try:
             await self._handle(delivery)
             await delivery.ack()
@@ -232,7 +236,7 @@ class Consumption:
             await delivery.nak(_NAK_SECONDS[min(delivery.attempt, len(_NAK_SECONDS)) - 1])
 
     async def _recover(self) -> None:
-        """The stream or its consumer may be gone: make sure that both are there."""
+        """Create the stream and its consumer again, which may be gone."""
         try:
             await self._jetstream.provision()
         except BusUnavailable as error:
@@ -243,4 +247,4 @@ class Consumption:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             for delivery in tuple(self._running.values()):
-                await delivery.in_progress()
+                await delivery.extend()

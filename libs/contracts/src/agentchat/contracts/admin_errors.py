@@ -1,20 +1,18 @@
-"""What becomes of a change that is not made, the same for every library that makes some.
+"""Define why a change was refused; every library that changes something raises these.
 
-AdminError
-├── NotFound      what the call names is not there
-├── Conflict      it exists already, or is in use
-├── Invalid       a field cannot be what it is
-├── Disallowed    the reason is one of the codes of `contracts.errors`
-└── Unavailable   a part of the service does not answer; a repeat continues where this one ended
+AdminError ├── NotFound      the named thing does not exist ├── Conflict      it exists already or is in use
+├── Invalid       a field has an invalid value ├── Disallowed    the reason is one of the codes of
+`contracts.errors` └── Unavailable   a part of the service does not answer; repeating the call continues where
+it stopped
 """
 
 import msgspec
 
-from agentchat.contracts.errors import error
+from agentchat.contracts.errors import get_error_code
 
 
 class Use(msgspec.Struct, frozen=True):
-    """Things of one kind ("agents"), how many, and what the first few are called."""
+    """Things of one kind ("agents") that use something: how many, and the first few names."""
 
     kind: str
     count: int
@@ -22,12 +20,14 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class AdminError(Exception):
-    """What was requested cannot be done; the text is the reason, and can be shown."""
+    """A change could not be made. The text is the reason and can be shown."""
 
 
 class NotFound(AdminError):  # noqa: N818 - outcomes, named as the API names them
-    """`kind` is plan, account, key, agent, version, MCP server, knowledge base, document,
-    conversation or approval.
+    """The named thing does not exist.
+
+    `kind` is plan, account, key, agent, version, MCP server, knowledge base, document, conversation or
+    approval.
     """
 
     def __init__(self, kind: str, name: str) -> None:
@@ -37,7 +37,7 @@ class NotFound(AdminError):  # noqa: N818 - outcomes, named as the API names the
 
 
 class Conflict(AdminError):  # noqa: N818
-    """`uses` are what it is in use by; empty where it exists already."""
+    """The thing is in use (`uses` says by what), or it exists already (`uses` is empty)."""
 
     def __init__(self, reason: str, uses: tuple[Use, ...] = ()) -> None:
         super().__init__(reason)
@@ -45,13 +45,16 @@ class Conflict(AdminError):  # noqa: N818
         self.uses = uses
 
     @classmethod
-    def exists(cls, kind: str, name: str) -> "Conflict":
-        """The name or id is taken."""
+    def from_existing(cls, kind: str, name: str) -> "Conflict":
+        """Build the error for a name or id that is taken."""
         return cls(f"{kind} exists already: {name}")
 
 
 class Invalid(AdminError):  # noqa: N818
-    """`field` is a path such as `mcp_servers[0].url`, or empty for the complete value."""
+    """A field has an invalid value.
+
+    `field` is a path such as `mcp_servers[0].url`, or empty for the whole value.
+    """
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}" if field else reason)
@@ -60,12 +63,12 @@ class Invalid(AdminError):  # noqa: N818
 
 
 class Disallowed(AdminError):  # noqa: N818
-    """`code` is one of `contracts.errors`."""
+    """The service does not allow the change. `code` is one of `contracts.errors`."""
 
     def __init__(self, code: str) -> None:
-        super().__init__(error(code).title.lower())
+        super().__init__(get_error_code(code).title.lower())
         self.code = code
 
 
 class Unavailable(AdminError):  # noqa: N818
-    """What was done until then is kept."""
+    """A part of the service does not answer. What was done before that is kept."""

@@ -1,4 +1,7 @@
-"""The messages by which an agent is authorised at a tool server (docs/operate/tool-servers.md)."""
+"""Define the messages that authorise an agent at a tool server (docs/operate/tool-servers.md).
+
+Sent by `administration`; answered by `tool_runner.authorization`.
+"""
 
 import base64
 import hashlib
@@ -8,12 +11,12 @@ from agentchat.contracts.bus_message import BusMessage
 CALLBACK_PATTERN = "[A-Za-z0-9_-]{22}"
 
 
-def callback_of(issuer: str) -> str:
-    """The end of the redirect URI of an issuer, which is its own: CALLBACK_PATTERN.
+def derive_callback(issuer: str) -> str:
+    """Return the last part of an issuer's own redirect URI; it matches CALLBACK_PATTERN.
 
-    So an answer shows which issuer it was requested of, also where it names none (RFC 9700 4.4.2.2).
+    So an answer shows which issuer it belongs to even if it names none (RFC 9700, 4.4.2.2).
     """
-    root = issuer.count("/") == 3 and issuer.endswith("/")  # the same issuer as without the slash
+    root = issuer.count("/") == 3 and issuer.endswith("/")  # then the slash does not make it another issuer
     digest = hashlib.sha256((issuer[:-1] if root else issuer).encode()).digest()
     return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
@@ -27,10 +30,10 @@ class AuthorizeServer(BusMessage, frozen=True, kw_only=True):
 
 
 class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
-    """What an authorization server has answered to a link, on `chat.tools.authorized`.
+    """Pass on an authorization server's answer to a link, on `chat.tools.authorized`.
 
-    `code` is of no use without what the link kept. It is None where the authorization was refused. `callback`
-    is the end of the redirect URI at which it came: `callback_of` an issuer.
+    `code` is useless without what the link kept, and None if the authorization was refused. `callback` is the
+    last part of the redirect URI that received the answer (`derive_callback`).
     """
 
     state: str
@@ -40,14 +43,14 @@ class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
 
 
 class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):
-    """The link that was requested; without one `detail` is what is wrong."""
+    """The requested link; without a `url`, `detail` says what is wrong."""
 
     url: str = ""
     detail: str = ""
 
 
 class AuthorizationFinished(BusMessage, frozen=True, kw_only=True):
-    """Whether the agent is authorised now; `detail` is why it is not."""
+    """The outcome of an authorization; if it is not `ok`, `detail` says why."""
 
     ok: bool
     detail: str = ""

@@ -1,4 +1,4 @@
-"""The base of the messages on the bus: `messages` has them, and `authorizations` those of OAuth."""
+"""Define the base of bus messages."""
 
 import msgspec
 

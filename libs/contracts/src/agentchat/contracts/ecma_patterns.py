@@ -1,8 +1,8 @@
-"""The patterns of JSON Schema, which are regular expressions of ECMA 262, as Python's `re` reads them.
+r"""Translate the patterns of JSON Schema, which are ECMA 262 regular expressions, for Python's `re`.
 
-What differs is rewritten: `$` is the end alone, where Python's is also before a last newline; `\\d`, `\\w`
-and `\\b` are of ASCII; `\\s` and `.` know other characters; a group's name and `\\u{…}` look different.
-What only Python has (`(?i)`, `\\A`, `\\Z`) is left: schemas that were accepted with it keep working.
+The differences: `$` is only the very end, where Python's also matches before a last newline; `\d`, `\w` and
+`\b` are ASCII; `\s` and `.` know other characters; named groups and `\u{…}` are written differently. Syntax
+that only Python has (`(?i)`, `\A`, `\Z`) stays, so that schemas that were accepted with it keep working.
 """
 
 import re
@@ -18,9 +18,9 @@ _OUTSIDE = {
     "[^]": r"[\s\S]",
     "(?<": "(?P<",
 }
-_INSIDE = {r"\s": _SPACES, "[": r"\["}  # Python warns of a bracket that it may read as a set one day
+_INSIDE = {r"\s": _SPACES, "[": r"\["}  # Python warns of a bare bracket, which may mean a nested set one day
 _OF_FLAGS = {"m": "$", "s": "."}
-"""What another meaning is wanted of by a flag of Python's."""
+"""The Python flags that ask for another meaning of a part, which then stays as it is."""
 
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _PART = re.compile(r"\\u\{[0-9a-fA-F]{1,6}\}|\\k<[^>]*>|\\c[A-Za-z]|\\.|\[\^?\]|\(\?<(?![=!])|.", re.DOTALL)
@@ -33,8 +33,8 @@ _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"}) |
 _DATA = frozenset({"const", "enum", "default", "examples"})
 
 
-def python_pattern(pattern: str) -> str:
-    """The pattern for `re.search`; of one that is none, something that is none either."""
+def translate_pattern(pattern: str) -> str:
+    """Return the pattern for `re.search`. An invalid pattern stays invalid."""
     own = _FLAGS.match(pattern)
     flags = own[1] if own else ""
     kept = {_OF_FLAGS[flag] for flag in flags if flag in _OF_FLAGS}
@@ -52,7 +52,7 @@ def python_pattern(pattern: str) -> str:
 
 
 def _escape(part: str) -> str:
-    """An escape that Python writes otherwise."""
+    """Return an escape in Python's notation."""
     if part.startswith(r"\u{"):
         number = int(part[3:-1], 16)
         return f"\\U{number:08x}"
@@ -63,43 +63,43 @@ def _escape(part: str) -> str:
     return part
 
 
-def python_schema(schema: Any, originals: dict[str, str]) -> Any:
-    """A schema with its patterns for Python. `originals` gets what each of them was.
+def translate_schema(schema: Any, originals: dict[str, str]) -> Any:
+    """Return a schema with its patterns translated; add to `originals` each translated pattern's original.
 
-    Where a reference leads through a name in `patternProperties`, these names stay: it would lead nowhere.
+    If a reference leads through a name in `patternProperties`, these names stay, or it would lead nowhere.
     """
-    return _rewritten(schema, originals, names=not _refers_to_names(schema))
+    return _translate(schema, originals, names=not _has_reference_to_pattern(schema))
 
 
-def _rewritten(schema: Any, originals: dict[str, str], *, names: bool) -> Any:
+def _translate(schema: Any, originals: dict[str, str], *, names: bool) -> Any:
     if isinstance(schema, list):
-        return [_rewritten(each, originals, names=names) for each in schema]
+        return [_translate(each, originals, names=names) for each in schema]
     if not isinstance(schema, dict):
         return schema
     changed: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword == "pattern" and isinstance(value, str):
-            changed[keyword] = python_pattern(value)
+            changed[keyword] = translate_pattern(value)
             originals[changed[keyword]] = value
         elif keyword in _MAPS and isinstance(value, dict):
             named = names and keyword == "patternProperties"
             changed[keyword] = {
-                python_pattern(name) if named else name: _rewritten(each, originals, names=names)
+                translate_pattern(name) if named else name: _translate(each, originals, names=names)
                 for name, each in value.items()
             }
         elif keyword in _DATA:
             changed[keyword] = value
         else:
-            changed[keyword] = _rewritten(value, originals, names=names)
+            changed[keyword] = _translate(value, originals, names=names)
     return changed
 
 
-def _refers_to_names(schema: Any) -> bool:
+def _has_reference_to_pattern(schema: Any) -> bool:
     if isinstance(schema, list):
-        return any(map(_refers_to_names, schema))
+        return any(map(_has_reference_to_pattern, schema))
     if not isinstance(schema, dict):
         return False
     reference = schema.get("$ref")
     if isinstance(reference, str) and "/patternProperties/" in reference:
         return True
-    return any(map(_refers_to_names, schema.values()))
+    return any(map(_has_reference_to_pattern, schema.values()))

@@ -1,8 +1,8 @@
-"""The stored events: the facts of a conversation, in order, and the only truth of the service.
+"""Define the stored events: the facts of a conversation in order, and the service's only source of truth.
 
-A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast.
-New optional fields may be added to a version (docs/change/design.md 4), if a reader that ignores them still
-does the right thing; what changes the meaning of an event is a new tag.
+A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast. New
+optional fields may be added to a version (docs/change/design.md 4) if a reader that ignores them still does
+the right thing. A change of meaning needs a new tag.
 """
 
 from typing import Any, Literal, get_args
@@ -26,10 +26,10 @@ from agentchat.contracts.values import (
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What every event carries: the trace (one request, one run) and the time, ISO 8601 UTC.
+    """Base of all events: the trace (one request, one run) and the time, ISO 8601 UTC.
 
-    In a fork, `inherited_from` is the trace of which the event is a copy: it happened there, and is counted
-    there alone.
+    In a fork, `inherited_from` is the trace of which the event is a copy: it happened there and counts only
+    there.
     """
 
     trace_id: str
@@ -38,16 +38,16 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
-    """A new thread; always version 1 of its conversation."""
+    """A new conversation. Always its version 1."""
 
     account_id: str
 
 
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):
-    """The thread begins with copies of another one's first `source_version` events, which follow; right
-    after its start.
+    """The conversation begins with copies of another one's first `source_version` events, which follow.
 
-    Those stay whatever becomes of the source, and have ids of their own.
+    Appended right after ConversationStarted. The copies stay whatever happens to the source, and have their
+    own ids.
     """
 
     source_id: str
@@ -55,17 +55,17 @@ class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_fork
 
 
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
-    """What the caller shows of a conversation that went on elsewhere, right after its start here.
+    """Earlier messages of a conversation that took place elsewhere, as the caller sent them.
 
-    The model is shown it before all messages; it is of no run of ours. EVENTS carries it without them: they
-    are a megabyte at most, with each request.
+    Appended right after ConversationStarted. The model sees them before all messages; they belong to no run
+    of ours. EVENTS carries the event without them, since they can be a megabyte with each request.
     """
 
     messages: tuple[ShownMessage, ...]
 
 
 class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
-    """A message of the thread. `token_count` is that of the complete run, on assistant messages only."""
+    """A message of the conversation. `token_count`, on replies only, is that of the complete run."""
 
     message_id: str
     role: Role
@@ -73,8 +73,8 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     content: str
     token_count: int | None = None
 
-    def message(self, conversation_id: str) -> Message:
-        """It as the API has it."""
+    def to_message(self, conversation_id: str) -> Message:
+        """Return the message in the form of the API."""
         return Message(
             id=self.message_id,
             conversation_id=conversation_id,
@@ -85,7 +85,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run records of its agent: fields of RunStarted."""
+    """The fields of RunStarted that describe the agent."""
 
     agent_version: int
     model: str
@@ -95,13 +95,14 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
-    """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt.
+    """A worker starts an attempt at a run. `attempt` counts from 1 and fences all earlier attempts.
 
-    `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
-    of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
-    caller's own, after the agent's prompt; `shown_sha256` is of all that the caller sent with the message
-    (`conversations.queries.find_by_history`). `output_schema` is the caller's own for the reply,
-    `requested_model` the agent as the caller named it, where the API calls it a model.
+    `worker` is the name of the worker's process and an id that is new at each of its starts. `offset` counts
+    the code points of the run's text, over all rounds, that readers had when the attempt started.
+    `instructions` are the caller's own, after the agent's prompt; `shown_sha256` is the hash of everything
+    that the caller sent with the message (`conversations.queries.find_by_history`). `output_schema` is the
+    caller's own for the reply, `requested_model` the agent as the caller named it, if the API calls agents
+    models.
     """
 
     attempt: int
@@ -121,13 +122,13 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
-    """What retrieval found, best first; empty where it found nothing."""
+    """The sources that retrieval found, best first; empty if it found none."""
 
     sources: tuple[Source, ...]
 
 
 class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
-    """The text of one round, once. `cuts` are the ends of the frames it was sent in, in code points.
+    """The complete text of one round. `cuts` are the ends of the frames it was sent in, in code points.
 
     With frames "He", "llo" it is text="Hello", cuts=(2, 5).
     """
@@ -140,10 +141,10 @@ class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
 class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     """A complete model reply: the content blocks that must go back to the model in the next round.
 
-    `prompt_sha256` is of the system prompt as it was sent, `tools_sha256` of the tools that were offered with
-    it, both in hexadecimal: replies with equal ones were requested with the same prefix.
-    The blocks have the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry
-    `provider_data`, by provider: what that provider alone gets back with it.
+    `prompt_sha256` and `tools_sha256`, in hexadecimal, are hashes of the system prompt and of the offered
+    tools as they were sent: replies with equal hashes were requested with the same prefix. The blocks have
+    the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry `provider_data`
+    by provider: data that only that provider gets back.
     """
 
     round: int
@@ -156,9 +157,9 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
-    """A worker that stops handed the run over, and another one does the step under way again.
+    """A stopping worker handed the run over, and another worker repeats the step that was under way.
 
-    `usage` is what the model call of that round had cost, nothing where none was under way.
+    `usage` is the cost of that round's model call so far, zero if none was under way.
     """
 
     round: int
@@ -166,12 +167,12 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
 
 
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
-    """From here on the model is shown `summary` in the place of all up to `through_version`; nobody else is.
+    """From here on the model sees `summary` in place of everything up to `through_version`. Nobody else does.
 
-    It is of the run that made room by it, and comes before the model call that relies on it. The events
-    after `through_version` begin with a run. `model` wrote the summary, which cost `usage`; `prompt_sha256`,
-    in hexadecimal, is of the instruction for it. `provider_data`, by provider: what that provider
-    alone is sent instead of the text.
+    It belongs to the run that needed the room and precedes the model call that relies on it. The events after
+    `through_version` begin with a run. `model` wrote the summary at the cost of `usage`; `prompt_sha256`, in
+    hexadecimal, is the hash of the instruction. `provider_data`, by provider, is what only that provider gets
+    instead of the text.
     """
 
     through_version: int
@@ -183,9 +184,9 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
 
 
 class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_defaults=True):
-    """The model requested a tool; appended before the tool is run.
+    """The model requested a tool call. Appended before the tool is called.
 
-    `needs_approval`: it is not run before a person has allowed it.
+    `needs_approval`: a person must approve the call first.
     """
 
     round: int
@@ -196,10 +197,10 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
 
 
 class InputAsked(Elicitation, frozen=True, kw_only=True):
-    """What a tool asks of a person, of the call of that `name` and `input` as the model made it.
+    """A tool's question to a person, with the `name` and `input` of the call as the model made it.
 
-    `key` is the server's name for it, `leg` as in `ToolRequested`; `request_state` is opaque, and goes
-    back to the server when the call is made again.
+    `key` is the server's name for the question, `leg` as in `ToolRequested`. `request_state` is opaque and
+    goes back to the server when the call is made again.
     """
 
     name: str
@@ -210,19 +211,19 @@ class InputAsked(Elicitation, frozen=True, kw_only=True):
 
     @property
     def elicitation(self) -> Elicitation:
-        """What a person is shown of it."""
+        """The part that a person is shown."""
         return Elicitation(
             message=self.message, mode=self.mode, requested_schema=self.requested_schema, url=self.url
         )
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):
-    """A person is to decide, and from now on nobody works on the run.
+    """A person must decide; until then nobody works on the run.
 
-    It is appended once the round's other calls have returned, with those of all its calls that wait.
-    `input_sha256`, in hexadecimal, is of the call's input in canonical JSON (`wire.encode_canonical`).
-    `server` and `tool` say where the tool is. The rest is how the agent was configured: at `expires_at` (ISO
-    8601 UTC) it is too late to decide.
+    Appended once the round's other calls have returned, together with those of all its waiting calls.
+    `input_sha256`, in hexadecimal, is the hash of the call's input in canonical JSON
+    (`wire.encode_canonical`). `server` and `tool` locate the tool. The other fields are the agent's
+    configuration; from `expires_at` (ISO 8601 UTC) on it is too late to decide.
     """
 
     approval_id: str
@@ -239,26 +240,27 @@ class DecisionRequested(Fact, frozen=True, kw_only=True):
 
 
 class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="approval_requested.v1"):
-    """A person is to decide whether a tool call may run.
+    """A person must decide whether a tool may be called.
 
-    Earlier releases stored what a tool asks under this tag, with `asked`: it is read as ElicitationRequested.
+    Earlier releases stored a tool's question under this tag, with `asked`: it is read as
+    ElicitationRequested.
     """
 
 
 class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="elicitation_requested.v1"):
-    """A tool was called, and asks a person for input (MCP's elicitation).
+    """A tool was called and asks a person for input (MCP's elicitation).
 
-    Approved is answered with the decision's input, denied is declined, and the call is made again.
+    `approved` answers with the decision's input, `denied` declines; then the call is made again.
     """
 
     asked: InputAsked
 
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
-    """What was decided about a tool call. After the last one of a round the run continues.
+    """A decision about a tool call. After the last one of a round the run continues.
 
-    `by` was authenticated, and claims to act for `on_behalf_of`. `input`, where it was changed, is what the
-    tool is run with; the model's own is in ToolCalled. Where the tool asks, it is the answer.
+    `by` was authenticated and claims to act for `on_behalf_of`. `input`, if it was changed, is what the tool
+    is called with; the model's own is in ToolCalled. For a tool's question, `input` is the answer.
     """
 
     approval_id: str
@@ -270,7 +272,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
-    """What came back; `output` is a string that parses as JSON. `ms` is the time it took."""
+    """A tool's result. `output` is a string that parses as JSON; `ms` is the time it took."""
 
     round: int
     call_id: str
@@ -287,7 +289,7 @@ class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):
 
 
 class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
-    """The run ended without a reply; `code` is one of `contracts.errors`, `usage` what it cost so far."""
+    """The run ended without a reply. `code` is one of `contracts.errors`, `usage` the cost so far."""
 
     code: str
     message: str
@@ -295,16 +297,16 @@ class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
 
 
 class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
-    """The caller cancelled the run; the text so far is in its last Delta."""
+    """The caller cancelled the run. The text so far is in its last Delta."""
 
     usage: Usage = Usage()
 
 
 class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
-    """The conversation's complete title and metadata from here on, as its account has set them.
+    """The conversation's complete title and metadata from here on, as its account set them.
 
-    `trace_id` is that of the request for it, which is no run. Without a `title` it has the one that its
-    first message gives it.
+    `trace_id` is that of the request, which is not a run. Without a `title` the title comes from the first
+    message.
     """
 
     title: str | None = None
@@ -312,10 +314,10 @@ class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_d
 
 
 class FeedbackGiven(Fact, frozen=True, kw_only=True, tag="feedback_given.v1"):
-    """What somebody thinks of a reply, in the place of what they gave before. `trace_id` is the reply's.
+    """Feedback on a reply. It replaces what the same person gave before. `trace_id` is the reply's.
 
-    `score` is from -1 (bad) to 1 (good). `by` was authenticated, and claims to give it for `on_behalf_of`:
-    one piece of feedback a reply for each name, and one without.
+    `score` is from -1 (bad) to 1 (good). `by` was authenticated and claims to give it for `on_behalf_of`: a
+    reply has one piece of feedback for each name, and one without.
     """
 
     message_id: str
@@ -335,7 +337,7 @@ class FeedbackWithdrawn(Fact, frozen=True, kw_only=True, tag="feedback_withdrawn
 
 
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
-    """All earlier events of the conversation were removed on the account's request."""
+    """All earlier events of the conversation were removed at the account's request."""
 
     account_id: str
 
@@ -371,6 +373,6 @@ EVENTS: tuple[type[Fact], ...] = get_args(Event)
 """Every event type, in the order a conversation meets them."""
 
 
-def tag_of(event: Fact | type[Fact]) -> str:
-    """The stored tag of an event or of its type, for example `message_saved.v1`."""
+def get_tag(event: Fact | type[Fact]) -> str:
+    """Return the stored tag of an event or of its type, for example `message_saved.v1`."""
     return str(event.__struct_config__.tag)

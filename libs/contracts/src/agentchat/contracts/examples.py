@@ -1,4 +1,4 @@
-"""One example of everything on EVENTS and DEAD, and the ids that documentation shows."""
+"""Give one example of every message on EVENTS and DEAD, and the ids that the documentation shows."""
 
 from agentchat.contracts import events, messages
 from agentchat.contracts.values import Decider, Message, ShownMessage, Source, Usage

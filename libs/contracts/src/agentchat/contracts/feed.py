@@ -1,4 +1,4 @@
-"""A stored event on its way to consumers: what EVENTS carries of it, and under which subject and headers."""
+"""Define a stored event on its way to consumers: its content, subject and headers on EVENTS."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from agentchat.contracts import subjects
 
 
 class FeedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of the log; `name` is its class name, `data` its JSON as stored."""
+    """One event of the log. `name` is its class name, `data` its JSON as stored."""
 
     position: int
     account_id: str
@@ -16,12 +16,12 @@ class FeedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """Where it is published."""
-        return subjects.events(self.account_id, self.name)
+        """The subject on which it is published."""
+        return subjects.format_event(self.account_id, self.name)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whose it is, and its place in the log: consumers know an event by that place."""
+        """The conversation and the log position. Consumers recognise an event by its position."""
         return {
             subjects.CONVERSATION_HEADER: self.conversation_id,
             subjects.POSITION_HEADER: str(self.position),

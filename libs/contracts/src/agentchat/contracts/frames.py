@@ -1,8 +1,9 @@
-"""The live frames of a run on `chat.traces.<trace_id>`: a view of the log while it is being written.
+"""Define the live frames of a run, on `chat.traces.<trace_id>`: a view of the log while it is written.
 
-Frames of one attempt are numbered by `seq` from 1; a reader who misses one repairs (docs/change/design.md 5).
-`seq` 0 is unnumbered: frames outside an attempt, and a result that is announced again. What readers get
-of them are `contracts.updates`.
+Published by `bus.traces.Traces.publish_frame` for the orchestrator, followed by the gateway. Frames of one
+attempt are numbered by `seq` from 1. A reader that misses one reads the log (docs/change/design.md 5). `seq`
+0 is unnumbered: frames outside an attempt, and results that are announced again. What API clients get is
+defined in `contracts.updates`.
 """
 
 from typing import Any
@@ -13,14 +14,14 @@ from agentchat.contracts.values import ApprovalNeeded, Cut, Message, Source, Usa
 
 
 class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
-    """Base of all frames: `type` is the class name, `attempt` the run's attempt (0 before it has one)."""
+    """Base of all frames. `type` names the frame; `attempt` is the run's attempt, 0 before it has one."""
 
     seq: int
     attempt: int
 
 
 class Queued(LiveFrame, frozen=True, kw_only=True):
-    """The thread is busy; this request waits in line. `attempt` is that of the request which waits."""
+    """The conversation is busy, so this request waits. `attempt` is that of the waiting request."""
 
 
 class Accepted(LiveFrame, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class Accepted(LiveFrame, frozen=True, kw_only=True):
 
 
 class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
-    """Nothing was saved; `code` is one of `contracts.errors`. `attempt` is that of the request refused.
+    """Nothing was saved. `code` is one of `contracts.errors`, `attempt` that of the refused request.
 
     `approvals` are those that the conversation waits for.
     """
@@ -41,9 +42,9 @@ class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resumed(LiveFrame, frozen=True, kw_only=True):
-    """The first frame of every later attempt: it continues after the text sent so far.
+    """The first frame of every later attempt, which continues after the text sent so far.
 
-    `offset` counts that text in code points over all rounds, `sha256` is the hex digest of its UTF-8 bytes.
+    `offset` counts that text in code points over all rounds; `sha256` is the hex digest of its UTF-8 bytes.
     """
 
     conversation_id: str
@@ -52,15 +53,15 @@ class Resumed(LiveFrame, frozen=True, kw_only=True):
 
 
 class SourcesFound(LiveFrame, frozen=True, kw_only=True):
-    """Retrieval ran and found these."""
+    """Retrieval ran and found these sources."""
 
     sources: tuple[Source, ...]
 
 
-class Delta(LiveFrame, frozen=True, kw_only=True):
-    """The next piece of the reply's text; unnumbered, text that was sent before, for readers who missed it.
+class DeltaFrame(LiveFrame, frozen=True, kw_only=True, tag="Delta"):
+    """The next piece of the reply's text. Unnumbered, it repeats text for readers that missed it.
 
-    `offset` counts the code points before it, over all rounds: a reader who missed frames knows by it where
+    `offset` counts the code points before it over all rounds, so that a reader that missed frames knows where
     the text continues.
     """
 
@@ -69,8 +70,8 @@ class Delta(LiveFrame, frozen=True, kw_only=True):
     offset: int
 
 
-class ToolCalled(LiveFrame, frozen=True, kw_only=True):
-    """The agent calls a tool; sent after its round's append."""
+class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
+    """The agent calls a tool. Sent after the round was appended to the log."""
 
     call_id: str
     name: str
@@ -78,28 +79,31 @@ class ToolCalled(LiveFrame, frozen=True, kw_only=True):
     round: int
 
 
-class ToolReturned(LiveFrame, frozen=True, kw_only=True):
-    """A tool has returned. Its output is in the log: a round of large outputs would overrun the live view."""
+class ToolReturnedFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolReturned"):
+    """A tool has returned.
+
+    Its output is only in the log: a round of large outputs would overrun the live view.
+    """
 
     call_id: str
     is_error: bool
 
 
 class Paused(LiveFrame, frozen=True, kw_only=True):
-    """The run waits for a person to decide about tool calls; the log has which. The attempt's last frame.
+    """The run waits for a person to decide about tool calls, which the log lists. The attempt's last frame.
 
     Unnumbered, it repeats that.
     """
 
 
 class Alive(LiveFrame, frozen=True, kw_only=True):
-    """The worker lives; sent every 5 s."""
+    """The worker is alive. Sent every 5 s."""
 
 
 class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
 
-    `usage` is the run's. `cut` says why the reply ends before its time.
+    `usage` is the run's. `cut` says why the reply is incomplete.
     """
 
     message: Message
@@ -121,9 +125,9 @@ Frame = (
     | Refused
     | Resumed
     | SourcesFound
-    | Delta
-    | ToolCalled
-    | ToolReturned
+    | DeltaFrame
+    | ToolCalledFrame
+    | ToolReturnedFrame
     | Paused
     | Alive
     | Completed

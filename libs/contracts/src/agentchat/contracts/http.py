@@ -1,4 +1,4 @@
-"""Bodies and stream events of the HTTP API, exactly the fields of interface specification, section 5."""
+"""Define bodies and stream events of the HTTP API: the fields of the specification, section 5."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -19,11 +19,11 @@ from agentchat.contracts.values import (
 )
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
-"""Where authorization servers send a browser back to, below the public address of the gateways."""
+"""The path, below the gateways' public address, to which authorization servers send the browser back."""
 
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of both chat endpoints; a null or absent conversation_id starts a new conversation."""
+    """Body of both chat endpoints. A null or absent conversation_id starts a new conversation."""
 
     message: str
     conversation_id: str | None = None
@@ -31,7 +31,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Reply of `POST /v1/chat`; `tool_calls` is present only when tools ran."""
+    """Reply of `POST /v1/chat`. `tool_calls` is present only if tools ran."""
 
     conversation_id: str
     message: Message
@@ -50,7 +50,7 @@ class MetaEvent(StreamEvent, frozen=True, kw_only=True, tag="meta"):
 
 
 class SourcesEvent(StreamEvent, frozen=True, kw_only=True, tag="sources"):
-    """Form 1: only when retrieval ran, after meta and before the deltas."""
+    """Form 1: the sources, sent only if retrieval ran, after meta and before the deltas."""
 
     sources: tuple[Source, ...]
 
@@ -82,14 +82,14 @@ class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
 
 
 class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
-    """Form 2: final event, with the saved message and, when tools ran, their outputs."""
+    """Form 2: final event, with the saved message and, if tools ran, their outputs."""
 
     message: Message
     tool_calls: tuple[ToolCall, ...] | None = None
 
 
 class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
-    """Both forms: instead of normal completion; `code` is one of `contracts.errors`.
+    """Both forms: replaces normal completion. `code` is one of `contracts.errors`.
 
     `approvals` are those that the run waits for.
     """
@@ -107,7 +107,7 @@ class Cancelling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
-    """One field that is wrong: `field` is its name or JSON path, or a header's name."""
+    """One invalid field: `field` is its name or JSON path, or the name of a header."""
 
     field: str
     message: str
@@ -116,7 +116,8 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An `application/problem+json` body (RFC 9457) with our code and trace.
 
-    `conversation_id` is set with `server_shutdown` of a published request: the reply will be there.
+    `conversation_id` is set if the request was published before `server_shutdown`: the reply will be in that
+    conversation.
     """
 
     type: str
@@ -130,15 +131,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str | None = None
 
 
-def problem(
+def build_problem(
     code: str,
     detail: str | None,
     trace_id: str,
     fields: Sequence[FieldError] = (),
     approvals: Sequence[ApprovalNeeded] = (),
 ) -> Problem:
-    """The document of one of the codes; without a `detail` it has the code's advice."""
-    row = errors.error(code)
+    """Build the problem document of a code. Without `detail` it has the code's advice."""
+    row = errors.get_error_code(code)
     return Problem(
         type=f"urn:agent-chat:problem:{row.code}",
         title=row.title,
@@ -152,16 +153,17 @@ def problem(
 
 
 class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is the tool's as the model saw it; `server` is the agent's name for its server."""
+    """A tool call's tool: its `name` as the model saw it and the agent's name for its `server`."""
 
     name: str
     server: str
 
 
 class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was decided, when (ISO 8601 UTC), and by whose credential; `on_behalf_of` is as that one sent it.
+    """A decision about a tool call: when (ISO 8601 UTC), and by which credential.
 
-    `input` is what the tool was run with, where that was changed, or the answer to its elicitation.
+    `on_behalf_of` is what that credential's holder sent. `input` is what the tool was called with if it was
+    changed, or the answer to its elicitation.
     """
 
     decision: ApprovalDecision
@@ -176,9 +178,9 @@ ApprovalStatus = Literal["pending"] | ApprovalDecision
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call about which a person is to decide, or has. `input` is the model's own.
+    """A tool call that a person decides about, or has decided about. `input` is the model's own.
 
-    With an `elicitation` the tool asks a person, in the middle of the call.
+    With an `elicitation` the tool asks the person during the call.
     """
 
     id: str
@@ -195,10 +197,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A decision about a tool call. `input` replaces all of the model's own in a call that is approved; to
-    an elicitation it is the answer, which fits the requested schema.
+    """A decision about a tool call.
 
-    The model is shown the `reason` of a denial. `on_behalf_of` is recorded and not checked.
+    `input` replaces the model's complete input of an approved call; for an elicitation it is the answer and
+    must fit the requested schema. The model sees the `reason` of a denial. `on_behalf_of` is recorded, not
+    verified.
     """
 
     decision: Literal["approved", "denied"]
@@ -211,9 +214,10 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody thinks of a reply, in the place of what they gave before.
+    """Feedback on a reply. It replaces earlier feedback of the same person.
 
-    There is one for each name in `on_behalf_of`, which is recorded and not checked, and one without.
+    One piece of feedback is kept for each name in `on_behalf_of`, which is recorded and not verified, and one
+    without a name.
     """
 
     score: Annotated[float, msgspec.Meta(ge=-1, le=1, description="From -1 (bad) to 1 (good).")]
@@ -237,7 +241,7 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many have given feedback on a reply, the mean of their scores, and the newest of it."""
+    """The number of people who gave feedback on a reply, their mean score, and the newest feedback."""
 
     count: int
     mean_score: float
@@ -245,7 +249,7 @@ class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of a list; `next_cursor` is null on the last one."""
+    """One page of a list. `next_cursor` is null on the last page."""
 
     data: tuple[msgspec.Raw, ...]
     next_cursor: str | None = None

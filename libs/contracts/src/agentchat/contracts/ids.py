@@ -1,6 +1,7 @@
-"""Identifiers: UUIDv7 as text (RFC 9562 section 5.7), so that ids sort by the time they were made.
+"""Create and recognise identifiers: UUIDv7 as text (RFC 9562, section 5.7).
 
-Those of replies follow from their requests instead.
+UUIDv7 starts with the time in milliseconds, so ids sort roughly by creation time. The id of a reply is
+derived from its request instead.
 """
 
 import hashlib
@@ -12,8 +13,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TRACE = re.compile(r"[0-9a-f]{32}\Z")
 
 
-def new_id() -> str:
-    """A new UUIDv7 as 36 lower-case characters: 48 bits of Unix milliseconds, 74 random bits."""
+def make_id() -> str:
+    """Return a new UUIDv7 as 36 lower-case characters: 48 bits of Unix milliseconds, 74 random bits."""
     milliseconds = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10), "big")
     value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | (random >> 68) << 64
@@ -22,41 +23,41 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def new_unlisted_id() -> str:
-    """A new id of a conversation that no list shows: as `new_id`, but a UUIDv8 (RFC 9562 section 5.8)."""
-    text = new_id()
+def make_unlisted_id() -> str:
+    """Return a new id for a conversation that no list shows: a UUIDv8 (RFC 9562, section 5.8)."""
+    text = make_id()
     return f"{text[:14]}8{text[15:]}"
 
 
 def is_unlisted(conversation_id: str) -> bool:
-    """Whether it is one of `new_unlisted_id`."""
+    """Return True if the id was made by `make_unlisted_id`."""
     return conversation_id[14:15] == "8"
 
 
-def may_be_conversation(text: str) -> bool:
-    """Whether it has the form of the ids that conversations get: a UUIDv7, or a UUIDv8 where unlisted."""
+def is_conversation_id(text: str) -> bool:
+    """Return True if the text has the form of a conversation id: a UUIDv7, or a UUIDv8 if unlisted."""
     return is_uuid(text) and text[14] in "78"
 
 
-def reply_id(trace_id: str) -> str:
-    """The id of the reply to a request, known before there is one: a UUIDv8 (RFC 9562 section 5.8).
+def derive_reply_id(trace_id: str) -> str:
+    """Return the id that the reply to a request will have: a UUIDv8 derived from the trace id.
 
-    Runs that ended before this rule came have another, which is in their saved reply.
+    Runs that ended before this rule existed have another id, which is in their saved reply.
     """
-    return uuid_of(hashlib.sha256(b"reply " + trace_id.encode()).hexdigest())
+    return derive_uuid(hashlib.sha256(b"reply " + trace_id.encode()).hexdigest())
 
 
-def uuid_of(digest: str) -> str:
-    """A UUIDv8 of 32 hexadecimal digits or more."""
+def derive_uuid(digest: str) -> str:
+    """Return a UUIDv8 built from at least 32 hexadecimal digits."""
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def is_uuid(text: str) -> bool:
-    """Whether `text` is a UUID in its canonical lower-case form, of any version."""
+    """Return True if `text` is a UUID of any version in its canonical lower-case form."""
     return _UUID.match(text) is not None
 
 
 def is_trace_id(text: str) -> bool:
-    """Whether `text` is a W3C trace id: 32 lower-case hexadecimal characters, not all zero."""
+    """Return True if `text` is a W3C trace id: 32 lower-case hexadecimal digits, not all zero."""
     return _TRACE.match(text) is not None and text != "0" * 32

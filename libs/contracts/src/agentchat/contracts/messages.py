@@ -1,6 +1,6 @@
-"""The messages on the bus, next to the live frames: requests for work, their results, and control.
+"""Define the messages on the bus, apart from live frames: requests for work, their results, and control.
 
-Requests are imperative or end in Requested; any of them may be delivered more than once.
+Requests are imperative or end in Requested. Any of them may be delivered more than once.
 """
 
 from typing import Any, Literal
@@ -15,24 +15,26 @@ from agentchat.contracts.values import Decider, Form, ShownMessage
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
     """A caller's message to an agent, on `chat.requests.<account_id>`.
 
-    `attempt` counts the publications of this request (it makes the Nats-Msg-Id `<trace_id>:<attempt>`);
-    the sweeper publishes again with a higher one. `deadline` is on the clock of Postgres: a request that
-    has appended nothing by then is void. `message_id` is the id that the user message will be saved under.
+    Published by `gateway.runs` and by the projector's sweeper; consumed by `orchestrator.inbox`.
 
-    From protocols whose callers send the complete conversation: `history` is what a new conversation begins
-    with, before the message; `after` is the id of the reply that a known one must end with; `instructions`
-    stand after the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
+    `attempt` counts the publications of this request and is part of its Nats-Msg-Id `<trace_id>:<attempt>`;
+    the sweeper publishes again with a higher one. `deadline` is by Postgres' clock: a request that has
+    appended nothing by then is void. `message_id` is the id under which the user message will be saved.
 
-    `is_task`: the client asks about a conversation, such as for its title. The run has no tools and retrieves
-    nothing. A worker of an earlier release runs it like any other request.
+    If the protocol's callers send the complete conversation: a new conversation begins with `history`, before
+    the message; a known one must end with the reply `after`; `instructions` follow the agent's prompt;
+    `shown_sha256` is the hash of everything that was sent (`conversations.queries.find_by_history`).
 
-    `output_schema`: the reply is to be JSON by this schema, whatever the agent's own output type is. A worker
-    of an earlier release replies as the agent is set.
+    `is_task`: the client asks about a conversation, for example for its title. The run has no tools and no
+    retrieval. A worker of an earlier release runs it like any other request.
 
-    `requested_model`: the agent as the caller named it, where the API calls it a model.
+    `output_schema`: the reply must be JSON by this schema, whatever the agent's own output type. A worker of
+    an earlier release ignores it.
 
-    `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken a slot among
-    the account's runs for it: the worker does. A worker of an earlier release takes the current version.
+    `requested_model`: the agent as the caller named it, if the API calls agents models.
+
+    `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken one of the
+    account's run slots for it, so the worker does. A worker of an earlier release uses the current version.
     """
 
     trace_id: str
@@ -82,11 +84,11 @@ ProviderCode = Literal[
     "unavailable",
     "provider_error",
 ]
-"""The outcome of a check of the provider; `unavailable`: no orchestrator did it."""
+"""The outcome of a provider check. `unavailable`: no orchestrator answered."""
 
 
 class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of the model call; `detail` is what is wrong, and can be shown."""
+    """The outcome of a model call. `detail` says what is wrong and can be shown."""
 
     ok: bool
     code: ProviderCode
@@ -95,7 +97,7 @@ class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelChecked(BusMessage, frozen=True, kw_only=True):
-    """The model provider, as an agent version meets it."""
+    """The model provider's answer to a CheckModel."""
 
     provider: ProviderCheck
 
@@ -108,7 +110,7 @@ class AgentCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether all of it works."""
+        """True if the provider and all servers work."""
         return self.provider.ok and all(server.ok for server in self.servers)
 
 
@@ -122,7 +124,8 @@ class CancelRequested(BusMessage, frozen=True, kw_only=True):
 class EraseConversation(BusMessage, frozen=True, kw_only=True):
     """Erase a conversation of an account, by request and reply on `chat.commands.<account_id>`.
 
-    `trace_id` is that of the request for it; the ConversationErased that is stored carries it.
+    Sent by `bus.commands`; answered by `orchestrator.rpc.conversation_commands`, as are the other commands.
+    `trace_id` is that of the request for it; the stored ConversationErased carries it.
     """
 
     trace_id: str
@@ -131,12 +134,12 @@ class EraseConversation(BusMessage, frozen=True, kw_only=True):
 
 
 class DescribeConversation(BusMessage, frozen=True, kw_only=True):
-    """Set the title and the metadata of a conversation, by request and reply as EraseConversation.
+    """Set the title and metadata of a conversation, by request and reply on `chat.commands.<account_id>`.
 
-    `trace_id` is that of the request for it: the same command is obeyed once. `title` None takes the title
-    away. `metadata` are merged with those that are there: None as a value removes its pair, None for all of
-    them removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
-    Idempotency-Key, and is known by its event whatever is set later.
+    `trace_id` is that of the request for it: the same command takes effect once. `title` None removes the
+    title. `metadata` are merged into the existing ones: None as a value removes its pair, None for all
+    removes all (RFC 7396). A command that changes nothing is stored only if it is `keyed`, that is, came with
+    an Idempotency-Key: it must be recognised later.
     """
 
     trace_id: str
@@ -148,11 +151,11 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
 
 
 class ForkConversation(BusMessage, frozen=True, kw_only=True):
-    """Begin the conversation `conversation_id` with what another one has, as EraseConversation.
+    """Start the conversation `conversation_id` with a copy of another one, as for EraseConversation.
 
-    `at` is the place up to which: a version, a time (ISO 8601), or the id of a message: of a reply, which is
-    the last that it has, or of a user's message, before which it ends; None: all. The same command is obeyed
-    once.
+    `at` says where the copy ends: a version, a time (ISO 8601), the id of a reply (the copy's last message),
+    or the id of a user's message (the copy ends before it). None copies everything. The same command takes
+    effect once.
     """
 
     trace_id: str
@@ -173,12 +176,13 @@ ForkOutcome = Literal[
     "unreadable",
     "unavailable",
 ]
-"""`busy`: a run is under way, and no place before it is named. Nothing is begun but where it is `forked`."""
+"""`busy`: a run is under way and the command names no place before it. Only `forked` created something."""
 
 
 class ForkAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of a ForkConversation; `version` is that of the fork, or of a source that has not come
-    as far.
+    """The outcome of a ForkConversation.
+
+    `version` is that of the fork, or that of a source that is shorter than the command says.
     """
 
     outcome: ForkOutcome
@@ -186,12 +190,13 @@ class ForkAnswered(BusMessage, frozen=True, kw_only=True):
 
 
 DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "full", "unavailable"]
-"""`too_many_pairs`: it would have more than MAX_PAIRS. `full`: it takes no more events. `unavailable` as for
-erasing. Nothing was changed then."""
+"""`too_many_pairs`: more than MAX_PAIRS. `full`: the conversation takes no more events. `unavailable`: as for
+erasing. None of these changed anything.
+"""
 
 
 class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of a DescribeConversation; `version` is that of the conversation after it."""
+    """The outcome of a DescribeConversation. `version` is the conversation's version after it."""
 
     outcome: DescribeOutcome
     version: int = 0
@@ -200,8 +205,8 @@ class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
 class DecideApproval(BusMessage, frozen=True, kw_only=True):
     """Decide about a tool call, by request and reply on `chat.commands.<account_id>`.
 
-    `trace_id` is that of the run that waits. `input`, where it is given, takes the place of the model's; `by`
-    is who was authenticated.
+    `trace_id` is that of the waiting run. If `input` is given, it replaces the model's. `by` was
+    authenticated.
     """
 
     trace_id: str
@@ -216,9 +221,9 @@ class DecideApproval(BusMessage, frozen=True, kw_only=True):
 
 
 class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of a DecideApproval: it is decided so, now or before, where there is no `code`.
+    """The outcome of a DecideApproval: without a `code` it is decided as the command says, now or before.
 
-    Else nothing was, and `code` is one of `contracts.errors`.
+    Otherwise nothing was decided, and `code` is one of `contracts.errors`.
     """
 
     code: str | None = None
@@ -226,9 +231,9 @@ class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
 
 
 class GiveFeedback(BusMessage, frozen=True, kw_only=True):
-    """Store feedback on a reply, by request and reply as EraseConversation; without a `score` take it back.
+    """Store feedback on a reply, or withdraw it if there is no `score`. Sent like EraseConversation.
 
-    `trace_id` is that of the reply's run; the rest as in `events.FeedbackGiven`.
+    `trace_id` is that of the reply's run; the other fields are those of `events.FeedbackGiven`.
     """
 
     trace_id: str
@@ -243,13 +248,13 @@ class GiveFeedback(BusMessage, frozen=True, kw_only=True):
 
 
 FeedbackOutcome = Literal["recorded", "not_found", "too_many", "full", "unavailable"]
-"""`not_found`: there is no such reply. `too_many`: MAX_FEEDBACK others have given theirs. `upgrading`:
-processes of the release before, which could not read it, may still run. `full` and `unavailable` as for
-DescribeConversation."""
+"""`not_found`: no such reply. `too_many`: MAX_FEEDBACK others gave feedback. `full` and `unavailable`: as for
+DescribeConversation.
+"""
 
 
 class FeedbackAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of a GiveFeedback; `version` is that of the conversation after it."""
+    """The outcome of a GiveFeedback. `version` is the conversation's version after it."""
 
     outcome: FeedbackOutcome
     version: int = 0
@@ -258,20 +263,20 @@ class FeedbackAnswered(BusMessage, frozen=True, kw_only=True):
 Command = EraseConversation | DescribeConversation | DecideApproval | ForkConversation | GiveFeedback
 
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
-"""`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
+"""`unavailable`: Postgres or NATS did not answer, so it is unknown whether the conversation was erased."""
 
 
 class EraseAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of an EraseConversation; `erased`: it is gone for every reader."""
+    """The outcome of an EraseConversation. After `erased` no reader sees the conversation."""
 
     outcome: EraseOutcome
 
 
 class EventTooLarge(BusMessage, frozen=True, kw_only=True):
-    """Takes the place in EVENTS, on the subject of the event, of one larger than a NATS message can be.
+    """A stand-in on EVENTS, on the event's subject, for an event larger than a NATS message can be.
 
-    `event` is the stored event's type, `bytes` its size. Its content can be read by
-    `GET /v1/conversations/{conversation_id}/messages`.
+    `event` is the stored event's type, `bytes` its size. Read the content by `GET
+    /v1/conversations/{conversation_id}/messages`.
     """
 
     event: str
@@ -283,7 +288,7 @@ class EventTooLarge(BusMessage, frozen=True, kw_only=True):
 
 
 class DeadLettered(BusMessage, frozen=True, kw_only=True):
-    """A message that failed past its last delivery, on `chat.dead.<stream>`; `payload` is it, as text."""
+    """A message that failed after its last delivery, on `chat.dead.<stream>`; `payload` is its text."""
 
     stream: str
     subject: str

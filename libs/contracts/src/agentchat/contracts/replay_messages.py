@@ -1,4 +1,4 @@
-"""The messages on the bus about recorded runs that are done again: `WhatIf` and its reply."""
+"""Define the messages on the bus about replaying recorded runs: `WhatIf` and its reply."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,15 +10,14 @@ from agentchat.contracts.values import ToolSpec, Usage
 
 
 class WhatIf(BusMessage, frozen=True, kw_only=True):
-    """Ask for a recorded run again with another agent version, on `chat.replay.what_if`.
+    """Ask to replay a recorded run with another agent version, on `chat.replay.what_if`.
 
-    `trace_id` is the recorded run's. `model` and `system_prompt` replace the version's own if given. Tools
-    and sources are the record's; the model is called. A tool call that was not recorded stops the replay.
-    `seconds` bounds it all.
+    `trace_id` is the recorded run's. `model` and `system_prompt` replace the version's own if given. Tool
+    results and sources come from the record; the model is called. A tool call that was not recorded stops the
+    replay. `seconds` bounds all of it.
 
-    `record` are the events of a conversation as they are stored, in place of the log's; `passages` are then
-    the full texts of sources, by their ids. `offered` are the tools that the model is offered, in place of
-    those that the agent's servers list.
+    `record`, if given, holds the stored events of a conversation and replaces the log; `passages` are then
+    the full texts of sources by id. `offered` replaces the tools that the agent's servers list.
     """
 
     account_id: str
@@ -35,7 +34,7 @@ class WhatIf(BusMessage, frozen=True, kw_only=True):
 
 
 class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of a replayed run. `missed`: the record holds no result for it, so the replay stopped."""
+    """A tool call of a replayed run. `missed`: the record has no result for it, so the replay stopped."""
 
     round: int
     name: str
@@ -44,10 +43,9 @@ class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """The call at which a replay stopped, since it was not recorded.
+    """The unrecorded call at which a replay stopped.
 
-    `nearest` is the recorded call that is most like it, of those that had not been repeated by then; None
-    where there is none left.
+    `nearest` is the most similar recorded call that the replay had not repeated yet; None if there is none.
     """
 
     call: AskedTool
@@ -55,18 +53,18 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WhatIfOutcome = Literal["completed", "failed", "diverged", "not_found", "unavailable"]
-"""`failed`: as a run fails, with a code. `diverged`: it called a tool in a way that was not recorded.
-`unavailable`: nothing is known of the run; ask again.
+"""`failed`: with a code, as a run fails. `diverged`: it called a tool in a way that was not recorded.
+`unavailable`: the run could not be read; ask again.
 """
 
 
 class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
-    """What the other version did, as far as it came; nothing of it is stored.
+    """The result of replaying a run with another version, as far as the replay came. Nothing of it is stored.
 
-    `ms` is the time that it took, with no time for tools. `sources_missed`: it retrieves, and the record
-    holds no retrieval of the run. `kind` is the word of the log for a failure, such as `http_401`;
-    `transient`: the same question may well have an answer later. `usage` includes that of a recorded summary,
-    which was used again. `diverged` has the call at which the replay stopped.
+    `ms` is the time it took, without time for tools. `sources_missed`: the agent retrieves, and the record
+    holds no retrieval. `kind` is the log's word for a failure, such as `http_401`; `transient`: a repeat may
+    succeed. `usage` includes that of a recorded summary, which was used again. `diverged` has the call at
+    which the replay stopped.
     """
 
     outcome: WhatIfOutcome

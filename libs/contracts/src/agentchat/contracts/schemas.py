@@ -1,6 +1,7 @@
-"""Write JSON Schemas of the public feed with an example each: `python -m agentchat.contracts.schemas FOLDER`.
+"""Write the JSON Schemas of the public feed: `python -m agentchat.contracts.schemas FOLDER`.
 
-Consumers ignore fields that they do not know: a version of an event may get new optional ones.
+Each schema has an example. Consumers ignore fields that they do not know, since a version of an event may get
+new optional fields.
 """
 
 import inspect
@@ -21,28 +22,28 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     type(example): example for example in (*EVENT_EXAMPLES, *FEED_EXAMPLES)
 }
-"""The types that have a schema, with their examples."""
+"""Every type that has a schema, with its example."""
 
 _MODULE = re.compile(r"\bcontracts\.(?=\w+\.\w+\Z)")
 
 
-def schema_files() -> dict[str, bytes]:
-    """Return the content of every schema's file, by its path: `events/Delta.json`."""
+def render_schemas() -> dict[str, bytes]:
+    """Return the content of every schema file by its path, for example `events/Delta.json`."""
     return {
-        f"events/{cls.__name__}.json": msgspec.json.format(msgspec.json.encode(_schema(cls)), indent=2)
+        f"events/{cls.__name__}.json": msgspec.json.format(msgspec.json.encode(_build_schema(cls)), indent=2)
         + b"\n"
         for cls in EXAMPLES
     }
 
 
-def write(folder: Path) -> None:
+def write_schemas(folder: Path) -> None:
     """Write the schema files below `folder`."""
-    for name, content in schema_files().items():
+    for name, content in render_schemas().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 
-def _schema(cls: type[msgspec.Struct]) -> JSON:
+def _build_schema(cls: type[msgspec.Struct]) -> JSON:
     (reference,), schemas = msgspec.json.schema_components([cls], ref_template="#/$defs/{name}")
     own = schemas.pop(reference["$ref"].removeprefix("#/$defs/"))
     schema: JSON = {
@@ -77,4 +78,4 @@ def _tidy_field(name: str, value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write_schemas(Path(sys.argv[1]))

@@ -1,7 +1,7 @@
-"""What text may hold before it is stored: JSON allows more than UTF-8 and Postgres do.
+"""Check and clean text before it is stored or shown.
 
-And before it is shown: characters that drive a terminal, or have text read other than it is. Source:
-docs/change/reliability.md Postgres, docs/change/design.md 6.
+JSON allows text that UTF-8 and Postgres do not. Terminals obey control characters, and bidirectional controls
+change the order in which text is read. Source: docs/change/reliability.md Postgres, docs/change/design.md 6.
 """
 
 import re
@@ -10,12 +10,12 @@ from typing import Any
 
 _REPLACEMENT = "�"
 
-# In UTF-8: DEL and C1, U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069.
-_DRIVING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+# UTF-8 of DEL and C1, U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069.
+_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 
 
 def is_storable(text: str) -> bool:
-    """False for text with a lone surrogate, which has no UTF-8 form."""
+    """Return False for text with a lone surrogate, which has no UTF-8 form."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -24,29 +24,29 @@ def is_storable(text: str) -> bool:
 
 
 def has_controls(text: str) -> bool:
-    """Whether there is a control character in it, line breaks and NUL among them."""
-    # What is printable has none, and nearly every line is.
+    """Return True if the text has a control character, line breaks and NUL included."""
+    # Nearly every line is printable, and then it has no control character.
     return not text.isprintable() and any(unicodedata.category(character) == "Cc" for character in text)
 
 
 def is_line(text: str) -> bool:
-    """Whether it can be shown on one line, as names are: no control character, no lone surrogate."""
+    """Return True if the text can be shown on one line: no control character, no lone surrogate."""
     return is_storable(text) and not has_controls(text)
 
 
-def escaped(data: bytes) -> bytes:
-    """JSON, or lines of it, with what drives a terminal or turns the order of text as `\\u` escapes.
+def escape_controls(data: bytes) -> bytes:
+    r"""Escape characters in JSON that drive a terminal or change the order of text.
 
-    It says the same. That holds for DEL, C1, line and paragraph separators and bidirectional controls; other
-    control characters are escapes in all JSON.
+    The JSON keeps its meaning. Escaped as `\u` are DEL, C1, line and paragraph separators and bidirectional
+    controls; JSON escapes the other control characters anyway.
     """
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _DRIVING.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
+    return _CONTROLS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
-def cleaned(text: str) -> str:
-    """`text` with NUL and lone surrogates replaced by U+FFFD: for text of models and tools, never refused."""
+def clean_text(text: str) -> str:
+    """Replace NUL and lone surrogates by U+FFFD, for text of models and tools, which is never refused."""
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
     if text.isascii() or is_storable(text):
@@ -54,22 +54,22 @@ def cleaned(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def short_line(text: str, most: int = 64) -> str:
-    """The beginning of `text` as one line: what others name something by, for logs and attributes."""
-    line = cleaned(text[:most])
+def shorten_line(text: str, most: int = 64) -> str:
+    """Return the beginning of `text` as one line, for logs and attributes."""
+    line = clean_text(text[:most])
     return (
         "".join(_REPLACEMENT if has_controls(each) else each for each in line) if has_controls(line) else line
     )
 
 
-def cleaned_json(value: Any) -> Any:
-    """A JSON value with every string in it cleaned, keys too."""
+def clean_json(value: Any) -> Any:
+    """Clean every string of a JSON value, keys included."""
     match value:
         case str():
-            return cleaned(value)
+            return clean_text(value)
         case list() | tuple():
-            return [cleaned_json(item) for item in value]
+            return [clean_json(item) for item in value]
         case dict():
-            return {cleaned(str(key)): cleaned_json(item) for key, item in value.items()}
+            return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
         case _:
             return value

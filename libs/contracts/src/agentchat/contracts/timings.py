@@ -1,7 +1,7 @@
-"""Every time that two processes must agree on, in seconds: the one page for them.
+"""List every duration, in seconds, that two processes must agree on.
 
-tests/contracts/test_timings.py has the inequalities that they must keep. A bound that concerns one process
-alone is next to its use.
+tests/contracts/test_timings.py checks the inequalities between them. A duration that concerns only one
+process is defined where it is used.
 """
 
 # --- a request -------------------------------------------------------------------------------------

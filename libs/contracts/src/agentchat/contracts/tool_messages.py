@@ -1,4 +1,4 @@
-"""The messages on the bus about tools: calls and their results, lists and checks of servers."""
+"""Define the messages on the bus about tools: calls, results, lists and checks of servers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from agentchat.contracts.values import Elicitation, ElicitationAction, ToolSpec
 
 
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool server asks of a person; `key` is its name for that, within one answer."""
+    """A tool server's question to a person. `key` is the server's name for it within one answer."""
 
     key: str
     elicitation: Elicitation
@@ -24,18 +24,20 @@ class InputResponse(InputRequest, frozen=True, kw_only=True):
     content: dict[str, Any] | None = None
 
 
-def _leg_id(call_id: str, leg: int) -> str:
-    return f"{call_id}#{leg}" if leg else call_id  # no id of a call has a `#`
+def _format_leg_id(call_id: str, leg: int) -> str:
+    return f"{call_id}#{leg}" if leg else call_id  # call ids contain no `#`
 
 
 class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
+    """Call one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
 
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is on
-    the clock of Postgres: a call that has not begun by then is not run, since nothing waits for it.
+    Published by `orchestrator.tools.tool_calls`; consumed by `tool_runner.calls.handler`.
 
-    `leg` counts the attempts of the call before this one, each of which requested input: `responses` are to
-    all of those, and `request_state` is what the server gave with the last.
+    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is by
+    Postgres' clock: a call that has not started by then is not made, since nothing waits for it.
+
+    `leg` counts the earlier attempts of this call, each of which asked a person for input. `responses` answer
+    all of those questions, and `request_state` is what the server gave with the last one.
     """
 
     trace_id: str
@@ -54,18 +56,19 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def leg_id(self) -> str:
-        """The id of this attempt of the call: each is run once."""
-        return _leg_id(self.call_id, self.leg)
+        """The id of this attempt of the call. Each attempt is made once."""
+        return _format_leg_id(self.call_id, self.leg)
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON.
+    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`. `output` parses as JSON.
 
-    `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
+    Published by `tool_runner.calls.handler`; consumed by `orchestrator.tools.tool_calls`.
 
-    With `input_requests` the tool has no outcome yet: it asks a person, and the call is to be made again,
-    with `request_state`. `output` is then what the model gets where nobody is asked. `leg` is the
-    request's.
+    `recorded`: the log has the outcome, and this message, with an empty `output`, replaced it on the subject.
+
+    With `input_requests` the tool has no outcome yet: it asks a person, and the call is made again with
+    `request_state`. `output` is then what the model gets if nobody is asked. `leg` is the request's.
     """
 
     trace_id: str
@@ -80,8 +83,8 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def leg_id(self) -> str:
-        """That of its request."""
-        return _leg_id(self.call_id, self.leg)
+        """The `leg_id` of the request."""
+        return _format_leg_id(self.call_id, self.leg)
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):
@@ -93,21 +96,21 @@ class ListTools(BusMessage, frozen=True, kw_only=True):
 
 
 class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server that could not be listed, and why, as it may be logged."""
+    """An MCP server whose tools could not be listed, with a reason that may be logged."""
 
     server: str
     reason: str
 
 
 class ToolsListed(BusMessage, frozen=True, kw_only=True):
-    """The tools of an agent version, in a deterministic order, with equal names made different."""
+    """The tools of an agent version, in a deterministic order. Equal names were made different."""
 
     tools: tuple[ToolSpec, ...]
     unavailable: tuple[UnavailableServer, ...] = ()
 
 
 class CheckTools(BusMessage, frozen=True, kw_only=True):
-    """Ask for a look at an agent version's MCP servers as they are now, on `chat.tools.check`."""
+    """Ask for a fresh check of an agent version's MCP servers, on `chat.tools.check`."""
 
     account_id: str
     agent_id: str
@@ -115,11 +118,10 @@ class CheckTools(BusMessage, frozen=True, kw_only=True):
 
 
 class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of connecting to one MCP server; `detail` is what is wrong, and can be shown.
+    """The outcome of connecting to one MCP server. `detail` says what is wrong and can be shown.
 
-    `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
-    `missing` are tools that its allow-list or approval policy names and the server does not list; then `ok`
-    is false too.
+    `tools` counts the listed tools that can be used, `allowed` those that the agent may call. `missing` are
+    tools that the allow-list or the approval policy names and the server does not list; then `ok` is False.
     """
 
     name: str

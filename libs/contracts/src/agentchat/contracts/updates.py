@@ -1,7 +1,8 @@
-"""What a reader of a run receives, before it is encoded in a form: made of `frames` and of the log.
+"""Define what a reader of a run receives, before a form encodes it. Built from `frames` and the log.
 
-In order: Started, RetrievedSources where retrieval ran, Text, ToolStarted, ToolEnded and NextRound as they
-come, Finished or Broken. Round 1 begins with Started. The reply will have the id `ids.reply_id(trace_id)`.
+The order: Started; RetrievedSources if retrieval ran; TextUpdate, ToolStarted, ToolEnded and NextRound as
+they come; Finished or Broken. Round 1 begins with Started. The reply will have the id
+`ids.derive_reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -16,12 +17,12 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class RetrievedSources(msgspec.Struct, frozen=True):
-    """Retrieval ran; always before any Text."""
+    """Retrieval ran. Always before any text."""
 
     sources: tuple[Source, ...]
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextUpdate(msgspec.Struct, frozen=True):
     """The next piece of the reply."""
 
     text: str
@@ -36,9 +37,9 @@ class ToolStarted(msgspec.Struct, frozen=True):
 
 
 class ToolEnded(msgspec.Struct, frozen=True):
-    """A tool that was called has returned; `output` parses as JSON.
+    """A tool call has returned. `output` parses as JSON.
 
-    Frames do not carry outputs: a reader of the live run gets None, and the output in Finished.
+    Frames do not carry outputs: a reader of the live run gets None here and the output in Finished.
     """
 
     call_id: str
@@ -47,18 +48,18 @@ class ToolEnded(msgspec.Struct, frozen=True):
 
 
 class NextRound(msgspec.Struct, frozen=True):
-    """The model is called again, with what its tools returned; `number` is at least 2, and grows.
+    """The model is called again with the results of its tools. `number` is at least 2 and grows.
 
-    Text after it is of this round. It is left out where the reader missed the beginning of the round.
+    The text after it belongs to this round. Left out if the reader missed the beginning of the round.
     """
 
     number: int
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """The reply is saved, and the Texts so far are its content. The last update.
+    """The reply is saved, and the texts so far are its content. The last update.
 
-    `usage` adds up the run's model calls. `cut` says why the reply ends before its time.
+    `usage` adds up the run's model calls. `cut` says why the reply is incomplete.
     """
 
     message: Message
@@ -68,10 +69,10 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """There will be no reply here; `code` is one of the error table. The last update.
+    """No reply follows here. `code` is one of the error table. The last update.
 
-    `local`: only for the readers at this gateway; the run continues, or has ended otherwise. `approvals` are
-    those that the run, or the conversation, waits for, `calls` the ids of the calls that they are about.
+    `local`: only the readers at this gateway get it; the run continues, or ended otherwise. `approvals` are
+    those that the run or the conversation waits for, `calls` the ids of their tool calls.
     """
 
     code: str
@@ -81,7 +82,7 @@ class Broken(msgspec.Struct, frozen=True):
     calls: tuple[str, ...] = ()
 
 
-Update = Started | RetrievedSources | Text | ToolStarted | ToolEnded | NextRound | Finished | Broken
+Update = Started | RetrievedSources | TextUpdate | ToolStarted | ToolEnded | NextRound | Finished | Broken
 
 INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True
@@ -89,8 +90,11 @@ INTERRUPTED = Broken(
 CANCELLED = Broken("cancelled", "The run was cancelled.")
 
 
-def paused(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
-    """The run waits for a person. Only this gateway sends it: the updates of the run continue after it."""
+def wait_for_approvals(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
+    """Build the update of a run that waits for a person.
+
+    Only this gateway's readers get it: the run's updates continue once a person has decided.
+    """
     asks = any(each.elicitation is not None for each in approvals)
     message = "A tool asks a person for input." if asks else "A person has to approve a tool call."
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)

@@ -1,48 +1,48 @@
-"""Values that events, messages, frames and the HTTP API share."""
+"""Define the values that events, messages, frames and the HTTP API share."""
 
 from typing import Any, Literal
 
 import msgspec
 
 Form = str
-"""The protocol by which a run was requested: json, form1, form2, or one added since.
+"""The protocol that requested a run: json, form1, form2, or a later one.
 
-An open name: a reader that does not know one reads the run all the same.
+The set is open: a reader that does not know a name still reads the run.
 """
 
 Role = Literal["user", "assistant"]
 
 Approvers = Literal["account", "operator"]
-"""Who may decide about a tool call: holders of the account's keys, or an operator alone."""
+"""Who may decide about a tool call: holders of the account's keys, or only an operator."""
 
 OnExpiry = Literal["continue", "fail"]
-"""What becomes of a run about whose tool calls nobody has decided in time."""
+"""What happens to a run if nobody decides about its tool calls in time."""
 
 OnNewMessage = Literal["refuse", "supersede"]
-"""What becomes of a new message while a run waits for approvals: of it, or of the run."""
+"""A new message while a run waits for approvals: refuse the message, or end the waiting run."""
 
 ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 
 Cut = Literal["length", "refusal"]
-"""Why a saved reply is incomplete: the model reached a limit of its length, or refused to continue."""
+"""Why a saved reply is incomplete: the model reached its length limit or refused to continue."""
 
 
 MAX_TITLE = 256
 MAX_PAIRS = 16
 MAX_KEY = 64
 MAX_VALUE = 512
-"""Of a conversation's title and metadata: characters, pairs, characters of a key and of a value."""
+"""Limits of a conversation's title and metadata: characters, pairs, characters of a key and of a value."""
 
 MAX_LABEL = 64
 MAX_COMMENT = 2000
 MAX_FEEDBACK = 100
-"""Of feedback on a reply: characters of a label and of a comment, and how many may give it."""
+"""Limits of feedback on a reply: characters of a label and of a comment, and how many people may give it."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.
 
-    `input_tokens` leaves out what was read from or written to the provider's cache.
+    `input_tokens` excludes tokens that were read from or written to the provider's cache.
     """
 
     input_tokens: int = 0
@@ -52,7 +52,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """Every token, input and output, cached or not: what `token_count` reports."""
+        """All tokens, input and output, cached or not: the API's `token_count`."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -77,7 +77,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownMessage(msgspec.Struct, frozen=True):
-    """An earlier message of a conversation as a caller sends it; it is not verified."""
+    """An earlier message of a conversation as the caller sends it. It is not verified."""
 
     role: Role
     content: str
@@ -95,7 +95,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool run as callers see it: `output` is a string that parses as JSON."""
+    """One tool call as callers see it. `output` is a string that parses as JSON."""
 
     name: str
     input: dict[str, Any]
@@ -103,9 +103,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
-    """Who decided about a tool call, by the credential that was used: a key's id, an operator's name.
+    """The credential that decided about a tool call: a key's id or an operator's name.
 
-    `service`: nobody did; time ran out, or the run ended.
+    Kind `service` means that nobody decided: time ran out, or the run ended.
     """
 
     kind: Literal["account", "operator", "service"]
@@ -113,10 +113,10 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tool server asks of a person in the middle of a call: values, or to open a link.
+    """A tool server's question to a person in the middle of a call: for values, or to open a link.
 
-    `requested_schema` (JSON Schema of a flat object) is of the values, in mode `form`; `url` is the link, in
-    mode `url`. Source: MCP 2025-11-25 and 2026-07-28, elicitation.
+    In mode `form`, `requested_schema` is the JSON Schema of the values, a flat object. In mode `url`, `url`
+    is the link. Source: MCP 2025-11-25 and 2026-07-28, elicitation.
     """
 
     message: str
@@ -126,14 +126,14 @@ class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 ElicitationAction = Literal["accept", "decline", "cancel"]
-"""The answer to an elicitation: a person has agreed, has refused, or has not chosen."""
+"""The answer to an elicitation: the person agreed, refused, or did not choose."""
 
 
 class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call that needs approval, as a caller receives it.
+    """A tool call that waits for a person's approval, as callers receive it.
 
-    `tool` is its name as the model saw it. With an `elicitation` it is the tool that asks, in the call. A
-    request that is refused because of it receives the id alone.
+    `tool` is the tool's name as the model saw it. With an `elicitation` the tool itself asks the person
+    during the call. A request that is refused because of a waiting approval receives only the id.
     """
 
     id: str
@@ -144,10 +144,10 @@ class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a model may be offered.
+    """A tool that may be offered to a model.
 
-    `name` is what the model sees; `server` and `tool` say where it is. The hints are MCP's annotations,
-    with its defaults.
+    `name` is what the model sees; `server` and `tool` locate the tool. The hints are MCP's annotations with
+    MCP's defaults.
     """
 
     name: str

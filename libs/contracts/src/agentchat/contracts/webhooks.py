@@ -1,4 +1,4 @@
-"""Webhooks: what endpoints get, after Standard Webhooks 1.0.0, and what the API returns of endpoints."""
+"""Define what webhook endpoints receive (Standard Webhooks 1.0.0) and how the API shows endpoints."""
 
 import hashlib
 from datetime import datetime
@@ -24,13 +24,13 @@ EventType = Literal[
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 
 Payload = Literal["thin", "full"]
-"""`thin`: ids and the position; `full`: also the event's content, such as the reply."""
+"""`thin`: ids and the log position. `full`: also the event's content, such as the reply."""
 
 DisabledReason = Literal["account", "failing", "gone"]
-"""Who disabled an endpoint: the account, five days without a success, or its own answer 410."""
+"""Why an endpoint is disabled: by its account, after five days of failures, or by its own answer 410."""
 
 DeliveryStatus = Literal["waiting", "delivered", "failed", "erased"]
-"""`waiting` for its next attempt; `failed` with the last; `erased`: its conversation was deleted first."""
+"""`waiting` for the next attempt; `failed` at the last one; `erased`: the conversation was deleted before."""
 
 AttemptError = Literal[
     "status",
@@ -40,20 +40,23 @@ AttemptError = Literal[
     "connection_failed",
     "timeout",
 ]
-"""Why an attempt was no success: an answer other than 2xx, or none."""
+"""Why an attempt failed: an answer other than 2xx, or no answer."""
 
 PORTS = (443, 8443)
-"""Of endpoints that an operator has not listed; 8443 is the usual second port of https."""
+"""Ports of endpoints that an operator has not listed. 8443 is the usual second port of https."""
 
 MAX_ENDPOINTS = 50
-"""Of one account."""
+"""Endpoints of one account."""
 
 ROTATION_SECONDS = 24 * 3600
-"""A secret that was rotated signs next to the new one for so long."""
+"""How long a rotated secret still signs, next to the new one."""
 
 
-def message_id(endpoint_id: str, event: str) -> str:
-    """The `webhook-id` of an event at an endpoint, always the same. `event`: its log position, or an id."""
+def derive_webhook_id(endpoint_id: str, event: str) -> str:
+    """Return the `webhook-id` of an event at an endpoint; it never changes.
+
+    `event` is the event's log position, or an id.
+    """
     return f"msg_{hashlib.sha256(f'{endpoint_id} {event}'.encode()).hexdigest()[:32]}"
 
 
@@ -65,7 +68,7 @@ class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `run.*`. After `trace_id`: in full payloads alone."""
+    """Data of `run.*`. Fields after `trace_id` are only in full payloads."""
 
     position: int
     conversation_id: str
@@ -77,7 +80,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `approval.*`. After `approval_id`: in full payloads alone."""
+    """Data of `approval.*`. Fields after `approval_id` are only in full payloads."""
 
     position: int
     conversation_id: str
@@ -96,7 +99,7 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ConversationData(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `conversation.*`, thin and full."""
+    """Data of `conversation.*`, thin and full."""
 
     position: int
     conversation_id: str
@@ -104,7 +107,7 @@ class ConversationData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `feedback.*`. After `message_id`: in full payloads alone."""
+    """Data of `feedback.*`. Fields after `message_id` are only in full payloads."""
 
     position: int
     conversation_id: str
@@ -119,7 +122,7 @@ class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class EndpointData(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `endpoint.disabled`, sent to the account's other endpoints."""
+    """Data of `endpoint.disabled`, sent to the account's other endpoints."""
 
     endpoint_id: str
     url: str
@@ -127,9 +130,9 @@ class EndpointData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebhookBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a delivery. `id` is that of its header `webhook-id`: the same each time it is sent.
+    """The body of a delivery. `id` equals its header `webhook-id` and stays the same at each attempt.
 
-    `timestamp` is when it happened, `created_at` the same in whole seconds.
+    `timestamp` is when the event happened, `created_at` the same in whole seconds.
     """
 
     id: str
@@ -145,25 +148,25 @@ class RunWebhook(WebhookBody, frozen=True, kw_only=True):
 
 
 class ApprovalWebhook(WebhookBody, frozen=True, kw_only=True):
-    """A person is to decide about a tool call, or to answer its tool, or has, or it is too late to."""
+    """A tool call waits for a person's decision or answer, was decided, or has expired."""
 
     data: ApprovalData
 
 
 class ConversationWebhook(WebhookBody, frozen=True, kw_only=True):
-    """A conversation has begun, or was deleted."""
+    """A conversation has started or was deleted."""
 
     data: ConversationData
 
 
 class FeedbackWebhook(WebhookBody, frozen=True, kw_only=True):
-    """Somebody has given feedback on a reply, or has taken it back."""
+    """Somebody gave feedback on a reply or withdrew it."""
 
     data: FeedbackData
 
 
 class EndpointWebhook(WebhookBody, frozen=True, kw_only=True):
-    """Another endpoint of the account has been disabled, because it failed."""
+    """Another endpoint of the account was disabled because it failed."""
 
     data: EndpointData
 
@@ -175,7 +178,7 @@ WEBHOOKS: dict[str, type[WebhookBody]] = {
     "feedback": FeedbackWebhook,
     "endpoint": EndpointWebhook,
 }
-"""By what the type of the event begins with."""
+"""The bodies by the first word of the event's type."""
 
 
 Events = Annotated[tuple[EventType, ...], msgspec.Meta(min_length=1, max_length=len(EVENT_TYPES))]
@@ -183,7 +186,7 @@ Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
 
 
 class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`url` is https, on port 443 or 8443, at a public address."""
+    """An endpoint to create. `url` is https, on port 443 or 8443, at a public address."""
 
     url: Url
     events: Events
@@ -191,7 +194,10 @@ class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class EndpointChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays. Enabled again, an endpoint gets what happened while it was disabled."""
+    """Changes to an endpoint; fields left out stay.
+
+    Once enabled again, an endpoint gets what happened while it was disabled.
+    """
 
     url: Url | msgspec.UnsetType = msgspec.UNSET
     events: Events | msgspec.UnsetType = msgspec.UNSET
@@ -200,10 +206,11 @@ class EndpointChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`position`: that of its newest delivery of an event, 0 without one. Every event up to there was
-    delivered, or has a delivery that waits or has failed.
+    """An endpoint as the API shows it.
 
-    `failing_since` is when the first of the failures was that no success has followed.
+    `position` is the log position of its newest delivery of an event, 0 without one. Every event up to there
+    was delivered, waits, or has failed. `failing_since` is the time of the first failure since the last
+    success.
     """
 
     id: str
@@ -219,23 +226,23 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnedEndpoint(Endpoint, frozen=True, kw_only=True):
-    """An endpoint as an operator sees it, who sees those of all accounts."""
+    """An endpoint with its account, for operators, who see those of all accounts."""
 
     account_id: str
 
 
 class IssuedEndpoint(Endpoint, frozen=True, kw_only=True):
-    """An endpoint with its secret, at the one moment when that is shown."""
+    """An endpoint with its secret, which is shown only this once."""
 
     secret: str
 
     def __repr__(self) -> str:
-        """Without the secret."""
+        """Leave out the secret."""
         return f"IssuedEndpoint(id={self.id!r}, url={self.url!r})"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try: when, how long it took, and the answer's status, or why there is none."""
+    """One attempt at a delivery: when, how long, and the answer's status, or why there is none."""
 
     at: datetime
     ms: int
@@ -245,7 +252,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of an endpoint. `id` is its `webhook-id`, `position` its event's in the log."""
+    """A message to an endpoint. `id` is its `webhook-id`, `position` its event's in the log."""
 
     id: str
     type: EventType
@@ -257,6 +264,6 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndpointTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which type of event the test is of."""
+    """A request to send a test event of this type."""
 
     type: EventType = "run.completed"

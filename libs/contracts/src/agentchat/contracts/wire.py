@@ -1,7 +1,7 @@
-"""The only encoder: values to bytes and back, for the store, the bus and HTTP.
+"""Encode values to bytes and decode them, for the store, the bus and HTTP.
 
-Decoding raises `msgspec.DecodeError` (or its subclass `ValidationError`) for bytes that are not what they
-should be, text that is no UTF-8 and nesting without end included; nothing else.
+Decoding raises only `msgspec.DecodeError` (or its subclass `ValidationError`), also for text that is not
+UTF-8 and for nesting that is too deep.
 """
 
 from typing import Any, TypeVar
@@ -23,28 +23,28 @@ _message_decoders: dict[type[BusMessage], msgspec.json.Decoder[BusMessage]] = {}
 
 
 def encode(value: object) -> bytes:
-    """Any value of this package as JSON."""
+    """Encode any value of this package as JSON."""
     return _encoder.encode(value)
 
 
 def encode_canonical(value: Any) -> bytes:
-    """A value that came of JSON, in the one form that all equal ones have: 1.0 is 1, and keys are sorted."""
-    return _canonical_encoder.encode(_normalised(value))
+    """Encode a JSON value in the one form that all equal values share: 1.0 becomes 1, keys are sorted."""
+    return _canonical_encoder.encode(_normalize(value))
 
 
-def error_output(problem: str) -> str:
-    """An error as the output of a tool, which always parses as JSON."""
+def encode_tool_error(problem: str) -> str:
+    """Return an error as a tool's output, which always parses as JSON."""
     return encode({"error": problem}).decode()
 
 
 def decode_event(data: bytes) -> events.Event:
-    """A stored event, by its tag."""
-    return _decoded(_event_decoder, data)
+    """Decode a stored event by its tag."""
+    return _decode(_event_decoder, data)
 
 
 def decode_frame(data: bytes) -> frames.Frame:
-    """A live frame, by its type."""
-    return _decoded(_frame_decoder, data)
+    """Decode a live frame by its type."""
+    return _decode(_frame_decoder, data)
 
 
 def decode_message(cls: type[M], data: bytes) -> M:
@@ -52,29 +52,29 @@ def decode_message(cls: type[M], data: bytes) -> M:
     decoder = _message_decoders.get(cls)
     if decoder is None:
         decoder = _message_decoders[cls] = msgspec.json.Decoder(cls)
-    message = _decoded(decoder, data)
+    message = _decode(decoder, data)
     assert isinstance(message, cls)
     return message
 
 
 def decode_command(data: bytes) -> messages.Command:
-    """A message that its subject carries next to others, by its type."""
-    return _decoded(_command_decoder, data)
+    """Decode a command by its type: one subject carries several types."""
+    return _decode(_command_decoder, data)
 
 
-def _normalised(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     match value:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_normalised(item) for item in value]
+            return [_normalize(item) for item in value]
         case dict():
-            return {key: _normalised(item) for key, item in value.items()}
+            return {key: _normalize(item) for key, item in value.items()}
         case _:
             return value
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     try:
         return decoder.decode(data)
     except (UnicodeDecodeError, RecursionError) as error:
@@ -82,9 +82,9 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def encode_sse(event: object) -> bytes:
-    """One SSE event: the single line `data: <JSON>` and an empty line (interface specification, section 5).
+    """Encode one SSE event: a line `data: <JSON>` and an empty line (interface specification, section 5).
 
-    U+0085, U+2028 and U+2029 are escaped: some clients split lines there.
+    U+0085, U+2028 and U+2029 are escaped because some clients split lines there.
     """
     body = _encoder.encode(event)
     if b"\xc2\x85" in body or b"\xe2\x80" in body:

@@ -31,7 +31,7 @@ from agentchat.conversations.event_store.recorder import ConversationDatastore, 
 from agentchat.conversations.queries.time_travel import VersionOrTime
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
-_ERASED = events.tag_of(events.ConversationErased)
+_ERASED = events.get_tag(events.ConversationErased)
 
 
 class PastConversation(msgspec.Struct, frozen=True, kw_only=True):

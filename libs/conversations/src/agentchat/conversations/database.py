@@ -9,8 +9,15 @@ from pathlib import Path
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from agentchat.runtime.following import wait_for_event
-from agentchat.runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection, cut
+from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.postgres import (
+    CALL_SECONDS,
+    Connection,
+    Pool,
+    acquire_connection,
+    connect_options,
+    cut,
+)
 
 EVENTS_TABLE = "conversation_events"
 
@@ -104,7 +111,7 @@ async def _take(session: Connection) -> list[str]:
 
 async def read_server_time(pool: Pool) -> str:
     """The server's time, as events carry it. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SERVER_NOW)).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return str(row[0])

@@ -16,7 +16,7 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 LATE_SECONDS = 60
 """Seconds from the first pass to the second."""
@@ -99,14 +99,14 @@ async def list_due_erasures(pool: Pool, fed: int, *, limit: int) -> list[Erasure
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["due"], {"fed": fed, "limit": limit})).fetchall()
     return [Erasure(*row) for row in rows]
 
 
 async def load_chunk(pool: Pool, erasure: Erasure, limit: int) -> ErasureChunk:
     """Load up to `limit` of the newest events that are left. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["newest"], [erasure.conversation_id, limit])).fetchall()
     found = {trace_id for _, _, trace_id in rows if trace_id is not None}
     return ErasureChunk(
@@ -133,7 +133,7 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
         "from_version": chunk.from_version,
     }
     step = "end" if chunk.is_last and erasure.passes else "progress"
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         for name in ("leases", "requests", "waiters", "parked", "what_if", "rows"):
             await conn.execute(_SQL[name], named)
         await conn.execute(_SQL[step], named)
@@ -141,7 +141,7 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
 
 async def list_unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
     """Return those with rows left, the most first. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["unfinished"], [limit])).fetchall()
     return [UnfinishedErasure(conversation_id=id_, rows_left=rows_left) for id_, rows_left in rows]
 
@@ -151,7 +151,7 @@ async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -
 
     The newest row of the log stays: it says where the log ends. Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         return (await conn.execute(_SQL["old_tombstones"], [most])).rowcount
 
 

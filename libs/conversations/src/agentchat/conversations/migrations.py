@@ -39,5 +39,5 @@ async def migrate(database_url: str) -> None:
 
     Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
     """
-    async with migrations.migrating(database_url) as conn:
+    async with migrations.open_migration(database_url) as conn:
         await migrations.apply(conn, "conversations", STEPS)

@@ -10,7 +10,7 @@ from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 if TYPE_CHECKING:
     from agentchat.directory.secrets import Sealer
@@ -193,7 +193,7 @@ async def _load_version_row(
     run: str | None,
 ) -> tuple[Any, ...] | None:
     parameters = {"agent": agent_id, "account": account_id, "version": version, "run": run}
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         return await (await conn.execute(query, parameters, prepare=True)).fetchone()
 
 

@@ -7,8 +7,8 @@ import msgspec
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.text import is_storable
 from agentchat.directory.agent_config import MAX_NAME
-from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, places_of
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class NamedAgent(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class NamedAgent(msgspec.Struct, frozen=True):
 
 async def list_named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
     """The account's enabled agents, the oldest first. Raises DatabaseUnavailable within 3 s."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_LIST, [account_id])).fetchall()
     return [NamedAgent(*row) for row in rows]
 
@@ -70,7 +70,7 @@ def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
 
 
 def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
-    found = places_of(rows)
+    found = index_rows(rows)
     return [found[place][1] for place in range(len(batch))]
 
 

@@ -16,9 +16,9 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.directory.api_keys import hash_key
 from agentchat.directory.plans import Plan, build_plan
 from agentchat.runtime import logs
-from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, places_of
-from agentchat.runtime.following import repeat
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
+from agentchat.runtime.loops import repeat
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 
 WRITE_SECONDS = 15.0
 
@@ -55,7 +55,7 @@ class KeyUseRecorder:
         if not used:
             return
         try:
-            async with connection(self._pool) as conn:
+            async with acquire_connection(self._pool) as conn:
                 await conn.execute(
                     "UPDATE api_keys SET last_used_at = now() WHERE key_id = ANY(%s) "
                     "AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')",
@@ -118,7 +118,7 @@ def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
 
 
 def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[ResolvedCaller | None]:
-    found = places_of(rows)
+    found = index_rows(rows)
     return [_found(found[place]) if place in found else None for place in range(len(batch))]
 
 

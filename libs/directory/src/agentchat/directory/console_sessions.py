@@ -7,7 +7,7 @@ the provider is waited for.
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 TABLE = """
 CREATE TABLE console_sessions (
@@ -54,7 +54,7 @@ async def add(
 ) -> None:
     """Add a session that ends in `seconds`, and delete those that have ended. Raises DatabaseUnavailable."""
     values = [session_id, credentials, actor, role, subject, refresh_token, seconds]
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM console_sessions WHERE ends_at <= now()")
         await conn.execute(_ADD, values)
 
@@ -68,20 +68,20 @@ async def find(
     Raises DatabaseUnavailable.
     """
     given = {"id": session_id, "credentials": credentials, "fresh": fresh, "claim": claim}
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_FIND, given)).fetchone()
     return None if row is None else StoredSession(*row)
 
 
 async def confirm(pool: Pool, session_id: str, *, role: str, refresh_token: bytes) -> None:
     """Store the role that the provider has confirmed. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_CONFIRM, [role, refresh_token, session_id])
 
 
 async def remove(pool: Pool, session_id: str) -> None:
     """End a session, for every console. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM console_sessions WHERE session_id = %s", [session_id])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class DisplayNames(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ async def load_display_names(
     pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]
 ) -> DisplayNames:
     """Names of these. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         accounts = await (await conn.execute(_ACCOUNTS, [[*account_ids]])).fetchall()
         agents = await (await conn.execute(_AGENTS, [[*agent_ids]])).fetchall()
     return DisplayNames(
@@ -41,7 +41,7 @@ class AgentOption(msgspec.Struct, frozen=True):
 
 async def list_agent_names(pool: Pool) -> list[AgentOption]:
     """Return every agent by the name of its account and its own. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
     return [AgentOption(*row) for row in rows]
 

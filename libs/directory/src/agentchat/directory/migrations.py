@@ -1,7 +1,7 @@
 """The directory's tables, step by step. Steps are only ever added."""
 
 from agentchat.directory import agent_config, console_sessions, tool_authorizations
-from agentchat.runtime.migrations import apply, migrating
+from agentchat.runtime.migrations import apply, open_migration
 
 COMPONENT = "directory"
 
@@ -107,5 +107,5 @@ async def migrate(database_url: str) -> None:
 
     Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
     """
-    async with migrating(database_url) as conn:
+    async with open_migration(database_url) as conn:
         await apply(conn, COMPONENT, STEPS)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.ecma_patterns import python_pattern
+from agentchat.contracts.ecma_patterns import translate_pattern
 
 MAX_BYTES = 64 * 1024
 _FIELD = "output_schema"
@@ -84,7 +84,7 @@ def _check_patterns(path: str, found: Schema) -> None:
     patterns += [(f"{path}.patternProperties", name) for name in found.get("patternProperties", {})]
     for place, pattern in patterns:
         try:
-            re.compile(python_pattern(pattern))
+            re.compile(translate_pattern(pattern))
         except (re.error, OverflowError, RecursionError) as error:
             raise Invalid(place, f"is no regular expression that can be used here: {error}") from None
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 async def load_plan(pool: Pool, account_id: str) -> Plan | None:
     """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
     return None if row is None else build_plan(row)
 

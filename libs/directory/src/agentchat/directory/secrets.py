@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from agentchat.directory.errors import SealBroken
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from agentchat.runtime.settings import SettingsError
 
 KEY_BYTES = 32
@@ -107,7 +107,7 @@ async def refuse_unknown_key(pool: Pool, sealer: Sealer) -> None:
     Where Postgres does not answer yet, nothing is said: what cannot be opened is found out one by one then.
     """
     try:
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             row = await (await conn.execute(_SEALED, [list(sealer.key_ids)])).fetchone()
     except DatabaseUnavailable:
         return

@@ -13,7 +13,7 @@ import msgspec
 
 from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.secrets import Sealer
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 LOCKED_SECONDS = 20.0
 """Longer than a worker needs to get a token, and than another waits for it."""
@@ -118,7 +118,7 @@ async def lock_authorization(pool: Pool, place: ToolServerKey) -> AsyncIterator[
     and no row is held meanwhile. Raises DatabaseUnavailable.
     """
     name = f"{place.agent_id}/{place.server}"
-    async with connection(pool, seconds=LOCKED_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=LOCKED_SECONDS) as conn:
         await conn.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", [_LOCK, name])
         try:
             yield conn

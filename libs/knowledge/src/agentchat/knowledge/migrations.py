@@ -91,7 +91,7 @@ async def migrate(database_url: str) -> None:
 
     Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
     """
-    async with migrations.migrating(database_url) as conn:
+    async with migrations.open_migration(database_url) as conn:
         await migrations.apply(conn, COMPONENT, STEPS)
         if await _has_vectors(conn):
             await migrations.apply(conn, VECTORS_COMPONENT, VECTOR_STEPS)

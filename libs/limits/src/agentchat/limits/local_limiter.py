@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agentchat.limits.quota import Admission, PlanLimits, Rate, build_admission, get_chat_rate
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 _ACCOUNTS = 10_000
 Bucket = Literal["reads", "writes"]

@@ -17,7 +17,7 @@ from agentchat.ops.errors import SetupError
 from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.servers import valkey
 from agentchat.ops.servers.postgres_server import DATABASE, OWNER, list_login_statements
-from agentchat.runtime.roles import OPERATOR, SERVICES, role_of
+from agentchat.runtime.database_roles import OPERATOR, SERVICES, get_role
 
 
 def _map_urls(name: str, *servers: str) -> dict[str, str]:
@@ -83,7 +83,7 @@ _TYPES = {
 def render_users(server: Literal["nats", "redis"]) -> str:
     """Lines for the server's settings file; the passwords stand in them."""
     if server == "nats":
-        return users.configuration(lambda _: f'"{secrets.token_urlsafe(32)}"')
+        return users.render_accounts(lambda _: f'"{secrets.token_urlsafe(32)}"')
     return valkey.render_users({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
 
 
@@ -112,7 +112,7 @@ def _build_files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
     for server, names in (("nats", hosts.nats), ("postgres", hosts.postgres), ("valkey", hosts.valkey)):
         files[f"{server}.crt"], files[f"{server}.key"] = authority.server(*names)
     texts = {
-        "nats-users.conf": users.configuration(lambda user: f'"{derive_password(key, "nats", user)}"'),
+        "nats-users.conf": users.render_accounts(lambda user: f'"{derive_password(key, "nats", user)}"'),
         "valkey-users.conf": valkey.render_users({user: _hash(key, user) for user in valkey.USERS}),
         "postgres-logins.sql": _render_logins(key),
         "postgres-superuser": derive_password(key, "postgres", "superuser"),
@@ -137,7 +137,7 @@ def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
     found["projector-nats-provisioner-url"] = _build_nats_urls(key, hosts, users.PROVISIONER)
     for service in SERVICES:
         name = service.replace("_", "-")
-        found[f"{name}-database-url"] = _build_postgres_url(key, hosts, role_of(service))
+        found[f"{name}-database-url"] = _build_postgres_url(key, hosts, get_role(service))
         servers = _OTHER_SERVERS.get(service, ("nats",))
         if "nats" in servers:
             found[f"{name}-nats-url"] = _build_nats_urls(key, hosts, name)

@@ -17,7 +17,7 @@ from agentchat.ops import printing
 from agentchat.ops.admin import direct
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.replay.feed_command import refeed
-from agentchat.runtime.postgres import Pool, connection, open_pool
+from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 
 LEFT_OUT = 1_000_000
 """Positions that no event gets, after the last one that consumers may have seen."""
@@ -58,7 +58,7 @@ def repair(seen: int, *, as_json: bool) -> None:
 
 async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
     """Find the events that EVENTS has and the log has not. Raises BusUnavailable, DatabaseUnavailable."""
-    end = await bus.feed.end()
+    end = await bus.feed.find_end()
     after = min(await Log(pool).read_head(), max(0, end.position - COMPARED))
     found: list[FeedEvent] = []
     batch: list[FeedEvent] = []
@@ -80,12 +80,12 @@ async def repair_positions(bus: Bus, pool: Pool, lost: LostEvents | None, *, see
 
     `seen` is the last position that consumers have seen, if EVENTS does not say so.
     """
-    end = await bus.feed.end()
-    async with connection(pool) as conn:
+    end = await bus.feed.find_end()
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SKIP, [max(seen, end.position) + LEFT_OUT])).fetchone()
     assert row is not None, "a function gives one row"
     if lost is not None:
-        oldest = await bus.feed.oldest()
+        oldest = await bus.feed.find_oldest_position()
         await refeed(bus, Log(pool), min(oldest, lost.first_position), lambda _: None)
     return Repaired(next_position=row[0] + 1, lost=lost)
 
@@ -117,7 +117,7 @@ async def _repair_as_owner(admin: Admin, lost: LostEvents | None, seen: int) -> 
 
 async def _find_missing(pool: Pool, batch: Sequence[FeedEvent]) -> list[FeedEvent]:
     positions, ids = [each.position for each in batch], [each.conversation_id for each in batch]
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_NOT_IN_LOG, [positions, ids])).fetchall()
     missing = {position for (position,) in rows}
     return [each for each in batch if each.position in missing]

@@ -15,7 +15,7 @@ from agentchat.ops.ports import ANY_LOOPBACK, LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.settings import UpSettings
-from agentchat.runtime.roles import Service
+from agentchat.runtime.database_roles import Service
 from agentchat.runtime.settings import FILE_SUFFIX
 
 PREPARE = "database"

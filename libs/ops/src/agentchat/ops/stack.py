@@ -19,7 +19,7 @@ from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from agentchat.ops.services import Rank, Servers, Services, Urls, to_reachable_host
 from agentchat.ops.settings import Counts, UpSettings
-from agentchat.runtime.roles import OPERATOR, SERVICES, role_of
+from agentchat.runtime.database_roles import OPERATOR, SERVICES, get_role
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def describe_servers(
         tuple(processes),
         owner=build_urls(SUPERUSER if fast else OWNER, PROVISIONER),
         operator=build_urls(OPERATOR, "operator"),
-        services={each: build_urls(role_of(each), each.replace("_", "-")) for each in SERVICES},
+        services={each: build_urls(get_role(each), each.replace("_", "-")) for each in SERVICES},
     )
 
 

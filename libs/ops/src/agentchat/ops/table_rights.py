@@ -8,9 +8,9 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from agentchat.runtime.migrations import migrating
+from agentchat.runtime.database_roles import OPERATOR, SERVICE_ROLE, SERVICES, Service, get_role
+from agentchat.runtime.migrations import open_migration
 from agentchat.runtime.postgres import Connection
-from agentchat.runtime.roles import OPERATOR, SERVICE_ROLE, SERVICES, Service, role_of
 
 _READ: LiteralString = "SELECT"
 _APPEND: LiteralString = "SELECT, INSERT"
@@ -106,23 +106,23 @@ async def grant(database_url: str) -> None:
 
     Raises psycopg.Error, agentchat.runtime.migrations.MigrationError.
     """
-    async with migrating(database_url) as conn:
+    async with open_migration(database_url) as conn:
         # A temporary table of a service's own would be found before the one that a trigger names.
         await _run(conn, "REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC", conn.info.dbname)
         for service in SERVICES:
-            await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", role_of(service))
+            await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", get_role(service))
         for table, rights in TABLES.items():
             if await _table_exists(conn, table):
                 for service, right in rights.items():
-                    await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, role_of(service))
-        await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", role_of("orchestrator"))
+                    await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, get_role(service))
+        await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", get_role("orchestrator"))
         await _run(
             conn,
             "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
-            role_of("projector"),
+            get_role("projector"),
         )
         for each in READERS:
-            await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", role_of(each))
+            await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", get_role(each))
         # Commands build read models again in temporary tables.
         await _run(conn, "GRANT TEMPORARY ON DATABASE {} TO {}", conn.info.dbname, SERVICE_ROLE)
         await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", "public", OPERATOR)

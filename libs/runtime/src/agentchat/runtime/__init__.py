@@ -1,5 +1,5 @@
-"""What every process has: settings, logs, telemetry, health, draining, Postgres connections.
+"""Provide what every process needs: settings, logs, telemetry, health, draining, Postgres connections.
 
-Each module stands alone and is imported by name, so that a process loads only what it uses.
-`runtime.web` needs uvicorn, `runtime.postgres` and `runtime.migrations` need psycopg.
+Each module stands alone and is imported by name, so that a process loads only what it uses. `runtime.web`
+needs uvicorn; `runtime.postgres` and `runtime.migrations` need psycopg.
 """

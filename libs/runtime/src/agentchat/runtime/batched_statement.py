@@ -1,6 +1,7 @@
-"""Calls of one prepared statement that wait at the same time go to Postgres together, as arrays.
+"""Send calls of one prepared statement that wait at the same time to Postgres together, as arrays.
 
-A call alone waits for no others, and none is sent before it was made: what it finds is never older than it.
+A single call waits for no others. No statement is sent before the calls in it were made, so a call never gets
+a result older than itself.
 """
 
 import asyncio
@@ -20,11 +21,11 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Form(msgspec.Struct, Generic[A, R], frozen=True):
-    """How calls become a statement: its `parameters`, which are arrays, and a result for each call, in their
-    order, out of its rows.
+    """How calls become one statement.
 
-    A crash of the server may lose what is not `durable`. What is `repeatable` is sent again, each call alone,
-    where the connection broke.
+    `parameters` builds its arrays; `results` takes the calls and the rows, and returns one result for each
+    call in their order. If a statement is not `durable`, a crash of the server may lose it. If it is
+    `repeatable` and the connection breaks, each call is sent again by itself.
     """
 
     statement: bytes
@@ -35,41 +36,47 @@ class Form(msgspec.Struct, Generic[A, R], frozen=True):
 
 
 class BatchedStatement(Generic[A, R]):
-    """One call at a time, on a connection of the pool's that is kept. Close with `aclose`, before the pool.
+    """One statement at a time, on a connection that it keeps. Close it with `aclose`, before the pool.
 
-    The connection is taken at the first call, and again after each failure. It costs a third less CPU time
-    than one from the pool each time.
+    The connection is taken from the pool at the first call, and again after each failure. That costs a third
+    less CPU time than taking one for each call.
     """
 
     def __init__(self, pool: postgres.Pool, form: Form[A, R]) -> None:
         self._pool = pool
         self._form = form
-        self._batcher: Batcher[A, R] = Batcher(self._results, seconds=postgres.CALL_SECONDS)
+        self._batcher: Batcher[A, R] = Batcher(self._run_batch, seconds=postgres.CALL_SECONDS)
         self._connection: postgres.Connection | None = None
 
     async def call(self, asked: A) -> R:
-        """Raises DatabaseUnavailable within 3 s; psycopg.Error where the statement failed alone too."""
+        """Return the result of one call.
+
+        Raises:
+            DatabaseUnavailable: Within 3 s.
+            psycopg.Error: The statement failed for this call alone too.
+        """
         try:
             return await self._batcher.call(asked)
         except TimeoutError:
             raise postgres.DatabaseUnavailable("no answer from Postgres in time") from None
 
     async def aclose(self) -> None:
+        """Finish what is under way and give the connection back."""
         await self._batcher.aclose()
         await self._give_back()
 
-    async def _results(self, batch: Sequence[A], end: float) -> Sequence[R | BaseException]:
+    async def _run_batch(self, batch: Sequence[A], end: float) -> Sequence[R | BaseException]:
         try:
-            rows = await self._rows(batch, end)
+            rows = await self._execute_batch(batch, end)
         except psycopg.Error as error:
             if isinstance(error, psycopg.OperationalError) and not self._form.repeatable:
                 raise postgres.DatabaseUnavailable(str(error)) from error
-            alone = (self._alone(asked, end) for asked in batch)
+            alone = (self._execute_alone(asked, end) for asked in batch)
             return await asyncio.gather(*alone, return_exceptions=True)
         return self._form.results(batch, rows)
 
-    async def _rows(self, batch: Sequence[A], end: float) -> Rows:
-        """Raises DatabaseUnavailable, psycopg.Error."""
+    async def _execute_batch(self, batch: Sequence[A], end: float) -> Rows:
+        """Raise DatabaseUnavailable or psycopg.Error on failure."""
         if self._connection is not None and postgres.is_readable(self._connection):
             await self._give_back()  # the server has closed it
         is_new = self._connection is None
@@ -85,9 +92,14 @@ class BatchedStatement(Generic[A, R]):
         finally:
             late.cancel()
 
-    async def _alone(self, asked: A, end: float) -> R:
-        """Not prepared: a prepared statement fails for ever where a migration has changed a type."""
-        async with postgres.connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as taken:
+    async def _execute_alone(self, asked: A, end: float) -> R:
+        """Execute one call, not prepared.
+
+        A prepared statement fails for ever once a migration has changed a type.
+        """
+        async with postgres.acquire_connection(
+            self._pool, seconds=end - asyncio.get_running_loop().time()
+        ) as taken:
             return self._form.results([asked], await self._execute(taken, [asked], prepare=False))[0]
 
     async def _execute(self, conn: postgres.Connection, batch: Sequence[A], *, prepare: bool) -> Rows:
@@ -102,8 +114,6 @@ class BatchedStatement(Generic[A, R]):
             await self._pool.putconn(kept)
 
 
-def places_of(rows: Rows) -> dict[int, tuple[Any, ...]]:
-    """Rows by their first column: the place of the call, from 0, where the arrays were unnested with
-    their ordinality.
-    """
+def index_rows(rows: Rows) -> dict[int, tuple[Any, ...]]:
+    """Return the rows by their first column, the ordinality of the unnested arrays, counted from 0."""
     return {row[0] - 1: row for row in rows}

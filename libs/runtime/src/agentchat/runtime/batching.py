@@ -1,6 +1,6 @@
-"""Items that wait at the same time are handled by one call: one call after another, each for all that wait.
+"""Handle items that wait at the same time by one call, one call after another.
 
-An item alone waits for no others, and is never handled by a call that began before it came.
+A single item waits for no others, and is never handled by a call that started before it came.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 Handle = Callable[[Sequence[A], float], Awaitable[Sequence[R | BaseException]]]
-"""Takes items and the deadline of the newest (on the loop's clock); returns a result or an error for each.
+"""Take items and the deadline of the newest, by the loop's clock; return a result or an error for each.
 
-An error that it raises is the result of each of them.
+If it raises, that error is the result of every item.
 """
 
 
 class Batcher(Generic[A, R]):
-    """Each item has `seconds`. At most `most` go together, in their order of arrival.
+    """Batches items in their order of arrival. Close it with `aclose`.
 
-    Or those whose positions `select` returns, of all that wait: for items that must not go together. Close
-    with `aclose`.
+    Each item has `seconds`. At most `most` items go together, or those whose positions `select` returns: for
+    items that must not go together.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Batcher(Generic[A, R]):
         self._task: asyncio.Task[None] | None = None
 
     async def call(self, item: A) -> R:
-        """The result for `item`. Raises its error, or TimeoutError when its time is over."""
+        """Return the result for `item`. Raises the item's error, or TimeoutError when its time is over."""
         loop = asyncio.get_running_loop()
         entry = _Entry[A, R](item, loop.time() + self._seconds, loop.create_future())
         self._waiting.append(entry)
@@ -56,7 +56,7 @@ class Batcher(Generic[A, R]):
             timer.cancel()
 
     async def aclose(self, seconds: float = 0.0) -> None:
-        """Handle what waits, for `seconds` at most; after that the callers are cancelled."""
+        """Handle what waits, for at most `seconds`, then cancel the callers that are left."""
         task = self._task  # its end sets the attribute to None
         if task is not None:
             await asyncio.wait([task], timeout=seconds)
@@ -67,7 +67,7 @@ class Batcher(Generic[A, R]):
         batch: list[_Entry[A, R]] = []
         try:
             while True:
-                batch = self._next()
+                batch = self._take_next_batch()
                 if not batch:
                     return
                 try:
@@ -81,8 +81,8 @@ class Batcher(Generic[A, R]):
             for entry in (*batch, *self._waiting):
                 entry.result.cancel()
 
-    def _next(self) -> "list[_Entry[A, R]]":
-        """What goes together next, without items whose callers have gone."""
+    def _take_next_batch(self) -> "list[_Entry[A, R]]":
+        """Return the items that go together next, leaving out those whose callers have gone."""
         waiting = [entry for entry in self._waiting if not entry.result.done()]
         places = set(self._select([entry.item for entry in waiting])) if waiting else set()
         self._waiting = [entry for place, entry in enumerate(waiting) if place not in places]

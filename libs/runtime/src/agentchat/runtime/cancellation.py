@@ -1,9 +1,9 @@
-"""Cancel tasks: the others of several when the first ends, and in `asyncio.wait_for` on Python 3.11.
+"""Cancel tasks reliably: the others when the first ends, and in `asyncio.wait_for` on Python 3.11.
 
-The `asyncio.wait_for` of 3.11 returns the result where the awaited future is done in the very moment in which
-the caller is cancelled, and the cancellation is lost (CPython gh-86296, mended in 3.12). nats-py and
-psycopg_pool wait with it: a projector that went on after SIGSTOP, with the answer of NATS and the end of its
-session to be read at once, kept a task that nobody would cancel again, and never led again.
+The `asyncio.wait_for` of 3.11 loses a cancellation that arrives at the moment the awaited future is done, and
+returns the result instead (CPython gh-86296, fixed in 3.12). nats-py and psycopg_pool wait with it. A
+projector resumed after SIGSTOP, with an answer of NATS and the end of its session ready at once, kept a task
+that nobody would cancel again, and never led again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ async def wait_first(*work: Awaitable[object]) -> None:
 
 
 def repair_wait_for() -> None:
-    """Give `asyncio.wait_for` the behaviour of 3.12 to every library; a process calls it before its loop."""
+    """Give `asyncio.wait_for` the behaviour of 3.12 for every library. Call it before the loop starts."""
     if sys.version_info < (3, 12):
         asyncio.wait_for = asyncio.tasks.wait_for = _wait_for  # type: ignore[assignment]
 

@@ -1,9 +1,9 @@
-"""Named places in the life of a request at which a test may end, stop or fail the process.
+"""Name places in the life of a request at which a test may kill, stop or fail the process.
 
-In production `reach` is a function that does nothing. Only with AGENTCHAT_FAILPOINTS set when the process
-starts does it look into the folder `failpoints` of the run folder, where a file named after a place says what
-happens there, once: `kill`, `stop` (SIGSTOP; whoever armed it sends SIGCONT) or `raise`, and after a colon
-which time it is (`stop:3`, the third; the first if left out).
+In production `reach` does nothing. Only if AGENTCHAT_FAILPOINTS is set when the process starts does it look
+into the folder `failpoints` of the run folder. A file named after a place says what happens there, once:
+`kill`, `stop` (SIGSTOP; the test sends SIGCONT) or `raise`, and after a colon at which visit (`stop:3`; the
+first if left out).
 """
 
 import os
@@ -17,31 +17,34 @@ from agentchat.runtime.settings import SettingsError
 VARIABLE = "AGENTCHAT_FAILPOINTS"
 FOLDER = "failpoints"
 TEST_RUN = "test-run"
-"""A file of this name in a run folder says that what runs there may be broken."""
+"""A file of this name in a run folder marks it as a test's, whose processes may be broken."""
 
 
 class FailpointReached(Exception):  # noqa: N818 - what happened, by its name
-    """Raised where a test wants the process to fail."""
+    """A test makes the process fail at this place."""
 
 
-def _nothing(_name: str) -> None:
-    """No failpoint is armed in this process, and none will be."""
+def _do_nothing(_name: str) -> None:
+    pass
 
 
-reach: Callable[[str], None] = _nothing
-"""Say that the process is at this place. Call it as `failpoints.reach(...)`: it is replaced by `arm`."""
+reach: Callable[[str], None] = _do_nothing
+"""Report that the process is at a place. Call it as `failpoints.reach(...)`, since `arm` replaces it."""
 
 
 def arm(name: str, run_dir: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Have `reach` look into the run folder, if the environment asks for it, in the process of that name.
+    """Make `reach` look into the run folder if the environment asks for it; `name` is this process's.
 
-    Raises SettingsError unless that is the folder of a test.
+    Raises:
+        SettingsError: The run folder is not that of a test.
     """
     global reach
     if not environ.get(VARIABLE):
         return
     if not run_dir or not (Path(run_dir) / TEST_RUN).is_file():
-        raise SettingsError(f"{VARIABLE} is set, and {run_dir or 'no run folder'} is not that of a test")
+        raise SettingsError(
+            f"{VARIABLE} is set, but {run_dir or 'no run folder'} is not the run folder of a test"
+        )
     reach = _Armed(name, Path(run_dir) / FOLDER)
 
 
@@ -58,12 +61,12 @@ class _Armed:
             self._times[name] += 1
             if self._times[name] < int(time or 1):
                 return
-            armed.rename(claimed := armed.with_suffix(".claimed"))  # by the one process that fires
+            armed.rename(claimed := armed.with_suffix(".claimed"))  # only one process succeeds
         except FileNotFoundError:
             return
         self._times[name] = 0
         claimed.write_text(self._process)
-        claimed.rename(armed.with_suffix(".fired"))  # whole, whenever it is read
+        claimed.rename(armed.with_suffix(".fired"))  # renamed once it is complete
         match action:
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""Slots for work at one time, shared out among keys such as accounts, so that no key keeps others waiting.
+"""Share slots for concurrent work among keys such as accounts, so that no key keeps others waiting.
 
-A key may take a slot while it holds fewer than are free ("dynamic thresholds": Choudhury and Hahne, 1998).
-One alone gets half of all; k that want as many as they can get have 1/(k + 1) of all each. So a slot is left
-for who holds none, as long as there are fewer keys than slots; past that they take turns.
+A key may take a slot while it holds fewer than are free ("dynamic thresholds": Choudhury and Hahne, 1998). A
+single key gets half of all slots; k keys that want as many as they can get have 1/(k + 1) each. So a slot is
+left for a key that holds none as long as there are fewer keys than slots; beyond that they take turns.
 """
 
 import asyncio
@@ -12,25 +12,29 @@ from collections.abc import AsyncIterator, Hashable
 
 
 class SlotsClosed(Exception):  # noqa: N818 - an outcome
-    """No slot is given to who waits, or comes, from now on."""
+    """No slot is given any more, to callers that wait or come later."""
 
 
 class FairSlots:
-    """Of one event loop."""
+    """A number of slots, shared fairly among keys. For one event loop."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
         self._held: Counter[Hashable] = Counter()
-        # The key that was served last stands last.
+        # The most recently served key is last.
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
         self._closed = False
 
     @property
     def idle(self) -> bool:
+        """True if no slot is held and nobody waits."""
         return not self._held and not self._waiting
 
     def try_take(self, key: Hashable) -> bool:
-        """Take a slot if one may be had now, ahead of those that wait; give it back with `release`."""
+        """Take a slot if one is available to the key now, ahead of callers that wait.
+
+        Give it back with `release`.
+        """
         if self._held[key] >= self._free:
             return False
         self._free -= 1
@@ -38,7 +42,10 @@ class FairSlots:
         return True
 
     async def take(self, key: Hashable) -> None:
-        """Take a slot as soon as one may be had; give it back with `release`. Raises SlotsClosed."""
+        """Take a slot as soon as one is available to the key.
+
+        Give it back with `release`. Raises SlotsClosed.
+        """
         if self._closed:
             raise SlotsClosed
         if key not in self._waiting and self.try_take(key):
@@ -55,6 +62,7 @@ class FairSlots:
             raise
 
     def release(self, key: Hashable) -> None:
+        """Give a slot back and serve callers that wait."""
         self._free += 1
         self._held[key] -= 1
         if not self._held[key]:
@@ -64,7 +72,7 @@ class FairSlots:
 
     @contextlib.asynccontextmanager
     async def turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Hold a slot within this block, waiting for it. Raises SlotsClosed."""
+        """Wait for a slot and hold it within the block. Raises SlotsClosed."""
         await self.take(key)
         try:
             yield
@@ -72,7 +80,7 @@ class FairSlots:
             self.release(key)
 
     def close(self) -> None:
-        """End the waiting of all that wait; slots that are held are not touched."""
+        """Make all waiting callers raise SlotsClosed. Slots that are held stay."""
         self._closed = True
         for slots in self._waiting.values():
             for slot in slots:
@@ -82,7 +90,7 @@ class FairSlots:
 
     def _serve_next(self) -> bool:
         for key, slots in tuple(self._waiting.items()):
-            while slots and slots[0].cancelled():  # it has not left the line yet
+            while slots and slots[0].cancelled():  # its caller has not removed it yet
                 slots.popleft()
             if not slots:
                 del self._waiting[key]
@@ -94,19 +102,23 @@ class FairSlots:
 
     def _leave(self, key: Hashable, slot: asyncio.Future[None]) -> None:
         slots = self._waiting.get(key, deque())
-        with contextlib.suppress(ValueError):  # it was passed over meanwhile
+        with contextlib.suppress(ValueError):  # `_serve_next` has removed it
             slots.remove(slot)
         if not slots:
             self._waiting.pop(key, None)
 
 
 class KeySlots:
+    """The slots of one key."""
+
     def __init__(self, slots: FairSlots, key: Hashable) -> None:
         self._slots = slots
         self._key = key
 
     async def take(self) -> None:
+        """Take a slot. Raises SlotsClosed."""
         await self._slots.take(self._key)
 
     def release(self) -> None:
+        """Give a slot back."""
         self._slots.release(self._key)

@@ -1,7 +1,7 @@
-"""Attribute names of the OpenTelemetry GenAI semantic conventions, as constants of our own.
+"""Name the attributes of the OpenTelemetry GenAI semantic conventions.
 
-Source: https://github.com/open-telemetry/semantic-conventions-genai (the constants of the
-`opentelemetry-semantic-conventions` package are deprecated in its favour; the names are the same).
+Source: https://github.com/open-telemetry/semantic-conventions-genai. The constants of the package
+`opentelemetry-semantic-conventions` are deprecated in its favour; the names are the same.
 """
 
 OPERATION_NAME = "gen_ai.operation.name"

@@ -1,6 +1,6 @@
-"""`/healthz` says that the process lives, `/readyz` that what it depends on answers, `/metrics` how it does.
+"""Serve `/healthz` (the process lives), `/readyz` (its dependencies answer) and `/metrics`.
 
-Web services call `HealthChecks.ready` from their own routes; workers open the small server below.
+Web services call `HealthChecks.respond` from their own routes; workers start the small server below.
 """
 
 import asyncio
@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 
-from agentchat.runtime import garbage, metrics
-from agentchat.runtime.listening import listening_socket
-from agentchat.runtime.logs import first_line
+from agentchat.runtime import garbage_collection, metrics
+from agentchat.runtime.listening_socket import open_listening_socket
+from agentchat.runtime.logs import get_first_line
 
 Check = Callable[[], Awaitable[None]]
-"""Raises when what it looks at is unwell; the exception's text is the reason shown."""
+"""Raises if its dependency does not answer; the exception's text is the reason that is shown."""
 
 _JSON = "application/json"
 _REQUEST_SECONDS = 5.0
@@ -30,24 +30,31 @@ class HealthChecks:
         self._deadline = deadline
         self._running: asyncio.Task[dict[str, str]] | None = None
 
-    async def ready(self) -> tuple[bool, dict[str, str]]:
-        """Whether every check passed, and each one's "ok" or reason. Calls at one time share one look."""
+    async def check(self) -> tuple[bool, dict[str, str]]:
+        """Return True if every check passed, and each check's "ok" or reason.
+
+        Concurrent calls share one look.
+        """
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._look())
         results = await asyncio.shield(self._running)
         return all(result == "ok" for result in results.values()), dict(results)
 
-    async def body(self) -> tuple[int, bytes]:
-        """The answer to `GET /readyz`: status 200 or 503, and its JSON body."""
-        well, checks = await self.ready()
+    async def respond(self) -> tuple[int, bytes]:
+        """Return the answer to `GET /readyz`: status 200 or 503, and the JSON body."""
+        well, checks = await self.check()
         status = "ok" if well else "unavailable"
         return (200 if well else 503), msgspec.json.encode({"status": status, "checks": checks})
 
     async def _look(self) -> dict[str, str]:
-        outcomes = await asyncio.gather(*map(self._bounded, self._checks.values()), return_exceptions=True)
-        return {name: _reason(outcome) for name, outcome in zip(self._checks, outcomes, strict=True)}
+        outcomes = await asyncio.gather(
+            *map(self._run_with_deadline, self._checks.values()), return_exceptions=True
+        )
+        return {
+            name: _describe_outcome(outcome) for name, outcome in zip(self._checks, outcomes, strict=True)
+        }
 
-    async def _bounded(self, check: Check) -> None:
+    async def _run_with_deadline(self, check: Check) -> None:
         async with asyncio.timeout(self._deadline):
             await check()
 
@@ -56,8 +63,10 @@ class HealthChecks:
 async def serve_health(health: HealthChecks, host: str, port: int) -> AsyncIterator[int]:
     """Serve `/healthz`, `/readyz` and `/metrics` while the block runs; yields the bound port.
 
-    All else is ready by then.
-    Raises SettingsError where the address cannot be had.
+    Call it once everything else is ready.
+
+    Raises:
+        SettingsError: The address cannot be bound.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,9 +80,9 @@ async def serve_health(health: HealthChecks, host: str, port: int) -> AsyncItera
         finally:
             writer.close()
 
-    listener = listening_socket(host, port)
+    listener = open_listening_socket(host, port)
     server = await asyncio.start_server(answer, sock=listener, limit=_HEAD_BYTES)
-    garbage.settle()
+    garbage_collection.freeze_heap()
     try:
         yield listener.getsockname()[1]
     finally:
@@ -91,9 +100,9 @@ async def _respond(health: HealthChecks, head: bytes) -> bytes:
     elif path == b"/healthz":
         status, body = 200, b'{"status":"ok"}'
     elif path == b"/metrics":
-        status, body, content_type = 200, metrics.exposition(), metrics.CONTENT_TYPE
+        status, body, content_type = 200, metrics.render_metrics(), metrics.CONTENT_TYPE
     else:
-        status, body = await health.body()
+        status, body = await health.respond()
     lines = [
         f"HTTP/1.1 {status} {_PHRASES[status]}",
         f"Content-Type: {content_type}",
@@ -108,9 +117,9 @@ async def _respond(health: HealthChecks, head: bytes) -> bytes:
 _PHRASES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
-def _reason(outcome: BaseException | None) -> str:
+def _describe_outcome(outcome: BaseException | None) -> str:
     if outcome is None:
         return "ok"
     if isinstance(outcome, TimeoutError) and not str(outcome):
         return "no answer in time"
-    return first_line(outcome)[:200]
+    return get_first_line(outcome)[:200]

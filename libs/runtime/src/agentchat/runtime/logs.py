@@ -1,7 +1,7 @@
-"""JSON lines on stderr: one object a line, bound to the trace, conversation and account at hand.
+"""Write logs as JSON lines on stderr, with the trace, conversation and account they belong to.
 
-Only the fields that a caller names are written; keys of the `sk-...` kind are struck out wherever they stand,
-and no character in a line drives a terminal.
+Only fields that a caller names are written. Keys of the form `sk-...` are removed wherever they occur, and no
+character of a line drives a terminal.
 """
 
 import json
@@ -15,19 +15,19 @@ from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 import msgspec
 import structlog
 
-from agentchat.contracts.text import escaped
+from agentchat.contracts.text import escape_controls
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
 
-# Where a word begins, also after the letters of an escape of JSON's or Python's, such as that of a new line.
+# A word also begins after an escape of JSON or Python, such as `\n`.
 _ESCAPES = rb"(?<=\\[bfnrt])|(?<=\\x[0-9a-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
 _KEY = re.compile(rb"(?:(?<![A-Za-z0-9])|" + _ESCAPES + rb")sk-[A-Za-z0-9_-]{12,}")
 
 
 def configure(service: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Write lines of `level` and above to `stream` (stderr).
+    """Write lines of `level` and above to `stream` (default stderr).
 
-    Libraries that log through the standard library are heard from `warning` up: below that they tell of
+    Records of libraries that use the standard library are written from `warning` up: below that they report
     every query and request.
     """
     number = logging.getLevelNamesMapping().get(level.upper())
@@ -37,7 +37,7 @@ def configure(service: str, level: str = "info", stream: TextIO | None = None) -
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
-            _service(service),
+            _add_service(service),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -53,34 +53,37 @@ def configure(service: str, level: str = "info", stream: TextIO | None = None) -
 
 
 def get_logger(name: str | None = None) -> BoundLogger:
-    """A logger whose lines carry `component: name`. It may be made before `configure` is called."""
+    """Return a logger whose lines carry `component: name`. It may be created before `configure` is called."""
     logger: BoundLogger = structlog.get_logger(**({"component": name} if name else {}))
     return logger
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, or its class's name: a server's details repeat what a row holds."""
+def get_first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or the name of its class.
+
+    The further lines of a Postgres error repeat a row's content.
+    """
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def bound(**values: str) -> AbstractContextManager[None]:
-    """Add `values` to every line that is written within, in this task and in tasks started within."""
+def bind_context(**values: str) -> AbstractContextManager[None]:
+    """Add `values` to every line written within the block, in this task and in tasks started there."""
     return structlog.contextvars.bound_contextvars(**values)
 
 
 def render(_logger: Any, _method: str, event: structlog.typing.EventDict) -> bytes:
-    """One line of JSON, whatever the values are: a log call never raises for what it was given."""
+    """Return one line of JSON, whatever the values are: a log call never raises because of its arguments."""
     try:
-        line = escaped(_encoder.encode(event))
+        line = escape_controls(_encoder.encode(event))
     except (TypeError, ValueError, RecursionError):
         line = json.dumps({str(key): repr(value)[:2000] for key, value in event.items()}).encode()
     return _KEY.sub(b"sk-***", line) if b"sk-" in line else line
 
 
 class _Lossy:
-    """A file to which nobody's work depends on being able to write: its disk may be full.
+    """A file whose write errors are ignored, since its disk may be full.
 
-    What cannot be written waits in the file's own buffer; past that, lines are dropped.
+    What cannot be written waits in the file's own buffer; beyond that, lines are dropped.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -98,7 +101,7 @@ class _Lossy:
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-def _service(service: str) -> structlog.typing.Processor:
+def _add_service(service: str) -> structlog.typing.Processor:
     def add(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event["service"] = service
         return event
@@ -107,7 +110,7 @@ def _service(service: str) -> structlog.typing.Processor:
 
 
 class _Forward(logging.Handler):
-    """Hands the standard library's records on to structlog, so that there is one form of line."""
+    """Hands the standard library's records to structlog, so that all lines have one form."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

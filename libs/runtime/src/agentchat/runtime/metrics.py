@@ -1,6 +1,6 @@
-"""The metrics of all services, by prometheus_client: served at `/metrics` of the health address.
+"""Define the metrics of all services, by prometheus_client; the health address serves them at `/metrics`.
 
-No label names an account, a conversation or a trace: the number of values is bounded
+No label names an account, a conversation or a trace, so the number of values is bounded
 (docs/operate/metrics.md).
 """
 
@@ -27,12 +27,12 @@ _LONG = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 60
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-def exposition() -> bytes:
+def render_metrics() -> bytes:
     """Return all metrics of this process as Prometheus text (`CONTENT_TYPE`)."""
     return generate_latest()
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the names of the metrics as Prometheus shows them, a histogram's without its suffix."""
     return [
         f"{family.name}_total" if family.type == "counter" else family.name
@@ -42,12 +42,12 @@ def names() -> list[str]:
 
 
 class BoundedNames:
-    """Names that callers choose, as values of a label: after 200 different ones the rest are `other`."""
+    """Label values that users choose: after 200 different ones, others become `other`."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
-    def value(self, name: str) -> str:
+    def admit(self, name: str) -> str:
         """Return `name`, or `other` if too many names were seen before it."""
         if name not in self._seen:
             if len(self._seen) >= _MOST_NAMES:
@@ -57,7 +57,7 @@ class BoundedNames:
 
 
 async def watch_loop() -> None:
-    """Record how late the event loop comes to a timer of 1 s, until cancelled."""
+    """Record how late the event loop serves a timer of 1 s, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _LAG_SECONDS
@@ -65,8 +65,8 @@ async def watch_loop() -> None:
         LOOP_LAG.observe(max(0.0, loop.time() - due))
 
 
-def resident_bytes() -> float:
-    """Return the memory that this process has in RAM; 0 where the system has no /proc."""
+def read_resident_bytes() -> float:
+    """Return the memory of this process in RAM; 0 on a system without /proc."""
     try:
         return float(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -75,7 +75,7 @@ def resident_bytes() -> float:
 
 # Each process.
 MEMORY = Gauge("agentchat_process_memory_bytes", "Memory of the process that is in RAM.")
-MEMORY.set_function(resident_bytes)
+MEMORY.set_function(read_resident_bytes)
 LOOP_LAG = Histogram(
     "agentchat_process_loop_lag_seconds",
     "How late the event loop comes to a timer.",

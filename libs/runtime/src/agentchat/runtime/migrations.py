@@ -1,6 +1,6 @@
-"""Versioned SQL, applied once and in order, by one process at a time, each component on its own.
+"""Apply versioned SQL steps once and in order, by one process at a time, for each component by itself.
 
-A component's steps are only ever added to: a step that was applied and then edited is refused.
+Steps are only ever added: a step that was applied and then edited is refused.
 """
 
 import contextlib
@@ -13,23 +13,23 @@ import msgspec
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from agentchat.runtime.postgres import Connection, Pool, connect_options, connection
-from agentchat.runtime.roles import MEMBERS, ROLES, SERVICE_ROLE
+from agentchat.runtime.database_roles import MEMBERS, ROLES, SERVICE_ROLE
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection, connect_options
 
-_LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
+_LOCK = 0x61676368  # arbitrary, but never changes: "agch"
 _LOCK_SECONDS = 60
 _OLDER_DATABASE = "databases from before release 0.10.0 cannot be upgraded; start with an empty database"
 
 
 class MigrationError(Exception):
-    """The database's schema is not one that these steps lead to."""
+    """The database's schema does not result from these steps."""
 
 
 @contextlib.asynccontextmanager
-async def migrating(database_url: str) -> AsyncIterator[Connection]:
-    """One transaction on `database_url` that holds the migration lock; commits when the block ends well.
+async def open_migration(database_url: str) -> AsyncIterator[Connection]:
+    """Open one transaction that holds the migration lock; it commits when the block ends without an error.
 
-    Others that migrate wait (up to a minute) and then find nothing left to do.
+    Other processes that migrate wait up to a minute and then find nothing left to do.
     """
     options = connect_options(database_url, role=None) | {"autocommit": False}
     options["options"] += f" -c statement_timeout={_LOCK_SECONDS}s -c idle_in_transaction_session_timeout=60s"
@@ -39,15 +39,17 @@ async def migrating(database_url: str) -> AsyncIterator[Connection]:
 
 
 async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
-    """Bring `component` to version `len(steps)` within the open transaction of `conn`; returns how many ran.
+    """Bring `component` to version `len(steps)` in the transaction of `conn`; return how many steps ran.
 
     A step may hold several statements. Steps are numbered from 1 and recorded in
-    `schema_migrations(component, version, digest, at)`. Raises MigrationError where the database is newer
-    than `steps`, or an applied step reads differently now.
+    `schema_migrations(component, version, digest, at)`.
+
+    Raises:
+        MigrationError: The database is newer than `steps`, or an applied step reads differently now.
     """
     await conn.execute(_PREPARE)
     await _ensure_roles(conn)
-    done = await _applied(conn, component)
+    done = await _list_digests(conn, component)
     for version, (applied, step) in enumerate(zip(done, steps, strict=False), start=1):
         if applied != digest(step):
             hint = f": {_OLDER_DATABASE}" if version == 1 else ""
@@ -55,7 +57,7 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     if len(done) > len(steps):
         raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
     for version in range(len(done) + 1, len(steps) + 1):
-        # Bytes: no percent sign is a placeholder then, and a step may hold several statements.
+        # As bytes a step may contain percent signs and several statements.
         await conn.execute(steps[version - 1].encode())
         await conn.execute(
             "INSERT INTO schema_migrations (component, version, digest) VALUES (%s, %s, %s)",
@@ -65,21 +67,21 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
 
 
 class AppliedVersion(msgspec.Struct, frozen=True):
-    """How far a component's steps were applied, the last one at `at`."""
+    """A component's version, with the time `at` which its last step was applied."""
 
     component: str
     version: int
     at: datetime
 
 
-async def applied_versions(pool: Pool) -> list[AppliedVersion]:
-    """Of all components, by name. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+async def list_applied_versions(pool: Pool) -> list[AppliedVersion]:
+    """Return the versions of all components, by name. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_VERSIONS)).fetchall()
     return [AppliedVersion(*row) for row in rows]
 
 
-async def _applied(conn: Connection, component: str) -> list[str]:
+async def _list_digests(conn: Connection, component: str) -> list[str]:
     cursor = await conn.execute(
         "SELECT digest FROM schema_migrations WHERE component = %s ORDER BY version", [component]
     )
@@ -87,33 +89,34 @@ async def _applied(conn: Connection, component: str) -> list[str]:
 
 
 async def _ensure_roles(conn: Connection) -> None:
-    """The roles that services act as. They are the whole server's: who migrates another database may race us.
+    """Create the roles that services act as, and let the migrating user take each of them.
 
-    Who migrates may take each of them, so that the owner's address serves a service too.
+    Roles belong to the whole server, so a process that migrates another database may create them at the same
+    time. Being able to take them lets the owner's address serve a service too.
     """
     for role in ROLES:
         name = sql.Identifier(role)
-        if not await _holds(conn, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", role):
+        if not await _is_true(conn, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", role):
             with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
                 async with conn.transaction():
                     await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(name))
-        if not await _holds(conn, _TAKES, role, role):
+        if not await _is_true(conn, _TAKES, role, role):
             await conn.execute(sql.SQL("GRANT {} TO CURRENT_USER WITH INHERIT TRUE, SET TRUE").format(name))
     for role, members in MEMBERS.items():
         for member in members:
-            if not await _holds(conn, "SELECT pg_has_role(%s, %s, 'USAGE')", member, role):
+            if not await _is_true(conn, "SELECT pg_has_role(%s, %s, 'USAGE')", member, role):
                 await conn.execute(
                     sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(member))
                 )
     await conn.execute(_GRANT)
 
 
-async def _holds(conn: Connection, question: LiteralString, *values: object) -> bool:
+async def _is_true(conn: Connection, question: LiteralString, *values: object) -> bool:
     return await (await conn.execute(question, values)).fetchone() == (True,)
 
 
 def digest(step: str) -> str:
-    """What is recorded of a step: its text but for its layout."""
+    """Return the recorded hash of a step: of its text without its layout."""
     return hashlib.sha256(" ".join(step.split()).encode()).hexdigest()
 
 
@@ -131,7 +134,7 @@ _VERSIONS = (
     "SELECT component, max(version), max(at) FROM schema_migrations GROUP BY component ORDER BY component"
 )
 
-# Members of a role by CREATEROLE alone have neither its rights nor may take it (since Postgres 16).
+# Since Postgres 16 a member by CREATEROLE alone neither has the role's rights nor may set it.
 _TAKES = "SELECT pg_has_role(current_user, %s, 'USAGE') AND pg_has_role(current_user, %s, 'SET')"
 
 _GRANT = f"""

@@ -1,8 +1,8 @@
-"""Connections to Postgres that a frozen, restarted or unreachable server cannot hold up.
+"""Connect to Postgres so that a frozen, restarted or unreachable server holds nothing up.
 
-Neither `statement_timeout` nor TCP's own timeouts end a call to a server that is stopped (its kernel still
-acknowledges, and it cannot cancel), and cancelling the task waits for the server too. So each use of a
-connection has a deadline, at which its socket is shut down: the call fails at once and the pool replaces it.
+Neither `statement_timeout` nor TCP's own time-outs end a call to a server that is stopped: its kernel still
+acknowledges, and it cannot cancel. Cancelling the task waits for the server too. So each use of a connection
+has a deadline, at which its socket is shut down: the call fails at once and the pool replaces the connection.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from agentchat.runtime.logs import first_line
-from agentchat.runtime.roles import SERVICE_ROLE, Service, names_role, role_of
+from agentchat.runtime.database_roles import SERVICE_ROLE, Service, get_role, has_role_option
+from agentchat.runtime.logs import get_first_line
 from agentchat.runtime.settings import SettingsError
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
@@ -29,7 +29,7 @@ Pool: TypeAlias = AsyncConnectionPool[Connection]
 OnConnect: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 APPLICATION_NAME = "agentchat"
-"""The application name of sessions that have no other."""
+"""The application name of sessions that set no other."""
 
 CONNECT_SECONDS = 3
 CALL_SECONDS = 3.0
@@ -39,17 +39,20 @@ _TARGETS = (_WRITES, "primary", "any")
 
 
 class DatabaseUnavailable(Exception):  # noqa: N818 - the condition is its name
-    """Postgres did not answer in time, or the connection to it broke; whether a write happened is unknown.
+    """Postgres did not answer in time, or the connection broke; a write may or may not have happened.
 
-    To append the same events again is safe: the store knows its own.
+    Appending the same events again is safe: the store recognises its own.
     """
 
 
 class _PooledConnection(AsyncConnection[TupleRow]):
-    """Given up at once where its caller is cancelled during a statement."""
+    """A connection that is given up at once if its caller is cancelled during a statement."""
 
     async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002 - psycopg's signature
-        """psycopg would ask the server over a second connection, and wait for it though it is frozen."""
+        """Shut the socket down.
+
+        psycopg would ask the server over a second connection, and wait even if it is frozen.
+        """
         cut(self)
 
 
@@ -64,13 +67,14 @@ async def open_pool(
     options: str = "",
     on_connect: OnConnect | None = None,
 ) -> AsyncIterator[Pool]:
-    """A pool of autocommit connections acting as `role`, or as the URL says (`acting_as`).
+    """Open a pool of autocommit connections that act as `role`, or as the URL says (`act_as`).
 
-    `options` are for the server, after ours: `-c name=value`. Without `durable` a commit does not wait for
-    the disk, nor for a standby: a crash or a promotion may lose the last ones, each with all that came after
-    it. That is for what is then done again. `on_connect` is called with each new connection.
+    `options` are for the server, after ours: `-c name=value`. If not `durable`, a commit waits neither for
+    the disk nor for a standby: a crash or a promotion may lose the last commits, each with everything after
+    it. Use that for work that is then repeated. `on_connect` is called with each new connection.
 
-    Opens whether or not Postgres can be reached yet. Use it through `connection`, which bounds each call.
+    The pool opens even if Postgres cannot be reached yet. Use it through `acquire_connection`, which bounds
+    each call.
     """
     if not durable:
         options += " -c synchronous_commit=off"
@@ -93,29 +97,31 @@ async def open_pool(
         await pool.close(timeout=CALL_SECONDS)
 
 
-def acting_as(database_url: str, service: Service) -> str:
-    """The same database for a service: a login that may do more takes the service's role and no other.
+def act_as(database_url: str, service: Service) -> str:
+    """Return the same database URL for a service, whose login takes the service's role and no other.
 
-    A login that is the service's own role, or a member of it, has nothing to go back to. Raises SettingsError
-    where it is no address of Postgres, or one of standbys.
+    A login that is the service's own role, or a member of it, has nothing to go back to.
+
+    Raises:
+        SettingsError: The URL is not a Postgres address, or is one of standbys.
     """
     try:
         parts = conninfo_to_dict(database_url)
-    except psycopg.ProgrammingError:  # its text may have the password
-        raise SettingsError("AGENTCHAT_DATABASE_URL cannot be used: it is no address of Postgres") from None
+    except psycopg.ProgrammingError:  # its text may contain the password
+        raise SettingsError("AGENTCHAT_DATABASE_URL cannot be used: it is not a Postgres address") from None
     if (target := parts.get("target_session_attrs") or _WRITES) not in _TARGETS:
         raise SettingsError(
             f"AGENTCHAT_DATABASE_URL cannot be used: target_session_attrs={target} names no primary"
         )
     options = parts.get("options") or ""
-    return make_conninfo(database_url, options=f"{options} -c role={role_of(service)}".strip())
+    return make_conninfo(database_url, options=f"{options} -c role={get_role(service)}".strip())
 
 
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:
-    """Keyword arguments for psycopg's `connect`, next to the URL; the URL's own `options` are kept.
+    """Return keyword arguments for psycopg's `connect`, next to the URL. The URL's own `options` are kept.
 
-    A role that these name is taken in the place of `role`. Of several hosts the one is taken that can be
-    written to, unless the URL says otherwise.
+    A role that the URL names takes precedence over `role`. Of several hosts, a writable one is used unless
+    the URL says otherwise.
     """
     parts = conninfo_to_dict(database_url)
     own = str(parts.get("options") or "")
@@ -124,7 +130,7 @@ def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more:
         "-c timezone=UTC",
         "-c statement_timeout=5000",
         "-c idle_in_transaction_session_timeout=2000",
-        f"-c role={role}" if role and not names_role(own) else "",
+        f"-c role={role}" if role and not has_role_option(own) else "",
         more,
     ]
     return {
@@ -142,11 +148,12 @@ def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more:
 
 
 @contextlib.asynccontextmanager
-async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
-    """A connection of the pool for at most `seconds`, the wait for it included.
+async def acquire_connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
+    """Take a connection from the pool for at most `seconds`, including the wait for it.
 
-    Raises DatabaseUnavailable for what is wrong with the server or the way to it; other errors of psycopg
-    (a constraint, bad SQL) pass through.
+    Raises:
+        DatabaseUnavailable: The server or the way to it failed. Other errors of psycopg (a constraint,
+            bad SQL) pass through.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -156,7 +163,7 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
         yield taken
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) or taken.closed:
-            raise DatabaseUnavailable(first_line(error)) from error
+            raise DatabaseUnavailable(get_first_line(error)) from error
         raise
     finally:
         late.cancel()
@@ -164,14 +171,18 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
 
 
 async def ping(pool: Pool) -> None:
-    async with connection(pool, seconds=1.5) as conn:
+    """Check that Postgres answers. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool, seconds=1.5) as conn:
         await conn.execute("SELECT 1")
 
 
 async def take(pool: Pool, end: float) -> Connection:
-    """A connection that the server has not closed: after its restart a pool is full of dead ones.
+    """Take a connection that the server has not closed: after its restart a pool is full of dead ones.
 
-    For who keeps it; others use `connection`. Raises DatabaseUnavailable at `end`, on the loop's clock.
+    For callers that keep it; others use `acquire_connection`.
+
+    Raises:
+        DatabaseUnavailable: None was available by `end`, on the loop's clock.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -186,7 +197,10 @@ async def take(pool: Pool, end: float) -> Connection:
 
 
 def is_readable(idle: psycopg.BaseConnection[Any]) -> bool:
-    """Whether the server has sent something: on an idle connection, that it closes it. One system call."""
+    """Return True if the server has sent something; on an idle connection that means it closes it.
+
+    One system call.
+    """
     poll = select.poll()
     try:
         poll.register(idle.pgconn.socket, select.POLLIN)
@@ -196,7 +210,7 @@ def is_readable(idle: psycopg.BaseConnection[Any]) -> bool:
 
 
 def cut(taken: psycopg.BaseConnection[Any]) -> None:
-    """End whatever waits on this connection, from any thread: libpq then reports it as lost.
+    """Shut the connection's socket down, from any thread; libpq then reports the connection as lost.
 
     Nothing else ends a call to a frozen server: its kernel still acknowledges, and it cannot cancel.
     """

@@ -1,10 +1,10 @@
-"""Whether something that work depends on is there: a flag of which both values can be awaited."""
+"""Provide a flag for the availability of a dependency; both of its values can be awaited."""
 
 import asyncio
 
 
 class ReadinessFlag:
-    """Of one event loop. Ready until it is said not to be."""
+    """A flag of one event loop, ready until it is set otherwise."""
 
     def __init__(self) -> None:
         self._ready = asyncio.Event()
@@ -13,15 +13,19 @@ class ReadinessFlag:
 
     @property
     def is_ready(self) -> bool:
+        """True while the dependency is available."""
         return self._ready.is_set()
 
     def set(self, ready: bool) -> None:
+        """Change the flag and wake up those that wait for its new value."""
         became, was = (self._ready, self._unready) if ready else (self._unready, self._ready)
         was.clear()
         became.set()
 
     async def wait_ready(self) -> None:
+        """Wait until the flag is ready."""
         await self._ready.wait()
 
     async def wait_unready(self) -> None:
+        """Wait until the flag is not ready."""
         await self._unready.wait()

@@ -1,6 +1,6 @@
-"""Settings: a frozen struct, filled from environment variables and checked at the start.
+"""Fill a frozen struct of settings from environment variables and check it at the start.
 
-A secret one may be in a file instead, which the variable with `_FILE` at its end names.
+A secret setting may be in a file instead, which the variable with the suffix `_FILE` names.
 """
 
 import os
@@ -19,13 +19,14 @@ FILE_SUFFIX = "_FILE"
 
 
 class SettingsError(Exception):
-    """The process cannot start as it is set up; the text is one line, meant for stderr."""
+    """The process cannot start with these settings. The text is one line for stderr."""
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """Marks a field with the environment variable that fills it: `Annotated[str, Setting("NAME")]`.
+    """The environment variable that fills a field: `Annotated[str, Setting("NAME")]`.
 
-    The value of a `secret` one is never repeated in an error, and the file in `file_variable` may hold it.
+    The value of a `secret` setting is never repeated in an error, and may be in the file that `file_variable`
+    names.
     """
 
     name: str
@@ -33,16 +34,17 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def file_variable(self) -> str:
+        """The variable that names a file with the value."""
         return self.name + FILE_SUFFIX
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What settings with secrets inherit."""
+    """Base of settings structs with secrets."""
 
     def __repr__(self) -> str:
-        """The fields that are not secret: a repr ends in logs."""
+        """Show only fields that are not secret, since a repr ends up in logs."""
         fields = msgspec.structs.fields(type(self))
-        open_ones = [field.name for field in fields if not setting_of(type(self), field).secret]
+        open_ones = [field.name for field in fields if not get_setting(type(self), field).secret]
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in open_ones)
         return f"{type(self).__name__}({shown})"
 
@@ -50,14 +52,15 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
 def load(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
     """Fill `cls` from `environ`.
 
-    An empty variable counts as unset. Tuples are comma lists. `msgspec.Meta` bounds are enforced.
-    Raises SettingsError, naming the variable, where one without a default is unset, one cannot be used, or
-    the file of one cannot be read or holds nothing.
+    An empty variable counts as unset. Tuples are comma-separated lists. `msgspec.Meta` bounds are enforced.
+
+    Raises:
+        SettingsError: Names the variable that is missing or invalid, or whose file is unreadable or empty.
     """
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(cls):
-        setting = setting_of(cls, field)
-        text = _text_of(setting, environ)
+        setting = get_setting(cls, field)
+        text = _read_text(setting, environ)
         if text:
             values[field.name] = _parse(setting, field.type, text)
         elif field.required:
@@ -66,7 +69,7 @@ def load(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
 
 
 def load_or_exit(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
-    """`load` for a `__main__`: a wrong setting is one line on stderr and exit code 2."""
+    """Call `load` for a `__main__`: report a wrong setting in one line on stderr and exit with code 2."""
     try:
         return load(cls, environ)
     except SettingsError as error:
@@ -74,22 +77,22 @@ def load_or_exit(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
 
 
 def refuse(error: SettingsError) -> NoReturn:
-    """Say on stderr why the process does not start, in one line, and end it with exit code 2."""
+    """Report in one line on stderr why the process does not start, and exit with code 2."""
     sys.stderr.write(" ".join(str(error).split()) + "\n")
     sys.stderr.flush()
     raise SystemExit(2)
 
 
-def setting_of(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Setting:
-    """What fills a field of a settings struct. Raises TypeError where nothing does."""
+def get_setting(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Setting:
+    """Return the Setting of a field. Raises TypeError if the field has none."""
     for mark in getattr(field.type, "__metadata__", ()):
         if isinstance(mark, Setting):
             return mark
     raise TypeError(f"{cls.__name__}.{field.name} has no Setting(...) in its annotation")
 
 
-def _text_of(setting: Setting, environ: Mapping[str, str]) -> str:
-    """Without blanks around it: a file ends with a line break."""
+def _read_text(setting: Setting, environ: Mapping[str, str]) -> str:
+    """Return a variable's or file's text without surrounding blanks: a file ends with a line break."""
     text = environ.get(setting.name, "").strip()
     path = environ.get(setting.file_variable, "").strip() if setting.secret else ""
     if not path:
@@ -114,12 +117,12 @@ def _parse(setting: Setting, kind: Any, text: str) -> Any:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         shown = "" if setting.secret else f" {text!r}"
-        raise SettingsError(f"{setting.name}{shown} cannot be used: {_reason(kind, error)}") from None
+        raise SettingsError(f"{setting.name}{shown} cannot be used: {_explain(kind, error)}") from None
 
 
-def _reason(kind: Any, error: msgspec.ValidationError) -> str:
-    """msgspec speaks of Python types; a reader of stderr wants to know what would do."""
-    choices = _choices(kind)
+def _explain(kind: Any, error: msgspec.ValidationError) -> str:
+    """Reword msgspec's error, which speaks of Python types, for a reader of stderr."""
+    choices = _list_choices(kind)
     if choices:
         return "must be one of " + ", ".join(choices)
     reason = re.sub(r", got `\w+`", "", str(error)).replace("`", "")
@@ -131,16 +134,16 @@ def _reason(kind: Any, error: msgspec.ValidationError) -> str:
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 
 
-def _choices(kind: Any) -> list[str]:
-    literals = [part for part in _parts(kind) if get_origin(part) is Literal]
+def _list_choices(kind: Any) -> list[str]:
+    literals = [part for part in _split_union(kind) if get_origin(part) is Literal]
     return [str(value) for literal in literals for value in get_args(literal)]
 
 
 def _is_tuple(kind: Any) -> bool:
-    return any(get_origin(part) is tuple for part in _parts(kind))
+    return any(get_origin(part) is tuple for part in _split_union(kind))
 
 
-def _parts(kind: Any) -> list[Any]:
+def _split_union(kind: Any) -> list[Any]:
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""Work that several wait for."""
+"""Run work once for several waiting callers."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def shared(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that several await, shielded; if they have all gone, its failure is nobody's."""
+def start_shared_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a task that several callers await, shielded. If all of them have gone, its failure is ignored."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -1,6 +1,6 @@
-"""Spans and W3C Trace Context; OTLP where an endpoint is set.
+"""Create spans and pass on W3C Trace Context; export by OTLP if an endpoint is set.
 
-Where nothing exports, spans record nothing and the SDK is not loaded, yet every trace has an id.
+Without an exporter, spans record nothing and the SDK is not loaded, but every trace still has an id.
 """
 
 import secrets
@@ -24,7 +24,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 class _State:
-    """What `configure` chose; spans are made all over a process, so this one thing is held by the module."""
+    """The provider that `configure` chose. Spans are created all over a process, so the module holds it."""
 
     provider: "TracerProvider | None" = None
 
@@ -34,13 +34,13 @@ def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | N
 
     `endpoint` is the collector's base address, such as http://127.0.0.1:4318.
     """
-    shutdown()
+    shut_down()
     if endpoint or exporter:
-        _State.provider = _exporting(service, endpoint, exporter)
+        _State.provider = _build_provider(service, endpoint, exporter)
 
 
-def shutdown() -> None:
-    """Send what waits (5 s at most) and export no more."""
+def shut_down() -> None:
+    """Export what waits, for at most 5 s, and stop exporting."""
     provider, _State.provider = _State.provider, None
     if provider is not None:
         provider.force_flush(5000)
@@ -67,7 +67,7 @@ def start_span(
 
 
 @contextmanager
-def span(
+def open_span(
     name: str,
     *,
     context: Context | None = None,
@@ -75,10 +75,10 @@ def span(
     attributes: Attributes = None,
     links: Sequence[trace.Link] | None = None,
 ) -> Iterator[Span]:
-    """Make a new span current in the block, and end it after.
+    """Make a new span current in the block, and end it afterwards.
 
-    An exception marks it as an error of the exception's class, unless the block has said what failed. Its
-    words are not recorded: they may hold a user's text or a credential.
+    An exception marks it as an error of the exception's class, unless the block has set a status itself. The
+    exception's text is not recorded, since it may hold a user's text or a credential.
     """
     started = start_span(name, context=context, kind=kind, attributes=attributes, links=links)
     with trace.use_span(started, end_on_exit=True, record_exception=False, set_status_on_exception=False):
@@ -92,12 +92,15 @@ def span(
             raise
 
 
-def new_trace(
+def open_trace(
     name: str, headers: Mapping[str, str] | None = None, attributes: Attributes = None
 ) -> AbstractContextManager[Span]:
-    """Make a server span that begins its own trace; a traceparent in `headers` is a link, not the parent."""
+    """Open a server span that starts its own trace.
+
+    A traceparent in `headers` becomes a link, not the parent.
+    """
     theirs = trace.get_current_span(extract(headers)).get_span_context()
-    return span(
+    return open_span(
         name,
         context=Context(),
         kind=SpanKind.SERVER,
@@ -118,23 +121,23 @@ def is_recording() -> bool:
 
 
 def extract(headers: Mapping[str, str] | None) -> Context:
-    """The remote parent that `headers` name; an empty context where they name none."""
+    """Return the remote parent that `headers` name, or an empty context."""
     if not headers:
         return Context()
     return _propagator.extract({key.lower(): value for key, value in headers.items()}, Context())
 
 
-def current_trace_id() -> str:
-    """The current span's trace id, 32 hex digits; all zeros outside every span."""
-    return trace_id_of(trace.get_current_span())
+def get_trace_id() -> str:
+    """Return the current span's trace id, 32 hex digits; all zeros outside every span."""
+    return format_trace_id(trace.get_current_span())
 
 
-def trace_id_of(span: trace.Span) -> str:
-    """The same of any span."""
+def format_trace_id(span: trace.Span) -> str:
+    """Return a span's trace id, 32 hex digits."""
     return f"{span.get_span_context().trace_id:032x}"
 
 
-def _exporting(service: str, endpoint: str | None, exporter: "SpanExporter | None") -> "TracerProvider":
+def _build_provider(service: str, endpoint: str | None, exporter: "SpanExporter | None") -> "TracerProvider":
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor

@@ -1,4 +1,4 @@
-"""Serves an ASGI application with uvicorn: our socket, our signals, one bounded way to stop."""
+"""Serve an ASGI application with uvicorn: our socket, our signals, one bounded way to stop."""
 
 import asyncio
 import contextlib
@@ -7,14 +7,14 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from agentchat.runtime import garbage, logs
-from agentchat.runtime.listening import listening_socket
+from agentchat.runtime import garbage_collection, logs
+from agentchat.runtime.listening_socket import open_listening_socket
 
 _OPEN_MAX = 10_240
-"""What macOS takes at most, though it names no bound: setrlimit(2) there, OPEN_MAX in sys/syslimits.h."""
+"""The most that macOS accepts, though it reports no bound: setrlimit(2), OPEN_MAX in sys/syslimits.h."""
 
 _OTHER_FILES = 256
-"""Of libraries, logs, connections to the servers."""
+"""Files for libraries, logs and connections to servers."""
 
 
 async def serve(
@@ -30,18 +30,21 @@ async def serve(
 ) -> None:
     """Serve `app` on host:port (0: any free port, which is logged) until `stop` is set.
 
-    Then no new connection is taken, and `on_stop()` runs next to the responses still open, which it is to
-    bring to an end: those that last `grace_s` seconds (whole ones, from the stop on) are cancelled.
-    `http` is uvicorn's parser. Beyond `max_connections` a request is answered 503.
-    Raises SettingsError where the address cannot be had, RuntimeError where the application does not start.
+    Then accept no new connection, and run `on_stop()` next to the open responses, which it should bring to an
+    end. Responses that last longer than `grace_s` (whole seconds, from the stop on) are cancelled. `http` is
+    uvicorn's parser. Beyond `max_connections` a request gets 503.
+
+    Raises:
+        SettingsError: The address cannot be bound.
+        RuntimeError: The application did not start.
     """
-    listener = listening_socket(host, port)
-    server = _server(app, grace_s, http, max_connections)
+    listener = open_listening_socket(host, port)
+    server = _build_server(app, grace_s, http, max_connections)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
-        await _started(server, serving)
-        garbage.settle()
+        await _wait_until_started(server, serving)
+        garbage_collection.freeze_heap()
         logs.get_logger("web").info("listening", host=host, port=listener.getsockname()[1])
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
@@ -55,7 +58,7 @@ async def serve(
 
 
 def raise_open_files() -> int:
-    """Let this process open as many files as the system permits it; returns how many."""
+    """Let this process open as many files as the system permits; return how many."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (most, max(soft, _OPEN_MAX)):
         with contextlib.suppress(ValueError, OSError):
@@ -64,30 +67,30 @@ def raise_open_files() -> int:
     return soft
 
 
-def within_open_files(wanted: int) -> int:
-    """How many of `wanted` connections this process has files for: without one it is deaf."""
+def limit_to_open_files(wanted: int) -> int:
+    """Return how many of `wanted` connections this process has files for; at least 1."""
     return max(1, min(wanted, raise_open_files() - _OTHER_FILES))
 
 
-async def _started(server: Any, serving: "asyncio.Task[None]") -> None:
-    """uvicorn has no event for this; it sets a flag within milliseconds, or ends."""
+async def _wait_until_started(server: Any, serving: "asyncio.Task[None]") -> None:
+    """Poll uvicorn's flag: it has no event. It is set within milliseconds, or serving ends."""
     while not server.started and not serving.done():  # noqa: ASYNC110 - a flag is all there is
         await asyncio.sleep(0.005)
     if serving.done():
         serving.result()
 
 
-def _server(app: Any, grace_s: float, http: str, max_connections: int | None) -> Any:
+def _build_server(app: Any, grace_s: float, http: str, max_connections: int | None) -> Any:
     import uvicorn
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """The process's signals are agentchat.runtime.worker's."""
+            # `runtime.worker` handles the process's signals.
             yield
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            """uvicorn would end the process here, without a word from us."""
+            # uvicorn would exit here without a log line of ours.
             try:
                 await super().startup(sockets)
             except SystemExit:

@@ -1,7 +1,7 @@
-"""One way to run a process: uvloop, a stop event set by SIGTERM or SIGINT, draining, exit codes.
+"""Run a process: uvloop, a stop event set by SIGTERM or SIGINT, draining, exit codes.
 
-0: drained after a signal, or `main` returned. 1: `main` failed, or draining took too long.
-2: the settings do not do, said in one line on stderr.
+Exit code 0: drained after a signal, or `main` returned. 1: `main` failed, or draining took too long. 2: the
+settings are wrong, which is reported in one line on stderr.
 """
 
 import argparse
@@ -19,14 +19,16 @@ from agentchat.runtime.settings import SettingsError, refuse
 
 DRAIN_SECONDS = 20.0
 THREAD_SWITCH_SECONDS = 0.0005
-"""A thread that folds or checks something long lets the event loop go on after so long: Python's default is
-5 ms, which each of a request's some thirty turns of the loop would wait for (decision 29).
+"""How long a computing thread may hold the interpreter while the event loop waits.
+
+With Python's default of 5 ms each of a request's thirty or so turns of the loop would wait as long
+(decision 29).
 """
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def parse_process_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """`--name` and `--run-dir` make a process recognisable in `ps`; a test arms failpoints in the latter."""
+    """Parse `--name` and `--run-dir`, which make a process recognisable in `ps`; arm a test's failpoints."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--name", default="", help="the process's name, such as gateway-1")
     parser.add_argument("--run-dir", default="", help="the run folder of the stack that started it")
@@ -39,16 +41,16 @@ def parse_process_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
-    """Run `main(stop)` to its end and leave the process.
+    """Run `main(stop)` to its end and exit.
 
-    The first signal sets `stop`, and `main` is to drain and return. A second one, or 20 s without an end,
-    ends the process with code 1 on the spot.
+    The first signal sets `stop`, after which `main` should drain and return. A second signal, or 20 s without
+    an end, exits with code 1 at once.
     """
     repair_wait_for()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
-    telemetry.shutdown()
+    telemetry.shut_down()
     sys.exit(code)
 
 
@@ -74,7 +76,7 @@ def _on_signal(stop: asyncio.Event) -> None:
     if stop.is_set():
         _end_now("second_signal")
     stop.set()
-    # A thread, because a loop that is blocked would never run its own timer.
+    # A thread, because a blocked loop would never run its own timer.
     timer = threading.Timer(DRAIN_SECONDS, _end_now, ["drain_timed_out"])
     timer.daemon = True
     timer.start()

@@ -7,7 +7,7 @@ import msgspec
 
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.examples import CONVERSATION, TRACE
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import (
     ApprovalData,
     ConversationData,
@@ -17,9 +17,9 @@ from agentchat.contracts.webhooks import (
     EndpointData,
     EventType,
     RunData,
-    message_id,
+    derive_webhook_id,
 )
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks import endpoints
 from agentchat.webhooks.delivery_queue import INSERT_READY
 from agentchat.webhooks.endpoints import Note
@@ -43,7 +43,7 @@ async def list_deliveries(
     `before` is such an id: places count the deliveries of all accounts. Those before one that was deleted as
     too old are gone too. Raises NotFound, DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
         asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
         rows = await (await conn.execute(_PAGE, asked)).fetchall()
@@ -53,7 +53,7 @@ async def list_deliveries(
 
 async def get_delivery(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
     """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
         return await _load_delivery(conn, found.id, delivery_id)
 
@@ -65,7 +65,7 @@ async def resend_delivery(
 
     `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         endpoint_id = await _find_endpoint(conn, account_id, delivery_id)
         await _load_enabled(conn, account_id, endpoint_id)
         await conn.execute(_RESEND, [delivery_id])
@@ -78,9 +78,9 @@ async def resend_delivery(
 
 async def send_test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
     """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         found = await _load_enabled(conn, account_id, endpoint_id)
-        delivery_id = message_id(found.id, new_id())
+        delivery_id = derive_webhook_id(found.id, make_id())
         row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
         assert row is not None, "SELECT without FROM gives one row"
         body = encode_body(delivery_id, type_, format_time(row[0]), _build_example(type_, found))

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from agentchat.contracts import wire
-from agentchat.contracts.webhooks import EventType, Payload, message_id
+from agentchat.contracts.webhooks import EventType, Payload, derive_webhook_id
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.projections import read_model_follower
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks import delivery_queue
 from agentchat.webhooks.webhook_bodies import (
     OTHERS,
@@ -100,20 +100,20 @@ class DeliveryProjection:
                 await self._insert(notices)
         stored, at = self._stored
         if position != stored and time.monotonic() - at > _STORE_SECONDS:
-            async with connection(self._pool) as conn:
+            async with acquire_connection(self._pool) as conn:
                 await conn.execute(_STORE, [position])
             self._stored = (position, time.monotonic())
         self._position = position
         return len(entries)
 
     async def _read_position(self) -> int:
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             row = await (await conn.execute("SELECT position FROM webhook_position")).fetchone()
         assert row is not None, "a migration has inserted it"
         return int(row[0])
 
     async def _insert(self, notices: Sequence[tuple[str, Notice]]) -> None:
-        async with connection(self._pool, seconds=_SECONDS) as conn:
+        async with acquire_connection(self._pool, seconds=_SECONDS) as conn:
             listeners = await _find_listeners(conn, {account_id for account_id, _ in notices})
             wanted = [
                 (listener, notice)
@@ -154,7 +154,7 @@ def _build_row(listener: _Listener, notice: Notice, replies: dict[_Version, LogE
     if entry is not None and needs_reply(notice, listener.payload):
         with contextlib.suppress(UnreadableEvent):
             reply = find_reply(notice.conversation_id, notice.event.trace_id, entry.event)
-    delivery_id = message_id(listener.endpoint_id, str(notice.position))
+    delivery_id = derive_webhook_id(listener.endpoint_id, str(notice.position))
     return DeliveryRow(
         id=delivery_id,
         endpoint_id=listener.endpoint_id,

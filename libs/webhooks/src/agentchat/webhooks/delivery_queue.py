@@ -10,8 +10,14 @@ from datetime import datetime
 import msgspec
 
 from agentchat.contracts import wire
-from agentchat.contracts.webhooks import Attempt, DeliveryStatus, DisabledReason, EndpointData, message_id
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.contracts.webhooks import (
+    Attempt,
+    DeliveryStatus,
+    DisabledReason,
+    EndpointData,
+    derive_webhook_id,
+)
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 CLAIM_SECONDS = 35.0
@@ -103,7 +109,7 @@ async def claim_due(pool: Pool, busy: Collection[str], *, limit: int, batch: int
     Accounts take turns. Raises DatabaseUnavailable.
     """
     given = {"busy": list(busy), "limit": limit, "batch": batch, "seconds": CLAIM_SECONDS}
-    async with connection(pool, seconds=_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=_SECONDS) as conn:
         rows = await (await conn.execute(_CLAIM, given)).fetchall()
     fields = DueEndpoint.__struct_fields__
     return [msgspec.convert(dict(zip(fields, row, strict=True)), DueEndpoint) for row in rows]
@@ -119,7 +125,7 @@ async def record_batch(pool: Pool, result: BatchResult) -> DisabledReason | None
         {"id": each.id, "claimed_until": each.claimed_until, "due_at": each.due_at}
         for each in result.unattempted
     ]
-    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
         row = await (await conn.execute(_LOCK_ENDPOINT, [result.endpoint_id])).fetchone()
         if row is None:
             return None  # deleted meanwhile, with its deliveries
@@ -149,7 +155,7 @@ async def erase_bodies(conn: Connection, conversation_ids: Sequence[str]) -> Non
 
 async def load_figures(pool: Pool) -> EndpointFigures:
     """Count enabled endpoints and what they wait for. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=_SECONDS) as conn:
         row = await (await conn.execute(_FIGURES)).fetchone()
     assert row is not None, "an aggregate gives one row"
     return EndpointFigures(**dict(zip(EndpointFigures.__struct_fields__, row, strict=True)))
@@ -157,7 +163,7 @@ async def load_figures(pool: Pool) -> EndpointFigures:
 
 async def delete_old_deliveries(pool: Pool, limit: int) -> int:
     """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=_SECONDS) as conn:
         return (await conn.execute(_DELETE_OLD, [KEPT_DAYS, limit])).rowcount
 
 
@@ -182,7 +188,7 @@ async def _notify_others(conn: Connection, account_id: str, data: EndpointData, 
     """Have the account's other endpoints sent that one was disabled."""
     others = await (await conn.execute(_LISTENERS, [account_id, data.endpoint_id])).fetchall()
     for (other,) in others:
-        delivery_id = message_id(other, f"{data.endpoint_id} disabled {format_time(at)}")
+        delivery_id = derive_webhook_id(other, f"{data.endpoint_id} disabled {format_time(at)}")
         body = encode_body(delivery_id, "endpoint.disabled", format_time(at), data)
         await conn.execute(INSERT_READY, [delivery_id, other, "endpoint.disabled", body.decode()])
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
-from agentchat.contracts.ids import is_uuid, new_id
+from agentchat.contracts.ids import is_uuid, make_id
 from agentchat.contracts.webhooks import (
     MAX_ENDPOINTS,
     ROTATION_SECONDS,
@@ -23,7 +23,7 @@ from agentchat.contracts.webhooks import (
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
 from agentchat.net_guard.judged_addresses import judge_url
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _SECRET_BYTES = 32
 
@@ -52,9 +52,9 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
 
 async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
     """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
-    endpoint_id, secret = new_id(), _generate_secret()
+    endpoint_id, secret = make_id(), _generate_secret()
     sealed = sealer.seal(secret, owner=build_seal_owner(account_id, endpoint_id))
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         # Requests that create one at the same time take turns, so that the bound is exact.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
         row = await (await conn.execute(_COUNT, [account_id])).fetchone()
@@ -68,7 +68,7 @@ async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewE
 
 async def list_endpoints(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
     """Up to `limit` endpoints after the id `after`, in the order in which they were made."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         cursor = await conn.execute(_PAGE, {"account": account_id, "after": after or "", "limit": limit})
         return [_build_endpoint(row) for row in await cursor.fetchall()]
 
@@ -78,14 +78,14 @@ async def list_all_endpoints(
 ) -> list[OwnedEndpoint]:
     """The same of every account, or of one, with their accounts. Raises DatabaseUnavailable."""
     asked = {"account": account_id, "after": after or "", "limit": limit}
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         return [_build_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
 
 
 async def find_endpoint(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
     """One of any account. Raises NotFound, DatabaseUnavailable."""
     endpoint_id = _check_id(endpoint_id)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_ANY, [endpoint_id])).fetchone()
     if row is None:
         raise NotFound("webhook endpoint", endpoint_id)
@@ -94,7 +94,7 @@ async def find_endpoint(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
 
 async def get_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
     """One of the account's. Raises NotFound, DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         return await load_endpoint(conn, account_id, endpoint_id)
 
 
@@ -106,7 +106,7 @@ async def change_endpoint(
     `note` writes to the same transaction how it was and is. Raises NotFound, DatabaseUnavailable.
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         present = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         wanted = {**asdict(present), **given}
         wanted["events"] = _drop_repeated(wanted["events"])
@@ -121,7 +121,7 @@ async def change_endpoint(
 
 async def delete_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> None:
     """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
 
@@ -129,7 +129,7 @@ async def delete_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> None
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
     """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
     secret = _generate_secret()
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         sealed = sealer.seal(secret, owner=build_seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])

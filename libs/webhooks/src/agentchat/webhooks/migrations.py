@@ -1,6 +1,6 @@
 """The tables of webhooks."""
 
-from agentchat.runtime.migrations import apply, migrating
+from agentchat.runtime.migrations import apply, open_migration
 
 COMPONENT = "webhooks"
 
@@ -59,5 +59,5 @@ async def migrate(database_url: str) -> None:
 
     Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
     """
-    async with migrating(database_url) as conn:
+    async with open_migration(database_url) as conn:
         await apply(conn, COMPONENT, STEPS)

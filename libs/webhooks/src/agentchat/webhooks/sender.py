@@ -14,8 +14,8 @@ from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
 from agentchat.runtime import metrics
-from agentchat.runtime.following import wait_for_event
-from agentchat.runtime.logs import bound, get_logger
+from agentchat.runtime.logs import bind_context, get_logger
+from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from agentchat.webhooks import delivery_queue
 from agentchat.webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, Signer, WebhookSender
@@ -118,7 +118,7 @@ class DeliverySender:
 
     async def _send(self, batch: "EndpointBatch") -> None:
         endpoint_id = batch.endpoint.id
-        with bound(endpoint_id=endpoint_id):
+        with bind_context(endpoint_id=endpoint_id):
             try:
                 await batch.run()
             except Exception:  # the outermost frame of a batch: others continue

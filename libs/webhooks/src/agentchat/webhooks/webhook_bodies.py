@@ -32,10 +32,10 @@ _TYPES: dict[type[events.Fact], EventType] = {
     events.ConversationErased: "conversation.deleted",
 }
 
-WANTED = frozenset(events.tag_of(kind) for kind in _TYPES)
+WANTED = frozenset(events.get_tag(kind) for kind in _TYPES)
 """The tags of the events that can be notices."""
 
-OTHERS = frozenset(events.tag_of(kind) for kind in events.EVENTS) - WANTED
+OTHERS = frozenset(events.get_tag(kind) for kind in events.EVENTS) - WANTED
 """The tags of all others, whose content nobody reads here."""
 
 
@@ -75,7 +75,7 @@ def find_reply(conversation_id: str, trace_id: str, event: events.Event) -> Mess
     """The saved message, if that is what the event before a run's end is."""
     if not isinstance(event, events.MessageSaved) or event.role != "assistant" or event.trace_id != trace_id:
         return None
-    return event.message(conversation_id)
+    return event.to_message(conversation_id)
 
 
 def build_body(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:

@@ -25,7 +25,7 @@ from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime import postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.postgres import acting_as
+from agentchat.runtime.postgres import act_as
 
 if TYPE_CHECKING:
     from agentchat.console.frame.oidc import OidcProvider
@@ -38,7 +38,7 @@ async def run(
     settings: ConsoleSettings, name: str, stop: asyncio.Event, run_folder: RunFolder | None = None
 ) -> None:
     """Serve until `stop` is set; requests under way have 3 s. `run_folder` is that of the stack it is of."""
-    settings = replace(settings, database_url=acting_as(settings.database_url, "console"))
+    settings = replace(settings, database_url=act_as(settings.database_url, "console"))
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus, pool, embedder = await asyncio.gather(

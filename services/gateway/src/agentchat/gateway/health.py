@@ -41,7 +41,7 @@ async def get_readyz(request: JsonRequest) -> Response[Readiness]:
     """503 where something that is needed does not answer; the answer has what is not needed as well."""
     services = get_services(request)
     (is_ready, checks), (_, advisory) = await asyncio.gather(
-        services.health.ready(), services.advisory.ready()
+        services.health.check(), services.advisory.check()
     )
     body = Readiness(status="ok" if is_ready else "unavailable", checks={**checks, **advisory})
     return Response(body, status_code=200 if is_ready else 503)

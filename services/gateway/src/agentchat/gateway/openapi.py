@@ -26,7 +26,7 @@ from agentchat.gateway.protocols.openai.completion_types import OpenAIError
 from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
 from agentchat.gateway.protocols.protocol_handlers import choose_refusal_format
 from agentchat.gateway.services import get_services
-from agentchat.runtime.listening import is_loopback
+from agentchat.runtime.listening_socket import is_loopback
 
 PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "

@@ -23,14 +23,14 @@ from agentchat.gateway.settings import Settings
 from agentchat.limits import Limiter
 from agentchat.runtime import metrics, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.postgres import acting_as
+from agentchat.runtime.postgres import act_as
 
 POSTGRES_CONNECTIONS = 8
 
 
 async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain: within 10 s."""
-    settings = replace(settings, database_url=acting_as(settings.database_url, "gateway"))
+    settings = replace(settings, database_url=act_as(settings.database_url, "gateway"))
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus, pool = await asyncio.gather(
@@ -86,7 +86,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             on_stop=runs.drain,
             grace_s=9.0,
             http=settings.http_parser,
-            max_connections=web.within_open_files(settings.max_connections),
+            max_connections=web.limit_to_open_files(settings.max_connections),
         )
 
 

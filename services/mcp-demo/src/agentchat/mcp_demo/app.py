@@ -48,7 +48,7 @@ async def build_app(security: TransportSecuritySettings, health: HealthChecks) -
 
     @get("/readyz")
     async def readyz() -> LitestarResponse[bytes]:
-        status, checks = await health.body()
+        status, checks = await health.respond()
         return LitestarResponse(checks, status_code=status, media_type="application/json")
 
     @contextlib.asynccontextmanager

@@ -57,7 +57,7 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
         genai.MCP_METHOD_NAME: ctx.method,
         genai.MCP_PROTOCOL_VERSION: ctx.protocol_version,
     }
-    with telemetry.span(
+    with telemetry.open_span(
         f"tools/call {tool}",
         context=telemetry.extract(named or headers),
         kind=SpanKind.SERVER,
@@ -73,6 +73,6 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
             tool=tool,
             is_error=is_error,
             ms=round((time.perf_counter() - began) * 1000, 2),
-            trace_id=telemetry.current_trace_id(),
+            trace_id=telemetry.get_trace_id(),
         )
     return result

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from agentchat.model_demo.errors import STATUSES, DemoApiError, build_invalid_error
 from agentchat.model_demo.replies import StopReason
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 MODELS = ("demo-shop-1", "demo-echo", "demo-load")
 

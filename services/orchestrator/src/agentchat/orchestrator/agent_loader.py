@@ -7,7 +7,7 @@ from agentchat.directory.agent_config import AgentConfig, load_agent, unseal_pro
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.orchestrator.models import Credentials, ModelFailure, Models
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import Pool
 
 _MAX_KNOWN = 256

@@ -13,7 +13,7 @@ from agentchat.orchestrator.request_stages import (
 )
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs, metrics
-from agentchat.runtime.following import repeat
+from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _WAIT_SECONDS = 1.0
@@ -24,7 +24,7 @@ async def report_load(services: WorkerServices) -> None:
     """Publish how full this worker is. Without NATS, the queue's last figures stay."""
     used = services.register.slots_used
     try:
-        backlog = await services.bus.queues.backlog("REQUESTS")
+        backlog = await services.bus.queues.measure_backlog("REQUESTS")
     except BusUnavailable:
         return
     metrics.WAITING.labels(worker=services.name).set(backlog.waiting)

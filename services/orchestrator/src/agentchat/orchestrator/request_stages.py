@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
@@ -41,7 +41,7 @@ class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     request: ChatRequested
-    delivery: Delivery
+    delivery: QueueDelivery
     interruption: Interruption
 
     @property

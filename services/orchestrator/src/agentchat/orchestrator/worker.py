@@ -33,8 +33,8 @@ from agentchat.orchestrator.settings import Settings
 from agentchat.orchestrator.tools.listed_tools import ToolListings
 from agentchat.runtime import logs
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.postgres import acting_as, open_pool
-from agentchat.runtime.web import within_open_files
+from agentchat.runtime.postgres import act_as, open_pool
+from agentchat.runtime.web import limit_to_open_files
 
 _POOL = 8
 _LEASE_POOL = 2
@@ -44,7 +44,7 @@ _AGENT_UNCHANGED = Condition(UNCHANGED, width=5)
 
 async def run_worker(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
     """Process REQUESTS until `stop` is set. Runs that cannot end by then are handed over."""
-    settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
+    settings = replace(settings, database_url=act_as(settings.database_url, "orchestrator"))
     async with _open_services(settings, name, stop, timings) as services, asyncio.TaskGroup() as background:
         health = HealthChecks({"nats": services.bus.ping, "postgres": services.store.ping})
         async with (
@@ -126,7 +126,7 @@ async def _open_services(
             embedder=await usable(pool, embedder),
             schema_checks=schema_checks,
             name=name,
-            run_slots=within_open_files(settings.run_slots),
+            run_slots=limit_to_open_files(settings.run_slots),
             stop=stop,
             timings=timings,
         )

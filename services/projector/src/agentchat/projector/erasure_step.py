@@ -10,7 +10,7 @@ from agentchat.conversations.erasures import (
     load_chunk,
 )
 from agentchat.projector.feed_publisher import find_feed_end
-from agentchat.runtime.logs import bound, get_logger
+from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.postgres import Pool
 
 BATCH = 50
@@ -69,6 +69,6 @@ class ErasureStep:
             await self._bus.eraser.erase_events(chunk.positions)
             await finish_chunk(self._pool, chunk)
             if chunk.is_last:
-                with bound(conversation_id=chunk.erasure.conversation_id):
+                with bind_context(conversation_id=chunk.erasure.conversation_id):
                     self._logger.info("conversation_erased", passes=chunk.erasure.passes + 1)
         return len(chunks)

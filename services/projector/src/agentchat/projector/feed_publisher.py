@@ -112,7 +112,7 @@ async def find_feed_end(feed: Feed, pool: Pool) -> FeedEnd:
 
     A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
     """
-    end = await feed.end()
+    end = await feed.find_end()
     if end.position > 0:
         return end
     # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.

@@ -21,8 +21,8 @@ from agentchat.conversations.database import (
     wait_for_notifications,
 )
 from agentchat.runtime.cancellation import wait_first
-from agentchat.runtime.following import follow
 from agentchat.runtime.logs import get_logger
+from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import Connection
 
 RETRY_SECONDS = 0.5

@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from agentchat.bus.errors import BusUnavailable, FeedConflict
-from agentchat.runtime.following import follow, wait_for_event
 from agentchat.runtime.logs import get_logger
+from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 POLL_SECONDS = 1.0

@@ -15,8 +15,8 @@ from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_ab
 from agentchat.conversations.leases.availability import keep_recording_availability
 from agentchat.conversations.leases.leases import forget_expired_leases
 from agentchat.conversations.leases.waiting_line import delete_expired_waiters
-from agentchat.runtime.following import follow
-from agentchat.runtime.logs import bound, get_logger
+from agentchat.runtime.logs import bind_context, get_logger
+from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 SWEEP_SECONDS = 3.0
@@ -60,7 +60,7 @@ class Sweeper:
         return sum(asked)
 
     async def _ask_again(self, abandoned: AbandonedRun) -> bool:
-        with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
+        with bind_context(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
             # One that nobody can read is requested too: a worker ends its run.
             conversation = await self._log.load_newest_run(abandoned.conversation_id)
             run = conversation.run(abandoned.trace_id)

@@ -24,10 +24,10 @@ from agentchat.projector.settings import ProjectorSettings
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime import metrics
 from agentchat.runtime.cancellation import wait_first
-from agentchat.runtime.following import follow
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
+from agentchat.runtime.loops import follow
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool
 from agentchat.webhooks import delivery_projection, delivery_queue
 from agentchat.webhooks.sender import DeliverySender
 
@@ -39,7 +39,7 @@ _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 
 async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> None:
     """Lead or stand by until `stop` is set."""
-    settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
+    settings = replace(settings, database_url=act_as(settings.database_url, "projector"))
     async with (
         _keep_streams(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
@@ -56,7 +56,7 @@ async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> N
 async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
     """Streams and consumers are kept on a connection of the user who may make them."""
     if settings.nats_provisioner_url is None:
-        if not users.may_provision(users.user_of(settings.nats_url)):
+        if not users.may_provision(users.parse_user(settings.nats_url)):
             get_logger("projector").error("streams_not_provisioned", unset="AGENTCHAT_NATS_PROVISIONER_URL")
         yield
         return

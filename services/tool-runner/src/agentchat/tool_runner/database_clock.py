@@ -4,7 +4,7 @@ import asyncio
 import time
 from datetime import UTC, datetime
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _REFRESH_SECONDS = 30.0
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -36,7 +36,7 @@ class DatabaseClock:
             began = time.monotonic()
             if began - self._read_at <= _REFRESH_SECONDS:
                 return
-            async with connection(self._pool) as conn:
+            async with acquire_connection(self._pool) as conn:
                 row = await (await conn.execute(_NOW)).fetchone()
             assert row is not None
             self._read_at = time.monotonic()

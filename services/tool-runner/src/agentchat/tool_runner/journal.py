@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 KEPT_SECONDS = 3600
 """Keep a row for this long after the latest end of its call.
@@ -45,7 +45,7 @@ class Journal:
         Returns None if `deadline` has passed by Postgres' clock. After DatabaseUnavailable the row may exist
         or not, so the call must not be run.
         """
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_CLAIM, [trace_id, call_id, self._runner, seconds, deadline])
             if await cursor.fetchone() is not None:
                 return Execution(mine=True, runner=self._runner, seconds_left=seconds)
@@ -53,12 +53,12 @@ class Journal:
 
     async def find(self, trace_id: str, call_id: str) -> Execution | None:
         """Return the execution that some process has claimed; None if there is none."""
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             return await _find(conn, trace_id, call_id)
 
     async def delete_old(self) -> None:
         """Delete the rows that no redelivery can need any more."""
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             await conn.execute(_DELETE_OLD, [KEPT_SECONDS])
 
 

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import subjects
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.secrets import Sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import LOCKED_SECONDS
 from agentchat.net_guard import Guard
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool, ping
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
 from agentchat.tool_runner.authorization.tokens import AT_ONCE, Authorizations
@@ -48,7 +48,7 @@ async def run_tool_runner(
     Raises:
         NatsLostError
     """
-    settings = replace(settings, database_url=acting_as(settings.database_url, "tool_runner"))
+    settings = replace(settings, database_url=act_as(settings.database_url, "tool_runner"))
     logs.configure(SERVICE, settings.log_level)
     # The MCP client logs responses that it cannot parse, with their content.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
@@ -65,7 +65,7 @@ async def run_tool_runner(
         _open_authorizations(settings, sealer, guard) as authorizations,
         _open_servers(guard, authorizations) as servers,
     ):
-        journal = Journal(pool, f"{name}/{new_id()}")
+        journal = Journal(pool, f"{name}/{make_id()}")
         links = AuthorizationLinks(authorizations, settings.redirect_uri)
         agents = AgentServers(pool, sealer)
         await _consume(settings, bus, pool, journal, agents, servers, links, stop)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from agentchat.contracts import events, wire
-from agentchat.contracts.updates import Broken, paused
+from agentchat.contracts.updates import Broken, wait_for_approvals
 from agentchat.contracts.values import (
     ApprovalDecision,
     ApprovalNeeded,
@@ -168,7 +168,7 @@ def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
 
 def build_pause(run: Run) -> Broken:
     """What a reader of a run that waits is told last."""
-    return paused(
+    return wait_for_approvals(
         list_needed_approvals(run), tuple(call.call_id for call in run.pending for _ in call.pending)
     )
 
@@ -244,7 +244,7 @@ def _refuse_call(run: Run, approval: CallApproval, said: str, now: str) -> event
         at=now,
         round=approval.requested.round,
         call_id=approval.requested.call_id,
-        output=wire.error_output(said),
+        output=wire.encode_tool_error(said),
         is_error=True,
         ms=0,
     )

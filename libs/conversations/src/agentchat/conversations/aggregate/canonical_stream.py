@@ -7,7 +7,7 @@ in, and then its calls and what they returned (docs/change/design.md 5).
 from collections.abc import Iterator, Sequence
 
 from agentchat.contracts import http, sse, updates, wire
-from agentchat.contracts.http import problem
+from agentchat.contracts.http import build_problem
 from agentchat.contracts.values import Form, ToolCall
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
@@ -25,7 +25,7 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
         return b""
     last = build_last_update(run)
     if isinstance(last, updates.Broken):
-        return wire.encode(problem(last.code, last.message, run.trace_id))
+        return wire.encode(build_problem(last.code, last.message, run.trace_id))
     return wire.encode(
         http.ChatReply(
             conversation_id=conversation_id, message=last.message, tool_calls=last.tool_calls or None
@@ -87,9 +87,9 @@ def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
     )
 
 
-def _split_text(each: Round, step: int) -> Iterator[updates.Text]:
+def _split_text(each: Round, step: int) -> Iterator[updates.TextUpdate]:
     start = 0
     for end in (*thin_cuts(each.cuts, step), len(each.text)):
         if start < end:
-            yield updates.Text(each.text[start:end])
+            yield updates.TextUpdate(each.text[start:end])
             start = end

@@ -285,7 +285,7 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             rounds = update_call(run.rounds, event.round, event.call_id, **output)
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():
-            return replace(run, reply=event.message(conversation_id))
+            return replace(run, reply=event.to_message(conversation_id))
         case events.RunCompleted():
             return replace(run, state="completed", usage=event.usage, ended_at=event.at)
         case events.RunFailed():

@@ -125,11 +125,11 @@ def _copy(event: events.Event, conversation_id: str) -> events.Event:
     copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
     match copy:
         case events.MessageSaved(role="assistant"):
-            return replace(copy, message_id=ids.reply_id(trace_id))
+            return replace(copy, message_id=ids.derive_reply_id(trace_id))
         case events.MessageSaved():
-            return replace(copy, message_id=ids.uuid_of(_hash(conversation_id, copy.message_id)))
+            return replace(copy, message_id=ids.derive_uuid(_hash(conversation_id, copy.message_id)))
         case events.ApprovalRequested() | events.ElicitationRequested() | events.ApprovalDecided():
-            return replace(copy, approval_id=ids.uuid_of(_hash(conversation_id, copy.approval_id)))
+            return replace(copy, approval_id=ids.derive_uuid(_hash(conversation_id, copy.approval_id)))
         case events.RunStarted():
             return replace(copy, shown_sha256=None)
         case (
@@ -146,7 +146,7 @@ def _copy(event: events.Event, conversation_id: str) -> events.Event:
 
 def derive_reply_id(conversation_id: str, trace_id: str) -> str:
     """The id that the reply of a source's run has in the fork `conversation_id`."""
-    return ids.reply_id(_derive_trace(conversation_id, trace_id))
+    return ids.derive_reply_id(_derive_trace(conversation_id, trace_id))
 
 
 def _derive_trace(conversation_id: str, trace_id: str) -> str:

@@ -16,7 +16,7 @@ from agentchat.conversations.aggregate.approval_rules import NOT_RUN
 from agentchat.conversations.aggregate.compaction import Compact, Opening, find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -125,7 +125,7 @@ class HistoryCache:
         """The history of those `runs` behind `opening`: what is kept, if it is of these, and the rest."""
         key = (conversation.conversation_id, provider, tools_offered)
         # Taken out: one whose rendering fails half way is not to be gone on with.
-        size, history = self._kept.size_of(key), self._kept.pop(key)
+        size, history = self._kept.get_size(key), self._kept.pop(key)
         # Runs that have ended are the same objects from one state of a conversation to the next.
         if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
             history, size = History(opening, provider, tools_offered=tools_offered), 0

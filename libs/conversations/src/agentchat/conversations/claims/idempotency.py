@@ -15,7 +15,7 @@ from psycopg import sql
 from agentchat.conversations.claims.claim_writer import Claims, NewClaim
 from agentchat.conversations.database import NOW
 from agentchat.conversations.queries.find_run import BEGUN, BEGUN_AT
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 KEPT_HOURS = 24
 _FORGET_AT_ONCE = 5000
@@ -61,7 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
     """Whether a request with this key has begun a run, or is on its way. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         cursor = await conn.execute(_IS_REPEAT, [account_id, key_hash(account_id, key)], prepare=True)
         row = await cursor.fetchone()
     return row is not None and bool(row[0])
@@ -117,7 +117,7 @@ async def _claim_known(pool: Pool, new: NewClaim) -> Claim:
         "seconds": new.seconds,
         "hours": KEPT_HOURS,
     }
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         while True:
             row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
             if row is not None:
@@ -150,7 +150,7 @@ def _hash_request(request_hash: bytes, key: str) -> bytes:
 
 async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
     """Leave the claim's request so many seconds from now. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
         await conn.execute(_EXTEND, [seconds, *place])
 
@@ -162,7 +162,7 @@ async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
     request with the key finds it, or publishes it again. Raises DatabaseUnavailable.
     """
     query = _FREE if refused and claim.publication == 1 else _EXPIRE
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(query, [claim.account_id, claim.key_hash, claim.trace_id, claim.publication])
 
 
@@ -173,7 +173,7 @@ async def forget_old_keys(pool: Pool) -> None:
     """
     deleted = _FORGET_AT_ONCE
     while deleted == _FORGET_AT_ONCE:
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             deleted = (await conn.execute(_FORGET, [KEPT_HOURS, _FORGET_AT_ONCE])).rowcount
 
 

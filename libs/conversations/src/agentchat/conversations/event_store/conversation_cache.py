@@ -1,7 +1,7 @@
 """States of the conversations used last, so that a long one is not folded again for each turn."""
 
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 MAX_CONVERSATIONS = 1000
 MAX_BYTES = 96 * 1024 * 1024

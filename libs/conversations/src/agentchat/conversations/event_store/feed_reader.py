@@ -14,11 +14,11 @@ from agentchat.contracts.timings import EVENTS_KEPT_DAYS
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.mapper import get_event_name
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 NO_ACCOUNT = "unknown"
 _NAME = "events_feed"
-_SEEDED = events.tag_of(events.ConversationSeeded)
+_SEEDED = events.get_tag(events.ConversationSeeded)
 
 TABLES = """
 CREATE TABLE feed_days (
@@ -78,12 +78,12 @@ async def find_kept_position(pool: Pool) -> int:
 
 async def store_fed_position(pool: Pool, position: int) -> None:
     """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_REMEMBER, [_NAME, _NAME, position])
 
 
 async def _read_position(pool: Pool, query: str, parameters: list[object]) -> int:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(query, parameters)).fetchone()
     return int(row[0]) if row else 0
 

@@ -18,7 +18,7 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
-from agentchat.runtime.postgres import Connection, OnConnect, Pool, connection, open_pool, ping
+from agentchat.runtime.postgres import Connection, OnConnect, Pool, acquire_connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ENTRIES = 1_000
@@ -78,7 +78,7 @@ class Log:
         Entries with a topic in `without` have an empty state. The page ends at the settled position, or at
         `until`, a position that was settled before.
         """
-        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
+        async with acquire_connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             if until is None:
                 until = await _read_settled(conn)
             await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
@@ -173,7 +173,7 @@ class Log:
 
         It may be less than it was, and more than `head`.
         """
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             return await _read_settled(conn)
 
     async def list_conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
@@ -182,13 +182,13 @@ class Log:
         Erased conversations are among them.
         """
         named = {"after": after, "account": account_id, "limit": limit}
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_SQL["conversation_ids"], named)
             return [row[0] for row in await cursor.fetchall()]
 
     async def find_accounts(self, conversation_ids: Collection[str]) -> dict[str, str]:
         """Return the account of each conversation that is in the log and whose account is known."""
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_SQL["accounts"], (list(conversation_ids),))
             return {id_: account for id_, account in await cursor.fetchall() if account is not None}
 
@@ -214,12 +214,12 @@ class Log:
     async def _fetch_entries(
         self, query: bytes, parameters: Sequence[object] | Mapping[str, object]
     ) -> list[LogEntry]:
-        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
+        async with acquire_connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters)
             return [LogEntry(*row) for row in await cursor.fetchall()]
 
     async def _fetch_value(self, query: bytes, parameters: Sequence[object] | Mapping[str, object]) -> Any:
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             row = await (await conn.execute(query, parameters)).fetchone()
         return row[0] if row else None
 

@@ -23,16 +23,16 @@ def _upcast_elicitation(state: JSON) -> JSON:
     """What a tool asks had the tag of an approval, with `asked`, which is null in an approval itself."""
     if state.get("asked") is None:
         return state
-    return state | {"type": events.tag_of(events.ElicitationRequested)}
+    return state | {"type": events.get_tag(events.ElicitationRequested)}
 
 
-UPCASTS: Mapping[str, Upcast] = {events.tag_of(events.ApprovalRequested): _upcast_elicitation}
+UPCASTS: Mapping[str, Upcast] = {events.get_tag(events.ApprovalRequested): _upcast_elicitation}
 """By the tag that they read: each gives the JSON of the next version, its new `type` included.
 
 One that leaves `type` as it is leaves the event as it is.
 """
 
-_TAGS = frozenset(events.tag_of(each) for each in events.EVENTS)
+_TAGS = frozenset(events.get_tag(each) for each in events.EVENTS)
 
 UNREADABLE = "The conversation holds something that this version of the service cannot read."
 
@@ -57,7 +57,7 @@ class _WithAccount(msgspec.Struct, frozen=True):
 
 
 _NAMING_ACCOUNT = frozenset(
-    {events.tag_of(events.ConversationStarted), events.tag_of(events.ConversationErased)}
+    {events.get_tag(events.ConversationStarted), events.get_tag(events.ConversationErased)}
 )
 
 _ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
@@ -72,7 +72,7 @@ class _End(msgspec.Struct):
 
 def get_topic(event: events.Event) -> str:
     """The stored tag, for example `message_saved.v1`."""
-    return events.tag_of(event)
+    return events.get_tag(event)
 
 
 def encode_state(event: events.Event) -> bytes:

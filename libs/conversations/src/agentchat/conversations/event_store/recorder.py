@@ -32,7 +32,7 @@ from agentchat.conversations.event_store.append_statement import (
     build_parameters,
     build_statement,
 )
-from agentchat.runtime.logs import first_line
+from agentchat.runtime.logs import get_first_line
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connect_options, cut, is_readable
 
 # The library sets both to ERROR when it is imported, and "error connecting" would not be in our logs.
@@ -77,7 +77,7 @@ class ConversationDatastore(PostgresDatastore):
                 finally:
                     late.cancel()
         except (OperationalError, InterfaceError) as error:
-            raise DatabaseUnavailable(first_line(error)) from error
+            raise DatabaseUnavailable(get_first_line(error)) from error
         except ProgrammingError as error:
             raise (error.__cause__ or error) from None
 

@@ -20,8 +20,8 @@ from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store.append_statement import AppendItem
 from agentchat.conversations.event_store.recorder import ConversationRecorder
 from agentchat.runtime.batching import Batcher
-from agentchat.runtime.logs import first_line, get_logger
-from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+from agentchat.runtime.logs import get_first_line, get_logger
+from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
 
 APPEND_SECONDS = 5.0
 _LAST_TRY_SECONDS = 1.0
@@ -122,7 +122,7 @@ class Writer:
             case psycopg.IntegrityError():
                 return await self._settle(item, end)
             case psycopg.DataError() | UnicodeError():
-                return UnstorableEvent(item.conversation_id, first_line(error))
+                return UnstorableEvent(item.conversation_id, get_first_line(error))
             case psycopg.errors.UndefinedFunction() | psycopg.errors.UndefinedTable():
                 return DatabaseUnavailable("the event table has not been created: run the migrations")
             case _:
@@ -154,11 +154,11 @@ class Writer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                async with connection(self._pool, seconds=CALL_SECONDS) as conn:
+                async with acquire_connection(self._pool, seconds=CALL_SECONDS) as conn:
                     return await action(conn, items)
             except (DatabaseUnavailable, psycopg.InternalError) as error:
                 if loop.time() + _RETRY_SECONDS >= end - _LAST_TRY_SECONDS:
-                    raise DatabaseUnavailable(first_line(error)) from error
+                    raise DatabaseUnavailable(get_first_line(error)) from error
                 await asyncio.sleep(_RETRY_SECONDS)
 
 
@@ -198,7 +198,7 @@ class _Notifier:
 
     async def _notify(self) -> None:
         with contextlib.suppress(DatabaseUnavailable, psycopg.Error):
-            async with connection(self._pool, seconds=CALL_SECONDS) as conn:
+            async with acquire_connection(self._pool, seconds=CALL_SECONDS) as conn:
                 self._due = False
                 await conn.execute(_NOTIFY)
 

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from agentchat.contracts.timings import GRACE_SECONDS, LEASE_SECONDS
 from agentchat.conversations.leases.availability import build_steady_condition
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_PAUSE_SECONDS = 60
 
@@ -38,7 +38,7 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]
     Claimed before it is published: should the publication fail, it only comes later. Raises
     DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         parameters = [GRACE_SECONDS, limit, GRACE_SECONDS, GRACE_SECONDS, _MAX_PAUSE_SECONDS]
         cursor = await conn.execute(_CLAIM, parameters)
         return [AbandonedRun(*row) for row in await cursor.fetchall()]
@@ -46,7 +46,7 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]
 
 async def forget_old_requests(pool: Pool) -> None:
     """Delete the counts of runs that ended an hour ago; before that a late one might repeat a message id."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

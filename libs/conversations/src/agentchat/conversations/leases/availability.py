@@ -11,8 +11,8 @@ import psycopg
 from psycopg import sql
 
 from agentchat.contracts.timings import BREAK_SECONDS, NOTE_SECONDS
-from agentchat.runtime.logs import first_line, get_logger
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.logs import get_first_line, get_logger
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from agentchat.runtime.readiness import ReadinessFlag
 
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
@@ -20,7 +20,7 @@ _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
 
 async def record_availability(pool: Pool) -> None:
     """Postgres answers, or this raises DatabaseUnavailable. To be called every NOTE_SECONDS."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
@@ -33,7 +33,7 @@ async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | Non
             await record_availability(pool)
             readiness.set(True)
         except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
-            logger.warning("store_unavailable", reason=first_line(error))
+            logger.warning("store_unavailable", reason=get_first_line(error))
             readiness.set(False)
         await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
 

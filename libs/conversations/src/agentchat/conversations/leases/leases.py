@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
 from agentchat.conversations.database import NOW
 from agentchat.conversations.event_store.append_statement import LeaseChange
 from agentchat.conversations.leases.availability import build_steady_condition, keep_recording_availability
-from agentchat.runtime.following import wait_for_event
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from agentchat.runtime.readiness import ReadinessFlag
 
 _LATE_SECONDS = 2.0
@@ -108,7 +108,7 @@ class Leases:
         self._pool = pool
         self._timings = timings
         self._renewals = renewals or pool
-        self._worker = f"{worker}/{new_id()}"
+        self._worker = f"{worker}/{make_id()}"
         self._clock = clock
         self._held: dict[str, Lease] = {}
         self.readiness = ReadinessFlag()
@@ -124,7 +124,7 @@ class Leases:
         An answer that comes late, as to a process that was stopped, is DatabaseUnavailable: a clock that
         starts from the time in it would be behind.
         """
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             sent_at = self._clock()  # a wait for a connection says nothing about the answer
             taken = await conn.execute(_ACQUIRE, [trace_id, self._worker, self._timings.lease_seconds])
             row = await taken.fetchone()
@@ -174,7 +174,7 @@ class Leases:
         if not asked:
             return set()
         sent_at = self._clock()
-        async with connection(self._renewals, seconds=self._timings.renewal_seconds) as conn:
+        async with acquire_connection(self._renewals, seconds=self._timings.renewal_seconds) as conn:
             cursor = await conn.execute(_RENEW, [self._timings.lease_seconds, self._worker, list(asked)])
             kept = {trace_id for (trace_id,) in await cursor.fetchall()}
         lost = set()
@@ -200,7 +200,7 @@ class Leases:
         del self._held[trace_id]
         if not lease.is_live:
             return
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
     async def keep_recording_availability(self) -> None:
@@ -209,14 +209,14 @@ class Leases:
 
     async def has_live_lease(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_ALIVE, [trace_id])
             return await cursor.fetchone() is not None
 
 
 async def forget_expired_leases(pool: Pool) -> None:
     """Delete rows that dead workers have left, an hour after they expired."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

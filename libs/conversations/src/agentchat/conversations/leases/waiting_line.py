@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import msgspec
 import psycopg
 
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.database import listen, load_statements, open_session, wait_for_notifications
 from agentchat.conversations.errors import WaiterLost, WaitingLineFull
-from agentchat.runtime.following import follow, wait_for_event
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+from agentchat.runtime.loops import follow, wait_for_event
+from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
 
 MAX_IN_CONVERSATION = 20
 """How many messages may wait for one conversation."""
@@ -53,7 +53,7 @@ class WaitingLine:
         self._pool = pool
         self._bounds = {"in_conversation": max_in_conversation, "in_account": max_in_account}
         self._look_seconds = look_seconds
-        self._worker = f"{worker}/{new_id()}"
+        self._worker = f"{worker}/{make_id()}"
         self._waiting: dict[str, _Waiter] = {}
 
     async def join(
@@ -82,7 +82,7 @@ class WaitingLine:
             "seconds": LEASE_SECONDS,
             **self._bounds,
         }
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             joined = (await conn.execute(_JOIN, given)).rowcount
         if not joined:
             self.leave_to_successor(trace_id)
@@ -91,7 +91,7 @@ class WaitingLine:
     async def join_before_all(self, conversation_id: str, trace_id: str) -> None:
         """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
         self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
@@ -118,7 +118,7 @@ class WaitingLine:
     async def leave(self, trace_id: str) -> None:
         """Give up the place, because it is this trace's turn or it waits no more."""
         self.leave_to_successor(trace_id)
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
             if left is not None:
                 # After the commit: see `event_store.writer`. Others look by themselves if it is lost.
@@ -134,7 +134,7 @@ class WaitingLine:
         """Ten more seconds for all places of this worker. Call it as often as `Leases.renew`."""
         if not self._waiting:
             return
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(self._waiting)])
 
     async def follow(self, database_url: str) -> None:
@@ -169,21 +169,21 @@ class WaitingLine:
 
     async def _find_first(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
         """Those of these traces, each of its conversation, before whom nobody waits."""
-        async with connection(self._pool) as conn:
+        async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_FIRST, [list(trace_ids), list(conversation_ids)])
             return [trace_id for (trace_id,) in await cursor.fetchall()]
 
 
 async def count_waiters(pool: Pool) -> int:
     """How many runs wait, of all conversations. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_COUNT)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def delete_expired_waiters(pool: Pool) -> None:
     """Delete places that dead workers have left, an hour after they expired."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

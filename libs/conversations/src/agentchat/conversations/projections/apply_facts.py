@@ -6,7 +6,7 @@ import msgspec
 import psycopg
 
 from agentchat.contracts import events
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.projections.projection import LoggedFact, Projection
@@ -14,7 +14,7 @@ from agentchat.runtime.postgres import Connection
 
 Placed = LogEntry | LoggedFact
 
-_TAGS: Mapping[str, type[events.Fact]] = {events.tag_of(each): each for each in events.EVENTS}
+_TAGS: Mapping[str, type[events.Fact]] = {events.get_tag(each): each for each in events.EVENTS}
 
 
 class FactBatch(msgspec.Struct):
@@ -135,7 +135,7 @@ async def _apply_facts(
 def _explain(error: Exception) -> str:
     """Of the server's words only the first line: its details repeat what the row holds."""
     message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return cleaned(message or str(error))[:500]
+    return clean_text(message or str(error))[:500]
 
 
 # What the server or psycopg says of a value that does not fit its column.

@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.conversation import ForkedFrom
 from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 TITLE_LENGTH = 80
 _SUM_SECONDS = 60.0
@@ -119,7 +119,7 @@ async def list_account_conversations(
         place = min(place, (matching.created_before, ""))
     found = matching.build_conditions()
     query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
-    async with connection(pool) as conn, conn.cursor(row_factory=dict_row) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, (account_id, *place, *(value for _, value in found), limit))
         return [_build_row(row) for row in await cursor.fetchall()]
 
@@ -152,7 +152,7 @@ async def sum_stored_by_account(pool: Pool, account_id: str | None = None) -> di
 
     That takes a second for some 2,000,000 conversations. Raises DatabaseUnavailable.
     """
-    async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+    async with acquire_connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         rows = await (await conn.execute(_STORED, {"account": account_id})).fetchall()
     return {

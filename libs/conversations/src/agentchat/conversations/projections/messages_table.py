@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agentchat.contracts import events
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _TABLES = """
 CREATE TABLE messages (
@@ -28,7 +28,7 @@ async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         cursor = await conn.execute(
             "SELECT conversation_id, trace_id FROM messages WHERE message_id = %s", [message_id]
         )

@@ -21,7 +21,7 @@ from agentchat.conversations.projections.apply_facts import (
 from agentchat.conversations.projections.projection import Projection
 from agentchat.runtime import failpoints
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 BATCH = 500
 _BATCH_SECONDS = 10.0
@@ -90,7 +90,7 @@ class Follower:
 
     async def _load_positions(self) -> dict[str, int]:
         names = [each.name for each in self._projections]
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+        async with acquire_connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
             await conn.execute(_BEGIN, [names])
             return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
 
@@ -103,7 +103,7 @@ class Follower:
             if later is None:
                 return 0
             page = LogPage(start, 0, later, {name: FactBatch() for name in names})
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
+        async with acquire_connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _apply_together(conn, group, page)
             except REFUSALS:

@@ -25,7 +25,7 @@ from agentchat.conversations.projections.apply_facts import (
     park_event,
 )
 from agentchat.conversations.projections.projection import Projection, Sums
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 BATCH = 5000
 CONNECTIONS = 3
@@ -175,7 +175,7 @@ async def rebuild(
 async def _open_builder(
     pool: Pool, log: Log, projections: Sequence[Projection], watch: RebuildProgress | None, batch: int
 ) -> AsyncIterator[Builder]:
-    async with connection(pool, seconds=_SESSION_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=_SESSION_SECONDS) as conn:
         prepare_threshold = conn.prepare_threshold
         # A statement that was prepared before would go on to name the live table.
         conn.prepare_threshold = None
@@ -243,7 +243,7 @@ async def _read_positions(conn: Connection, projections: Sequence[Projection]) -
 
 
 async def _list_erased_after(pool: Pool, position: int) -> list[str]:
-    async with connection(pool, seconds=_ERASED_SECONDS) as conn, conn.transaction():
+    async with acquire_connection(pool, seconds=_ERASED_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
 

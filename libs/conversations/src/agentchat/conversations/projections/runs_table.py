@@ -23,7 +23,7 @@ from agentchat.conversations.projections.projection import (
     put,
     remove,
 )
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _TABLES = """
 CREATE TABLE runs (
@@ -102,7 +102,7 @@ async def sum_usage_of_month(pool: Pool, month: str, account_id: str | None = No
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
         await cursor.execute(_SQL["usage_of_month"], {"month": month, "account_id": account_id})
         return await cursor.fetchall()
 

@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 
 from agentchat.contracts import events
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _TABLES = """
 CREATE TABLE tools (
@@ -53,7 +53,7 @@ async def sum_tools_of_month(pool: Pool, month: str, account_id: str | None = No
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.cursor(row_factory=class_row(ToolLine)) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(row_factory=class_row(ToolLine)) as cursor:
         await cursor.execute(_LINES, {"month": month, "account_id": account_id})
         return await cursor.fetchall()
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from agentchat.conversations.database import lift_time_limits, read_server_time
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SECONDS = 60.0
 
@@ -20,7 +20,7 @@ async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"

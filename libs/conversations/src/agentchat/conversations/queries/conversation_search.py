@@ -18,7 +18,7 @@ from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS
 from agentchat.conversations.queries.search_query import Snippet, WordQuery, parse_search
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 SEARCH_SECONDS = 20.0
 """What a search may take at most."""
@@ -88,7 +88,7 @@ async def find_conversations(
     Raises DatabaseUnavailable, also where a search takes too long.
     """
     values = _build_values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
-    async with connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
+    async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         if wanted.text is None:
             return _build_results(await _fetch_rows(conn, _LISTED, _list_conditions(values), values))

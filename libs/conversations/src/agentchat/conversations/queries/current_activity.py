@@ -4,7 +4,7 @@ import msgspec
 
 from agentchat.conversations.database import LEADER_LOCK, load_statements
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SQL = load_statements(__file__)
 
@@ -57,7 +57,7 @@ async def open_runs(
     Raises DatabaseUnavailable.
     """
     named = {"account": account_id, "agent": agent_id, "limit": limit}
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["open_runs"], named)).fetchall()
     found = [OpenRun(**dict(zip(OpenRun.__struct_fields__, row, strict=False))) for row in rows]
     return (rows[0][-1] if rows else 0), found
@@ -65,7 +65,7 @@ async def open_runs(
 
 async def load_activity(pool: Pool) -> Activity:
     """Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SQL["under_way"])).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return Activity(**dict(zip(Activity.__struct_fields__, row, strict=True)))
@@ -73,7 +73,7 @@ async def load_activity(pool: Pool) -> Activity:
 
 async def list_read_models(pool: Pool) -> list[ReadModel]:
     """Those of this program, by name. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (
             await conn.execute(_SQL["read_models"], [[each.name for each in PROJECTIONS]])
         ).fetchall()
@@ -82,7 +82,7 @@ async def list_read_models(pool: Pool) -> list[ReadModel]:
 
 async def find_leading_projector(pool: Pool) -> str | None:
     """Return the name of the projector that leads, None if none does. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (
             await conn.execute(_SQL["leader"], [LEADER_LOCK >> 32, LEADER_LOCK & 0xFFFFFFFF])
         ).fetchone()

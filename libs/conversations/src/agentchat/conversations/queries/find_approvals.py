@@ -12,7 +12,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
 
@@ -27,7 +27,7 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
 
     Raises DatabaseUnavailable, UnreadableEvent.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_FIND, [approval_id])).fetchone()
         if row is None:
             row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
@@ -46,7 +46,7 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
 
 async def count_waiting_runs(pool: Pool) -> int:
     """How many runs wait for a person, of all accounts. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_COUNT_WAITING)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -92,7 +92,7 @@ async def list_approvals(
         "after": after,
         "limit": limit,
     }
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_LIST, named)).fetchall()
     found = []
     for row in rows:

@@ -17,7 +17,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.conversations.queries.threads import Thread, list_messages
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _LOOKED_AT = 8
 """So many runs that were asked for with the same are looked at, the newest first: replies made again."""
@@ -89,7 +89,7 @@ async def find_newest_run(pool: Pool, account_id: str, agent_id: str, key: str) 
     Raises DatabaseUnavailable.
     """
     thread = _hash_thread(account_id, agent_id, key)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
     return None if row is None else str(row[0])
 
@@ -102,7 +102,7 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
     `reply` may be what was said by a run that waits for a person. Raises DatabaseUnavailable,
     UnreadableEvent.
     """
-    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
     earlier: ContinuedConversation | None = None
     for conversation_id, trace_id, topics, states in rows:

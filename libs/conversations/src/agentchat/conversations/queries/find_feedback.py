@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.values import MAX_FEEDBACK
 from agentchat.conversations.event_store import mapper
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ async def find_feedback(
 ) -> dict[str, ReplyFeedback]:
     """By the reply's id, as it was at a version; with `most` of each at most. Raises DatabaseUnavailable."""
     named = {"id": conversation_id, "messages": list(message_ids), "until": until, "most": most}
-    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_NEWEST, named)).fetchall()
     found: dict[str, ReplyFeedback] = {}
     for message_id, topic, state, count, mean in rows:

@@ -8,7 +8,7 @@ from psycopg import sql
 from agentchat.contracts.values import Form
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.event_store.log import Log, iterate_in_turns
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _PAGE = 500
 _COUNT_SECONDS = 30.0
@@ -43,7 +43,7 @@ async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
 
     None where it is unknown or erased, or no worker has taken the request up yet.
     """
-    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         row = await (await cursor.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
@@ -75,7 +75,7 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
 
 async def count_runs(pool: Pool, conversation_id: str) -> int:
     """How many runs of a conversation have begun. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=_COUNT_SECONDS) as conn:
+    async with acquire_connection(pool, seconds=_COUNT_SECONDS) as conn:
         row = await (await conn.execute(_COUNT, [conversation_id])).fetchone()
     return row[0] if row else 0
 

@@ -7,7 +7,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ async def sample_conversations(
         "seed": str(seed),
         "most": most,
     }
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         found = await (
             await conn.execute(_SAMPLE + (_TAGGED if runs.metadata else "") + _PICK, asked)
         ).fetchall()

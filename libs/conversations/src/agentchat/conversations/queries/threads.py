@@ -10,7 +10,7 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SQL = load_statements(__file__)
 
@@ -55,7 +55,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
 
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SQL["find"], [conversation_id])).fetchone()
     if row is None or row[0] is None:
         return None
@@ -67,7 +67,7 @@ async def find_version_at(pool: Pool, thread: Thread, time: datetime) -> int:
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SQL["first_behind"], [thread.conversation_id, time])).fetchone()
     behind = None if row is None else row[0]
     return thread.version if behind is None else int(behind) - 1
@@ -82,7 +82,7 @@ async def list_messages(
     Raises DatabaseUnavailable, UnreadableEvent.
     """
     parameters = [conversation_id, after, until, limit + 1, max_bytes]
-    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_SQL["messages"], parameters)).fetchall()
     kept = rows[:limit]
     return SavedMessagePage(
@@ -98,7 +98,7 @@ async def load_summary(pool: Pool, conversation_id: str, until: int) -> ThreadSu
 
     Raises DatabaseUnavailable, UnreadableEvent.
     """
-    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         named = {"id": conversation_id, "until": until}
         rows = await (await cursor.execute(_SQL["summary"], named)).fetchall()
     found = [mapper.decode_stored(topic, state) for topic, state, _ in rows]

@@ -1,10 +1,10 @@
-"""Conversations that no list shows, and that are removed after a while (`ids.new_unlisted_id`)."""
+"""Conversations that no list shows, and that are removed after a while (`ids.make_unlisted_id`)."""
 
 from collections.abc import AsyncIterator
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _PAGE = 50
 
@@ -24,7 +24,7 @@ async def list_unlisted(
     after = ""
     while True:
         named = {"after": after, "idle": idle_seconds, "limit": _PAGE}
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             rows = await (await conn.execute(_FIND, named)).fetchall()
         if not rows:
             return

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 KEPT_DAYS = 30
 CLAIM_SECONDS = 150
@@ -90,7 +90,7 @@ async def add(pool: Pool, what_if_id: str, question: WhatIfQuestion, runs: Seque
         fields | {"place": place, "conversation": conversation_id, "trace": trace_id}
         for place, (conversation_id, trace_id) in enumerate(runs)
     ]
-    async with connection(pool) as conn, conn.transaction():
+    async with acquire_connection(pool) as conn, conn.transaction():
         await conn.execute(_DELETE_OLD, [KEPT_DAYS])
         async with conn.cursor() as cursor:
             await cursor.executemany(_INSERT, rows)
@@ -98,14 +98,14 @@ async def add(pool: Pool, what_if_id: str, question: WhatIfQuestion, runs: Seque
 
 async def find(pool: Pool, what_if_id: str) -> list[WhatIfRow]:
     """Return the rows of a what-if in the order of its runs; none if it is unknown or all were erased."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_FIND, [what_if_id])).fetchall()
     return [_build_row(row) for row in rows]
 
 
 async def list_newest(pool: Pool, limit: int) -> list[WhatIfSummary]:
     """Return the newest what-ifs. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_NEWEST, [limit])).fetchall()
     fields = WhatIfSummary.__struct_fields__
     return [WhatIfSummary(**dict(zip(fields, row, strict=True))) for row in rows]
@@ -113,33 +113,33 @@ async def list_newest(pool: Pool, limit: int) -> list[WhatIfSummary]:
 
 async def claim(pool: Pool, what_if_id: str) -> WhatIfRow | None:
     """Claim the next run that nobody is asking about. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_CLAIM, {"id": what_if_id, "seconds": CLAIM_SECONDS})).fetchone()
     return None if row is None else _build_row(row)
 
 
 async def store(pool: Pool, row: WhatIfRow, result: bytes) -> None:
     """Store the answer of a claimed run; a row that was deleted meanwhile stays deleted."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_STORE, [result.decode(), row.what_if_id, row.place])
 
 
 async def release(pool: Pool, rows: Sequence[WhatIfRow]) -> None:
     """Give up claims, so that the next page can claim these runs at once."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         for row in rows:
             await conn.execute(_RELEASE, [row.what_if_id, row.place])
 
 
 async def drop(pool: Pool, row: WhatIfRow) -> None:
     """Delete a run that cannot be answered: its conversation was erased or cannot be read."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_DROP, [row.what_if_id, row.place])
 
 
 async def drop_unanswered(pool: Pool, what_if_id: str) -> None:
     """Delete the runs without an answer, which stops the what-if."""
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         await conn.execute(_DROP_UNANSWERED, [what_if_id])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from lxml import etree
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.knowledge.documents.sections import Outline, Parsed, Section, plain_title, tidy, web_address
 
 _HIDDEN = (
@@ -44,7 +44,7 @@ def parse_html(text: str) -> Parsed:
 def _parsed(text: str) -> "etree._Element":
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     # the parser makes no document of an empty text
-    page = etree.fromstring(f"<html>{cleaned(text)}".encode(), parser)
+    page = etree.fromstring(f"<html>{clean_text(text)}".encode(), parser)
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         raise Invalid("text", "nests HTML elements more than 256 deep")
     return page

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 
 MOST_HEADING = 120
 MOST_TITLE = 200
@@ -82,7 +82,7 @@ class Outline:
 
 def tidy(text: str) -> str:
     """Text as it is kept: NFC, lines ended by LF, no control characters, U+FFFD for what cannot be stored."""
-    text = _PIECE.sub(_composed, cleaned(text))
+    text = _PIECE.sub(_composed, clean_text(text))
     return _SILENT.sub("", _CONTROLS.sub(" ", _LINE_ENDS.sub("\n", text)))
 
 

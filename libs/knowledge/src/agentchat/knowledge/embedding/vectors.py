@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Literal
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import EmbedderUnavailable
 from agentchat.runtime import logs
-from agentchat.runtime.postgres import CALL_SECONDS, Connection, DatabaseUnavailable, Pool, connection
+from agentchat.runtime.postgres import CALL_SECONDS, Connection, DatabaseUnavailable, Pool, acquire_connection
 
 BATCH = 64
 _EMBED_SECONDS = 60.0
@@ -31,7 +31,7 @@ async def usable(pool: Pool, embedder: Embedder | None) -> Embedder | None:
     if embedder is None:
         return None
     try:
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             cursor = await conn.execute("SELECT to_regclass('chunk_embeddings') IS NOT NULL")
             if await cursor.fetchone() == (True,):
                 return embedder
@@ -58,7 +58,7 @@ async def add_missing(pool: Pool, document_id: str, embedder: Embedder) -> int:
             return added
         vectors = await embed(embedder, [f"{title}\n\n{text}" for _, title, text in rows], _EMBED_SECONDS)
         values = {"ids": [row[0] for row in rows], "vectors": [literal(vector) for vector in vectors]}
-        async with connection(pool, seconds=_STORE_SECONDS) as conn:
+        async with acquire_connection(pool, seconds=_STORE_SECONDS) as conn:
             await conn.execute(_ADD, asked | values)
         added += len(rows)
 
@@ -132,7 +132,7 @@ async def embed(
 async def _vectors(pool: Pool, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
     """A connection for statements on vectors. Raises EmbedderUnavailable where there is no table for them."""
     try:
-        async with connection(pool, seconds=seconds) as conn:
+        async with acquire_connection(pool, seconds=seconds) as conn:
             yield conn
     except psycopg.errors.UndefinedTable:
         raise EmbedderUnavailable("the database has no pgvector") from None

@@ -15,7 +15,7 @@ from agentchat.knowledge.importing import drafts
 from agentchat.knowledge.importing.drafts import ChunkRow, CutDocument, Draft
 from agentchat.knowledge.reading import read_file
 from agentchat.knowledge.reading.unfit import UnreadableFile
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _SECONDS = 120.0
 
@@ -187,7 +187,7 @@ async def import_document(
     Raises Invalid, NotFound, DatabaseUnavailable: then all is as it was.
     """
     draft = drafts.checked(draft)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         base = await find_base(conn, account_id, knowledge_base_id)
         own_id = drafts.document_id(knowledge_base_id, draft.name)
         known = await find_known(conn, own_id)
@@ -195,7 +195,7 @@ async def import_document(
         done = Imported(document_id=own_id, title=known.title, outcome="unchanged", chunks=known.chunks)
     else:
         document = await asyncio.to_thread(drafts.cut, knowledge_base_id, await read(draft))
-        async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+        async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
             before = await replace_document(conn, base, document, note)
         outcome: Outcome = "added" if before is None else "changed"
         done = Imported(document_id=own_id, title=document.title, outcome=outcome, chunks=len(document.rows))

@@ -17,7 +17,7 @@ from agentchat.knowledge.errors import Disabled, EmbedderUnavailable
 from agentchat.knowledge.search import search_words
 from agentchat.knowledge.search.passages import Passage, fuse, snippet
 from agentchat.runtime import logs, metrics
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 MOST = 50
 """Passages at most, however many are requested."""
@@ -63,7 +63,7 @@ async def _load_ranked(
     if not ranked:
         return []
     asked = {"base": knowledge_base_id, "ids": [chunk_id for chunk_id, _ in ranked], "words": question.words}
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_CHUNKS, asked)).fetchall()
     found = {row[0]: row[1:] for row in rows}
     shown = [(chunk_id, score, *found[chunk_id]) for chunk_id, score in ranked if chunk_id in found]
@@ -79,7 +79,7 @@ async def load_passages(
     """
     if not sources:
         return []
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         asked = {"account": account_id, "base": knowledge_base_id, "ids": [source.id for source in sources]}
         texts = dict(await (await conn.execute(_TEXTS, asked)).fetchall())
     return [Passage(source, texts.get(source.id, source.snippet)) for source in sources]
@@ -99,7 +99,7 @@ async def _by_text(
         "words": question.words,
         "phrases": " ".join(f'"{phrase}"' for phrase in question.phrases),
     }
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_RANKED, asked)).fetchall()
     if not rows:
         raise NotFound("knowledge base", knowledge_base_id)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agentchat.administration import Admin
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.users import OPERATOR, PROVISIONER, user_of
+from agentchat.bus.users import OPERATOR, PROVISIONER, parse_user
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.directory.secrets import build_sealer
 from agentchat.knowledge.embedding.configured import embedder_of
@@ -90,7 +90,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
         raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
     nats_url = get_variable(environ, NATS_URL) or (stack.nats_url if stack else None)
     provisioner_url = get_variable(environ, PROVISIONER_URL) or nats_url
-    if provisioner_url and secrets and user_of(provisioner_url) == OPERATOR:  # of the embedded NATS
+    if provisioner_url and secrets and parse_user(provisioner_url) == OPERATOR:  # of the embedded NATS
         port = urlsplit(provisioner_url).port or 0
         provisioner_url = nats.build_url(port, secrets.servers_key, PROVISIONER)
     return ServerAddresses(

@@ -21,7 +21,7 @@ from agentchat.ops.connections import NoneSuchError, run_with_pool
 from agentchat.ops.errors import SetupError, StackError
 from agentchat.ops.output import discard_stdout, format_count, shorten
 from agentchat.ops.printing import build_progress
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 def export(
@@ -96,7 +96,7 @@ async def _find_conversation_ids(
         return _iterate(conversations)
     if account is None:
         return find_run.iterate_conversation_ids(log)
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         try:
             account = (await admin_accounts.present(conn, account)).id
         except NotFound:

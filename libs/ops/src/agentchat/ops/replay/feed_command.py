@@ -82,7 +82,7 @@ async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int
             end = await bus.feed.publish_events(events, end)
             published += len(events)
         except FeedConflict:
-            end = await bus.feed.end()
+            end = await bus.feed.find_end()
 
 
 async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
@@ -103,7 +103,7 @@ async def _find_oldest_position(admin: Admin, start: int) -> int:
     if not 1 <= start <= head:
         reach = f"goes from 1 to {head:,}" if head else "is empty"
         raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
-    return await admin.need_bus().feed.oldest()
+    return await admin.need_bus().feed.find_oldest_position()
 
 
 async def _feed_again(admin: Admin, start: int) -> Refed:

@@ -20,7 +20,7 @@ from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.ops.connections import NoneSuchError
-from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _Config = dict[str, Any]
 
@@ -117,7 +117,7 @@ async def load_provenance(pool: Pool, name: str) -> Provenance:
     if run is None or conversation.account_id is None:
         raise NoneSuchError(f"no such message: {name}")
     own = [entry for entry in entries if entry.event.trace_id == trace_id]
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         agent = await _load_answering_version(conn, conversation.account_id, run)
     return _build_provenance(name, conversation, run, own, agent)
 
@@ -134,7 +134,7 @@ async def _locate_run(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     head = await log.read_head()
     place = await find_message(pool, name)
     if place is None:
-        async with connection(pool) as conn:
+        async with acquire_connection(pool) as conn:
             late = " (the read models lag behind the log: try again)" if await is_behind(conn, head) else ""
         raise NoneSuchError(f"no such message: {name}{late}")
     return place

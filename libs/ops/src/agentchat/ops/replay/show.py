@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.contracts.text import escaped
+from agentchat.contracts.text import escape_controls
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
@@ -157,7 +157,7 @@ def print_answer(
     """
     conversation_id, run = _load_run(trace_id)
     data = render_answer(run, form.value if form else run.form, conversation_id)
-    sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
+    sys.stdout.buffer.write(escape_controls(data) if sys.stdout.isatty() else data)
     sys.stdout.buffer.flush()
     if run.state == "running":
         print_note(f"run {run.trace_id} has not ended: the log has no more of it yet")

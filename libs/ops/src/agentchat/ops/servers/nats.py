@@ -32,7 +32,7 @@ def describe_process(folder: RunFolder, port: int, *, key: str | None = None, st
 
     async def prepare() -> None:
         if key is not None:
-            logins = users.configuration(lambda user: f'"{derive_password(key, NAME, user)}"')
+            logins = users.render_accounts(lambda user: f'"{derive_password(key, NAME, user)}"')
             write_private(settings, f"{find_settings_file('nats.conf').read_text()}\n{logins}".encode())
 
     health_port = find_free_port()

@@ -21,7 +21,7 @@ from agentchat.ops.servers.server_files import (
     find_postgres_install,
     find_settings_file,
 )
-from agentchat.runtime.roles import MEMBERS, OPERATOR, ROLES, SERVICES, role_of
+from agentchat.runtime.database_roles import MEMBERS, OPERATOR, ROLES, SERVICES, get_role
 
 if TYPE_CHECKING:
     import psutil
@@ -33,7 +33,7 @@ OWNER = "agentchat_owner"
 BACKUP = "agentchat_backup"
 """Copies the server's files and its write-ahead log (`agentchat backup`), and reads no table."""
 
-LOGINS = (OWNER, OPERATOR, BACKUP, *map(role_of, SERVICES))
+LOGINS = (OWNER, OPERATOR, BACKUP, *map(get_role, SERVICES))
 _VERSION = "18"
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
 _END_SECONDS = 5.0

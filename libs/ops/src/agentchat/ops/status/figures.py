@@ -132,10 +132,10 @@ async def _ask_bus(bus: Bus, figures: SystemFigures) -> None:
     figures.queues = [
         QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
         for name in _QUEUES
-        if (found := await bus.queues.backlog(name))
+        if (found := await bus.queues.measure_backlog(name))
     ]
     if figures.log_end is not None:
-        end = await bus.feed.end()
+        end = await bus.feed.find_end()
         figures.lags.append(Lag(name="EVENTS", behind=max(0, figures.log_end - end.position)))
 
 

@@ -18,7 +18,7 @@ from litestar.template.base import csrf_token
 from agentchat.console.console_services import ConsoleServices, services_of
 from agentchat.console.frame.roles import KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
-from agentchat.runtime.listening import is_loopback
+from agentchat.runtime.listening_socket import is_loopback
 
 SIGN_IN = "/sign-in"
 OPEN_PATHS = ("/static/", "/healthz", "/readyz")

@@ -44,7 +44,7 @@ def problem(request: AnyRequest, status: int, reason: str) -> Template:
         reason=reason,
         signed_out=status == 401,
         again=f"{request.url.path}?{request.url.query}" if is_read else None,
-        trace_id=telemetry.current_trace_id(),
+        trace_id=telemetry.get_trace_id(),
     )
     if is_part and (status in (401, 429) or not is_read):
         answer.headers.update({"hx-retarget": "#trouble", "hx-reswap": "innerHTML"})

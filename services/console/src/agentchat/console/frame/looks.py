@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 LOOK_SECONDS = 3600.0
 """Parts and streams that are loaded for so long after a page belong to the look at it."""

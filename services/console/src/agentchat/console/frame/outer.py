@@ -32,8 +32,8 @@ class OuterLayer:
             await self._app(scope, receive, send)
             return
         method, path = scope["method"], scope["path"][:_MOST_PATH]
-        with telemetry.new_trace(method, None, {"http.request.method": method, "url.path": path}) as span:
-            began, status, trace_id = time.perf_counter(), 500, telemetry.trace_id_of(span)
+        with telemetry.open_trace(method, None, {"http.request.method": method, "url.path": path}) as span:
+            began, status, trace_id = time.perf_counter(), 500, telemetry.format_trace_id(span)
 
             async def with_headers(message: Any) -> None:
                 nonlocal status
@@ -43,7 +43,7 @@ class OuterLayer:
                     message["headers"] = [*message["headers"], *self._headers, trace]
                 await send(message)
 
-            with logs.bound(trace_id=trace_id):
+            with logs.bind_context(trace_id=trace_id):
                 await self._app(scope, receive, with_headers)
                 self._report(method, path, status, time.perf_counter() - began)
 

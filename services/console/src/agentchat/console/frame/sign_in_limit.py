@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 AT_ONCE, SECONDS_EACH = 10, 6.0
 _MOST_ADDRESSES = 10_000

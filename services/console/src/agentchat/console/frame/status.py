@@ -13,7 +13,7 @@ async def get_healthz() -> dict[str, str]:
 
 @get("/readyz", role=None)
 async def get_readyz(request: Request[None, None, State]) -> Response[bytes]:
-    status, body = await services_of(request).health.body()
+    status, body = await services_of(request).health.respond()
     return Response(body, status_code=status, media_type=MediaType.JSON)
 
 

@@ -11,7 +11,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import Pool
 
 _PAUSE_SECONDS = 0.1
@@ -51,7 +51,7 @@ async def follow_run(bus: Bus, pool: Pool, trace_id: str) -> AsyncIterator[Strea
                     follower.know(found[1])
             if follower.behind:
                 with contextlib.suppress(BusUnavailable):
-                    follower.read_back(await bus.traces.frames_of(trace_id))
+                    follower.read_back(await bus.traces.read_frames(trace_id))
             live = follower.live()
             yield live
             if live.ended:
@@ -77,7 +77,7 @@ class _Follower:
         self._refused: str | None = None
 
     def receive(self, frame: frames.Frame) -> None:
-        if isinstance(frame, frames.Delta) and frame.offset > len(self._text):
+        if isinstance(frame, frames.DeltaFrame) and frame.offset > len(self._text):
             self.behind = True
         self.take(frame)
         self.changed.set()
@@ -90,7 +90,7 @@ class _Follower:
     def take(self, frame: frames.Frame) -> None:
         """A text that is had already is passed over, so a frame may come twice."""
         match frame:
-            case frames.Delta():
+            case frames.DeltaFrame():
                 if frame.offset <= len(self._text) < frame.offset + len(frame.text):
                     self._text = self._text[: frame.offset] + frame.text
             case frames.Queued():

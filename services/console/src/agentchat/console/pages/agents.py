@@ -248,7 +248,7 @@ async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPa
 async def _add_server(admin: Admin, agent_id: str, new: McpServer) -> None:
     """Raises Conflict if the agent has a server of this name."""
     if any(each.name == new.name for each in await admin_mcp_servers.all(admin, agent_id)):
-        raise Conflict.exists("MCP server", new.name)
+        raise Conflict.from_existing("MCP server", new.name)
     fields = msgspec.structs.asdict(new)
     await admin_mcp_servers.put(admin, agent_id, fields.pop("name"), ServerBody(**fields))
 

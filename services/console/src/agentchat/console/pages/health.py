@@ -19,7 +19,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.probes import HttpProbe, Probe, find_unready_reason, list_failing_checks
 from agentchat.ops.status.figures import LoggedError, SystemFigures, gather_from, read_last_errors
 from agentchat.runtime import metrics
-from agentchat.runtime.migrations import AppliedVersion, applied_versions
+from agentchat.runtime.migrations import AppliedVersion, list_applied_versions
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _ERRORS = 8
@@ -71,7 +71,7 @@ async def _view(services: ConsoleServices) -> HealthView:
 async def _processes(services: ConsoleServices) -> list[ProcessHealth]:
     """Those of the stack that has started this console, servers among them; else those that are listed."""
     slots = services.monitor.slots
-    memory = {services.name: metrics.resident_bytes(), **(slots.memory if slots else {})}
+    memory = {services.name: metrics.read_resident_bytes(), **(slots.memory if slots else {})}
     known = None if services.run_folder is None else record.read(services.run_folder.processes)
     if known is not None:
         entries = [(entry, entry.probe) for entry in known.processes if entry.probe is not None]
@@ -110,7 +110,7 @@ async def _reason(probe: Probe, *, down: bool = False) -> str | None:
 async def _migrations(services: ConsoleServices) -> list[AppliedVersion]:
     """None where the database does not answer: the figures say that."""
     try:
-        return await applied_versions(services.pool)
+        return await list_applied_versions(services.pool)
     except DatabaseUnavailable:
         return []
 

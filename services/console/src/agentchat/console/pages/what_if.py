@@ -24,7 +24,7 @@ from agentchat.console.frame.roles import Role
 from agentchat.console.pages.agent_choice import agent_options, find_agent, newest_versions, number, text
 from agentchat.console.pages.what_if_answers import WhatIfView, answer_runs, view_of
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
-from agentchat.contracts.ids import is_uuid, new_id
+from agentchat.contracts.ids import is_uuid, make_id
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries import what_if_runs
@@ -231,7 +231,7 @@ async def _start(request: AnyRequest, agent: Agent, given: Mapping[str, str], ch
         after = {"account_id": agent.account_id, "version": agent.version, "runs": len(chosen)}
         after["conversations"] = list(dict.fromkeys(each.conversation_id for each in chosen))
         await admin.note(conn, "what_if", "agent", agent.id, after=after)
-    what_if_id = new_id()
+    what_if_id = make_id()
     runs = [(each.conversation_id, each.trace_id) for each in chosen]
     await what_if_runs.add(services_of(request).pool, what_if_id, question, runs)
     return what_if_id

@@ -15,7 +15,7 @@ from agentchat.conversations.queries.account_usage import AccountUsage, load_acc
 from agentchat.directory.caller import Caller
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime import logs, metrics
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 CACHED_SECONDS = 3.0

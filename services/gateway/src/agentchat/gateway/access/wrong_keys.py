@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 WRONG_AT_ONCE = 60
 SECONDS_EACH = 1.0

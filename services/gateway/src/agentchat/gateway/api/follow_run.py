@@ -9,7 +9,7 @@ from typing import Annotated
 from litestar import get
 from litestar.params import HeaderParameter, QueryParameter
 
-from agentchat.contracts import cursors, sse
+from agentchat.contracts import sse, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
@@ -64,7 +64,7 @@ async def follow_chat(
         last_event_id or ""
     ).strip() or cursor  # a header is from the last connection, a query from the first
     found = await find_owned_run(services.pool, caller, trace_id)
-    place = cursors.parse_cursor(given, trace_id) if given else None
+    place = stream_cursors.parse_cursor(given, trace_id) if given else None
     if given and place is None:
         raise _make_cursor_expired()
     await request.context.enter(get_access(request).account_bounds.hold_stream(caller))

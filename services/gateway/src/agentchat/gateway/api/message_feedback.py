@@ -11,7 +11,7 @@ from litestar.params import BodyKwarg, PathParameter, QueryParameter
 from agentchat.bus.commands import give_feedback
 from agentchat.contracts import http, ids
 from agentchat.contracts.messages import GiveFeedback
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
@@ -24,7 +24,7 @@ from agentchat.gateway.api.conversation_rows import build_feedback_row
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.services import get_services
-from agentchat.runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_NAME = 200
 _CATCH_UP_SECONDS = 3.0
@@ -80,12 +80,12 @@ class _Reply(msgspec.Struct, frozen=True):
 async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> http.Feedback:
     """It replaces what was given before for the same `on_behalf_of`. To send it again is safe."""
     reply = await _find_reply(request, message_id)
-    name = data.on_behalf_of and cleaned(data.on_behalf_of)
+    name = data.on_behalf_of and clean_text(data.on_behalf_of)
     command = msgspec.structs.replace(
         _build_command(request, reply, name),
         score=data.score,
-        label=data.label and cleaned(data.label),
-        comment=data.comment and cleaned(data.comment),
+        label=data.label and clean_text(data.label),
+        comment=data.comment and clean_text(data.comment),
     )
     version = await _send(request, command)
     stored = await _load_feedback(get_services(request).pool, msgspec.structs.replace(reply, until=version))
@@ -121,7 +121,7 @@ async def withdraw(
     ] = None,
 ) -> None:
     reply = await _find_reply(request, message_id)
-    await _send(request, _build_command(request, reply, on_behalf_of and cleaned(on_behalf_of)))
+    await _send(request, _build_command(request, reply, on_behalf_of and clean_text(on_behalf_of)))
 
 
 def _build_command(request: JsonRequest, reply: _Reply, name: str | None) -> GiveFeedback:
@@ -167,7 +167,7 @@ async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
         raise _make_not_found()
     conversation_id, trace_id = place
     if ids.is_trace_id(message_id):
-        message_id = ids.reply_id(trace_id)
+        message_id = ids.derive_reply_id(trace_id)
     return _Reply(message_id, trace_id, conversation_id, thread.version)
 
 
@@ -200,7 +200,7 @@ async def _wait_until_caught_up(pool: Pool) -> None:
 
 
 async def _is_behind(pool: Pool, head: int) -> bool:
-    async with connection(pool) as conn:
+    async with acquire_connection(pool) as conn:
         return await is_behind(conn, head, "messages")
 
 

@@ -33,7 +33,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         headers: dict[str, str] | None = None,
         approvals: Sequence[ApprovalNeeded] = (),
     ) -> None:
-        self.row = errors.error(code)
+        self.row = errors.get_error_code(code)
         super().__init__(self.row.code)
         self.detail = detail or self.row.advice
         self.fields = tuple(fields)
@@ -67,7 +67,9 @@ RefusalFormat = Callable[[Refusal, RequestIds], FormattedRefusal]
 
 def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     """Word a refusal as a problem document."""
-    document = http.problem(refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals)
+    document = http.build_problem(
+        refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals
+    )
     if refusal.row.code == "server_shutdown":
         document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
     return FormattedRefusal(

@@ -91,11 +91,11 @@ class TraceMiddleware:
             return
         method, path = scope["method"], _shorten_path(scope["path"])
         attributes = {"http.request.method": method, "url.path": path}
-        with telemetry.new_trace(method, _read_trace_context(scope), attributes) as span:
+        with telemetry.open_trace(method, _read_trace_context(scope), attributes) as span:
             began = time.perf_counter()
-            context = RequestContext(telemetry.trace_id_of(span), send, self._words_at(scope["path"]))
+            context = RequestContext(telemetry.format_trace_id(span), send, self._words_at(scope["path"]))
             scope["state"] = {**scope.get("state", {}), "context": context}
-            with logs.bound(trace_id=context.trace_id):
+            with logs.bind_context(trace_id=context.trace_id):
                 await self._pass(scope, receive, context)
                 self._report(scope, context, span, time.perf_counter() - began)
 

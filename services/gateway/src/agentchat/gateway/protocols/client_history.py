@@ -145,7 +145,7 @@ def _continue_conversation(requested: RunRequest, continued: ContinuedConversati
 async def _find_thread(pool: Pool, account_id: str, key: str) -> Thread | None:
     """The account's conversation of this id; None for any other name."""
     conversation_id = key.lower()
-    if not ids.may_be_conversation(conversation_id):
+    if not ids.is_conversation_id(conversation_id):
         return None
     thread = await find_thread(pool, conversation_id)
     if thread is None or thread.account_id != account_id:

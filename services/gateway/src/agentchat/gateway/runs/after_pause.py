@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from agentchat.contracts.updates import NextRound, RetrievedSources, Text, ToolEnded, ToolStarted, Update
+from agentchat.contracts.updates import (
+    NextRound,
+    RetrievedSources,
+    TextUpdate,
+    ToolEnded,
+    ToolStarted,
+    Update,
+)
 from agentchat.conversations.aggregate.conversation import Run
 
 
@@ -43,9 +50,9 @@ class AfterPause:
 
     def _take_rest(self, update: Update) -> Update | None:
         match update:
-            case Text():
+            case TextUpdate():
                 text, self._text = update.text[self._text :], max(0, self._text - len(update.text))
-                return Text(text) if text else None
+                return TextUpdate(text) if text else None
             case RetrievedSources():
                 return None
             case ToolStarted() if update.call_id in self._had:

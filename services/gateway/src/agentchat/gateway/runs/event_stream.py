@@ -42,7 +42,7 @@ class EventStream(Response[Any]):
 class _EventStreamResponse(ASGIResponse):
     """A slow reader gets larger pieces: what comes meanwhile is joined.
 
-    One who acknowledges nothing for 15 s is dropped by the kernel (`runtime.listening`).
+    One who acknowledges nothing for 15 s is dropped by the kernel (`runtime.listening_socket`).
     """
 
     def __init__(self, run: RunFollower, take: Callable[[], bytes]) -> None:

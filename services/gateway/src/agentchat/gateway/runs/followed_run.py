@@ -14,9 +14,9 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.bus.traces import Traces
 from agentchat.contracts import events, frames
-from agentchat.contracts.cursors import Cursor
+from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
-from agentchat.contracts.updates import Broken, Text, Update
+from agentchat.contracts.updates import Broken, TextUpdate, Update
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.rounds import Round
 from agentchat.conversations.event_store.log import Log, iterate_in_turns
@@ -138,7 +138,7 @@ class FollowedRun:
             await asyncio.wait([self._repairing])
 
     def _put(self, updates: list[Update]) -> None:
-        if self._awaits_text_since is not None and any(isinstance(each, Text) for each in updates):
+        if self._awaits_text_since is not None and any(isinstance(each, TextUpdate) for each in updates):
             metrics.FIRST_DELTA.observe(self._clock.time() - self._awaits_text_since)
             self._awaits_text_since = None
         if self._order is not None:
@@ -191,7 +191,7 @@ class FollowedRun:
         """Take what TRACES has; False if it does not answer."""
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
-                found = await self._traces.frames_of(self.key.trace_id)
+                found = await self._traces.read_frames(self.key.trace_id)
         except (BusUnavailable, TimeoutError):
             return False
         self._put(self.view.feed_all(found))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from agentchat.bus.bus import Bus
-from agentchat.contracts.cursors import Cursor
+from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.timings import STREAMS_DRAIN_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.event_store.log import Log

@@ -5,7 +5,7 @@ from typing import Annotated
 from litestar.params import PathParameter
 
 from agentchat.contracts import ids
-from agentchat.contracts.cursors import Cursor
+from agentchat.contracts.stream_cursors import Cursor
 from agentchat.conversations.queries.find_run import FoundRun, find_run
 from agentchat.directory.caller import Caller
 from agentchat.gateway.http.json_request import JsonRequest

@@ -9,7 +9,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -58,7 +58,7 @@ class SentUpdates:
     def add(self, update: Update) -> bool:
         """Note an update. Return False for one that was sent, or that cannot be sent."""
         match update:
-            case Text():
+            case TextUpdate():
                 self.text.add(update.text)
             case Started():
                 is_new, self.started = not self.started, True

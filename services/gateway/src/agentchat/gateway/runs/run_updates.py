@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from agentchat.contracts import sse, updates
-from agentchat.contracts.cursors import BEGUN, ENDED, SOURCED, Cursor, digest_of, shortened
+from agentchat.contracts.stream_cursors import BEGUN, ENDED, SOURCED, Cursor, compute_digest, shorten_digest
 from agentchat.gateway.runs.progress import TextProgress
 
 EXPIRED = updates.Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
-_NOTHING = Cursor(stage=0, calls=0, length=0, digest=digest_of(""))
+_NOTHING = Cursor(stage=0, calls=0, length=0, digest=compute_digest(""))
 _WAITING_UPDATES = 256
 _WAITING_CHARACTERS = 64 * 1024
 
@@ -33,9 +33,9 @@ class UpdateQueue:
 
     def add(self, new: Iterable[updates.Update]) -> None:
         for update in new:
-            if isinstance(update, updates.Text):
+            if isinstance(update, updates.TextUpdate):
                 self._characters += len(update.text)
-                if self._is_full() and isinstance(self._waiting[-1], updates.Text):
+                if self._is_full() and isinstance(self._waiting[-1], updates.TextUpdate):
                     self._joining.append(update.text)
                     continue
             elif isinstance(update, updates.Finished | updates.Broken):
@@ -56,8 +56,8 @@ class UpdateQueue:
 
     def _join(self) -> None:
         """Join what was held back all at once: piece by piece is quadratic."""
-        if self._joining and isinstance(last := self._waiting[-1], updates.Text):
-            self._waiting[-1] = updates.Text("".join((last.text, *self._joining)))
+        if self._joining and isinstance(last := self._waiting[-1], updates.TextUpdate):
+            self._waiting[-1] = updates.TextUpdate("".join((last.text, *self._joining)))
             self._joining.clear()
 
 
@@ -90,7 +90,9 @@ class UpdateHistory:
     @property
     def text(self) -> str:
         """The reply as far as it is here."""
-        return "".join(entry.update.text for entry in self.entries if isinstance(entry.update, updates.Text))
+        return "".join(
+            entry.update.text for entry in self.entries if isinstance(entry.update, updates.TextUpdate)
+        )
 
     @property
     def is_local(self) -> bool:
@@ -108,9 +110,9 @@ class UpdateHistory:
                 self.cursor = replace(self.cursor, stage=BEGUN)
             case updates.RetrievedSources():
                 self.cursor = replace(self.cursor, stage=SOURCED)
-            case updates.Text():
+            case updates.TextUpdate():
                 self._progress.add(update.text)
-                length, digest = self._progress.length, shortened(self._progress.sha256)
+                length, digest = self._progress.length, shorten_digest(self._progress.sha256)
                 self.cursor = replace(self.cursor, length=length, digest=digest)
             case updates.ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
@@ -142,7 +144,9 @@ class ReadPosition:
         if not cursor.is_within(history.cursor):
             self._is_lost = history.ended
         else:
-            self._checked = cursor == history.cursor if cursor.stage == ENDED else cursor.fits(history.text)
+            self._checked = (
+                cursor == history.cursor if cursor.stage == ENDED else cursor.matches(history.text)
+            )
             self._is_lost = not self._checked
         return self._is_lost
 
@@ -185,10 +189,10 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
             is_known = True
         case updates.RetrievedSources():
             is_known = cursor.stage >= SOURCED or cursor.length > 0 or cursor.calls > 0
-        case updates.Text():
+        case updates.TextUpdate():
             is_known = after.length <= cursor.length
             if not is_known and after.length - len(update.text) < cursor.length:
-                update = updates.Text(update.text[cursor.length - after.length :])
+                update = updates.TextUpdate(update.text[cursor.length - after.length :])
         case updates.ToolStarted():
             is_known = after.calls <= cursor.calls
         case updates.ToolEnded() | updates.NextRound():
@@ -197,5 +201,5 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
             is_known = cursor.stage == ENDED
     if is_known:
         return None
-    after = after.joined(cursor)
+    after = after.merge(cursor)
     return entry if after == entry.cursor and update is entry.update else MarkedUpdate(update, after)

@@ -87,9 +87,9 @@ def _chat_requested(trace_id: str, caller: Caller, run_request: RunRequest) -> C
         account_id=caller.account_id,
         agent_id=run_request.agent_id,
         conversation_id=run_request.conversation_id
-        or (ids.new_unlisted_id() if run_request.unlisted else ids.new_id()),
+        or (ids.make_unlisted_id() if run_request.unlisted else ids.make_id()),
         new_conversation=run_request.conversation_id is None,
-        message_id=ids.new_id(),
+        message_id=ids.make_id(),
         message=run_request.message,
         form=run_request.form,
         requested_at=caller.now,

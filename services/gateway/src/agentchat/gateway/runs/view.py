@@ -19,7 +19,7 @@ from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
     Started,
-    Text,
+    TextUpdate,
     ToolEnded,
     ToolStarted,
     Update,
@@ -64,7 +64,7 @@ class FramePosition(msgspec.Struct):
     held: dict[int, frames.Frame] = {}
     placed_attempt: int = 1
     misses_text: bool = False
-    later: list[frames.Delta] = []
+    later: list[frames.DeltaFrame] = []
 
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.next_seq = attempt, 1
@@ -120,7 +120,7 @@ class View:
         if self.ended or (frame.seq and frame.attempt < self.at.attempt):
             return []
         match frame:
-            case frames.Delta() if not frame.seq:
+            case frames.DeltaFrame() if not frame.seq:
                 self._take_repeated(frame)
             case frames.Completed() | frames.Failed():
                 self._start()
@@ -145,7 +145,7 @@ class View:
         stream = [update for frame in found for update in known.feed(frame)]
         stream += known.skip_gap()
         if self._sent.text.is_beginning_of(
-            "".join(update.text for update in stream if isinstance(update, Text))
+            "".join(update.text for update in stream if isinstance(update, TextUpdate))
         ):
             self._merge(stream)
             self._continue_after(known)
@@ -219,7 +219,7 @@ class View:
             self._apply_in_turn(frame)
             self._release_held()
 
-    def _take_repeated(self, frame: frames.Delta) -> None:
+    def _take_repeated(self, frame: frames.DeltaFrame) -> None:
         """Take text that was sent before: it fills a gap that is within it.
 
         Only a gap within the text of a round, since before it sources and calls may be missing too.
@@ -251,16 +251,16 @@ class View:
 
     def _apply(self, frame: frames.Frame) -> None:
         match frame:
-            case frames.Delta():
+            case frames.DeltaFrame():
                 self._place(frame)
             case frames.Resumed():
                 self._resume(frame)
             case frames.SourcesFound():
                 self._send(RetrievedSources(frame.sources))
-            case frames.ToolCalled():
+            case frames.ToolCalledFrame():
                 self._send(NextRound(frame.round))
                 self._send(ToolStarted(frame.call_id, frame.name, frame.input))
-            case frames.ToolReturned():
+            case frames.ToolReturnedFrame():
                 self._send(ToolEnded(frame.call_id, frame.is_error))
                 self.wants_log = self.wants_log or bool(self._sent.owed)
             case frames.Completed():
@@ -281,7 +281,7 @@ class View:
         length = 0
         for update in stream:
             match update:
-                case Text():
+                case TextUpdate():
                     if texts:
                         self._add_text(update.text[max(0, self._sent.text.length - length) :])
                     length += len(update.text)
@@ -323,9 +323,9 @@ class View:
 
     def _add_text(self, text: str) -> None:
         if text and self._kind.streaming:
-            self._send(Text(text))
+            self._send(TextUpdate(text))
 
-    def _place(self, frame: frames.Delta) -> None:
+    def _place(self, frame: frames.DeltaFrame) -> None:
         """Add what is new of a piece, unless text before it was missed."""
         length = self._sent.text.length
         if not self._kind.streaming or frame.attempt != self.at.placed_attempt:
@@ -339,7 +339,7 @@ class View:
         self.at.misses_text = False
         if text := frame.text[length - frame.offset :]:
             self._send(NextRound(frame.round))
-            self._send(Text(text))
+            self._send(TextUpdate(text))
 
     def _place_later(self) -> None:
         later, self.at.later = self.at.later, []

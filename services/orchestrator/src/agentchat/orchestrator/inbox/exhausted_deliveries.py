@@ -1,6 +1,6 @@
 """End runs and tool calls whose message reached its maximum of deliveries. The bus copies it to DEAD."""
 
-from agentchat.bus.queues import Exhausted
+from agentchat.bus.queues import ExhaustedMessage
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
@@ -20,7 +20,7 @@ class StillHeld(Exception):  # noqa: N818 - a state of things
     """A worker still holds the run's lease, so the message is handled later."""
 
 
-async def end_exhausted(services: WorkerServices, exhausted: Exhausted) -> None:
+async def end_exhausted(services: WorkerServices, exhausted: ExhaustedMessage) -> None:
     """Fail the run or tool call of one message.
 
     Raises:
@@ -43,7 +43,7 @@ async def _fail_tool(services: WorkerServices, request: ToolRequested) -> None:
         ToolFinished(
             trace_id=request.trace_id,
             call_id=request.call_id,
-            output=wire.error_output("The tool could not be run; its outcome is unknown."),
+            output=wire.encode_tool_error("The tool could not be run; its outcome is unknown."),
             is_error=True,
             ms=0,
             leg=request.leg,

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from opentelemetry.trace import SpanKind
 
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import Rejected
@@ -49,7 +49,7 @@ class Inbox:
         self._services = services
         self._clock: RunClock | None = None  # of the run that began last
 
-    async def handle(self, delivery: Delivery) -> None:
+    async def handle(self, delivery: QueueDelivery) -> None:
         """Handle one delivery to its end. A request that waits for its turn frees its slot of the queue."""
         try:
             request = _decode_request(delivery.data)
@@ -57,13 +57,13 @@ class Inbox:
             await self._move_to_dead_letters(delivery, str(error))
             return
         with (
-            telemetry.span(
+            telemetry.open_span(
                 "process chat.requests",
                 context=telemetry.extract(delivery.headers),
                 kind=SpanKind.CONSUMER,
                 attributes={"messaging.system": "nats", "messaging.operation.type": "process"},
             ),
-            logs.bound(
+            logs.bind_context(
                 trace_id=request.trace_id,
                 conversation_id=request.conversation_id,
                 account_id=request.account_id,
@@ -94,13 +94,13 @@ class Inbox:
         else:
             await announce_pause(self._services, outcome)
 
-    async def _move_to_dead_letters(self, delivery: Delivery, reason: str) -> None:
+    async def _move_to_dead_letters(self, delivery: QueueDelivery, reason: str) -> None:
         logs.get_logger("inbox").error("request_undecodable", reason=reason)
         payload = delivery.data.decode("utf-8", "replace")
-        await self._services.bus.queues.dead_letter(
+        await self._services.bus.queues.publish_dead_letter(
             DeadLettered(stream=subjects.REQUESTS, subject=delivery.subject, reason=reason, payload=payload)
         )
-        await delivery.term()
+        await delivery.terminate()
 
 
 def _decode_request(data: bytes) -> ChatRequested:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agentchat.contracts.text import short_line
+from agentchat.contracts.text import shorten_line
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate.history import SettledMessages
 
@@ -143,7 +143,7 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
     ) -> None:
         super().__init__(message or _MESSAGES[code])
         self.code = code
-        self.kind = short_line(kind or code)
+        self.kind = shorten_line(kind or code)
         self.transient = transient
         self.retry_after = retry_after
         self.provider_message = provider_message

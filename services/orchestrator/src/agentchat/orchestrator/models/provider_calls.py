@@ -20,7 +20,7 @@ from agentchat.net_guard.guarded_session import is_compressed, open_session
 from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
 from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, make_timeout
 from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 
 _KEY = "The model provider does not accept the agent's key."
 _CREDIT = "The model provider account of the agent's key has no credit."

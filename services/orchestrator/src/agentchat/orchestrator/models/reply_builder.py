@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agentchat.contracts.text import cleaned_json, short_line
+from agentchat.contracts.text import clean_json, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure, ModelReply
 
@@ -180,11 +180,11 @@ class StreamedReply(ABC):
 
     def _mark_begun(self, message_id: str | None, model: str | None) -> None:
         self.begun = True
-        self._message_id = self._message_id or short_line(message_id or "", _NAME_CHARS)
-        self._model = self._model or short_line(model or "", _NAME_CHARS)
+        self._message_id = self._message_id or shorten_line(message_id or "", _NAME_CHARS)
+        self._model = self._model or shorten_line(model or "", _NAME_CHARS)
 
     def _mark_ended(self, reason: str) -> None:
-        self._raw_stop_reason = short_line(reason)
+        self._raw_stop_reason = shorten_line(reason)
 
     def _is_complete(self) -> bool:
         return self.ended
@@ -208,7 +208,7 @@ def read_input(text: str, begun_with: Any = None, *, cut: bool = False) -> tuple
     be why there is no text.
     """
     try:
-        given = cleaned_json(json.loads(text) if text else begun_with or {})
+        given = clean_json(json.loads(text) if text else begun_with or {})
     except (ValueError, RecursionError):
         return {}, _CUT_INPUT if cut else _NO_JSON
     if cut and not text and not given:

@@ -17,7 +17,7 @@ from agentchat.orchestrator.models import port
 from agentchat.orchestrator.models.provider_calls import ProviderApi
 from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply, add_estimates
 from agentchat.runtime.cpu_budget import CpuBudget
-from agentchat.runtime.following import backoff
+from agentchat.runtime.loops import compute_backoff
 
 IDLE_SECONDS = 60.0
 """A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
@@ -92,7 +92,7 @@ class StreamingModel:
             try:
                 return await self._try(credentials, call, builder, sent)
             except port.ModelFailure as failure:
-                pause = max(backoff(self._first_backoff_seconds, number), failure.retry_after or 0.0)
+                pause = max(compute_backoff(self._first_backoff_seconds, number), failure.retry_after or 0.0)
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
             finally:

@@ -61,7 +61,7 @@ def check_json(request: CheckRequest) -> CheckResult:
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
-    from agentchat.contracts.ecma_patterns import python_schema
+    from agentchat.contracts.ecma_patterns import translate_schema
 
     try:
         value = msgspec.json.decode(request.text)
@@ -69,7 +69,7 @@ def check_json(request: CheckRequest) -> CheckResult:
         return _make_problem("it is not JSON")
     try:
         originals: dict[str, str] = {}
-        schema = python_schema(request.schema, originals)
+        schema = translate_schema(request.schema, originals)
         validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         error = next(validator.iter_errors(value), None)
         if error is None:

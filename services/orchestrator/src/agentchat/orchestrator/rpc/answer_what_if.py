@@ -37,7 +37,7 @@ async def serve_what_ifs(services: WorkerServices) -> AsyncIterator[None]:
         running.add(interruption)
         try:
             with (
-                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
+                logs.bind_context(trace_id=question.trace_id, account_id=question.account_id),
                 look_up_for(question.account_id),
             ):
                 done = await answer_what_if(services, question, interruption)

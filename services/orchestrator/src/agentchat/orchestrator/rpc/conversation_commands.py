@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVar, assert_never
 
-from agentchat.bus.errors import BusUnavailable, Declined
+from agentchat.bus.errors import BusUnavailable, RequestDeclined
 from agentchat.contracts import events, messages, subjects, wire
 from agentchat.contracts.timings import COMMAND_SECONDS
 from agentchat.conversations.aggregate import description_rules, feedback_rules
@@ -76,7 +76,7 @@ async def _load(services: WorkerServices, conversation_id: str) -> Conversation:
 
 def serve_commands(services: WorkerServices) -> AbstractAsyncContextManager[None]:
     """Serve commands while the block runs, any number at a time; what was begun is brought to its end."""
-    return services.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
+    return services.bus.rpc.serve_until_closed(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
 
 
 async def _handle(services: WorkerServices, data: bytes) -> bytes:
@@ -84,7 +84,7 @@ async def _handle(services: WorkerServices, data: bytes) -> bytes:
     command = wire.decode_command(data)
     log = logs.get_logger("commands")
     with (
-        logs.bound(
+        logs.bind_context(
             trace_id=command.trace_id,
             conversation_id=command.conversation_id,
             account_id=command.account_id,
@@ -98,7 +98,7 @@ async def _handle(services: WorkerServices, data: bytes) -> bytes:
             log.warning("not_obeyed", reason=str(error))
             answer = _UNAVAILABLE[type(command)]
         except UnknownEvent as error:
-            raise Declined(str(error)) from error
+            raise RequestDeclined(str(error)) from error
         log.info("command_answered", command=type(command).__name__, outcome=_get_outcome(answer))
         return wire.encode(answer)
 

@@ -22,7 +22,7 @@ from agentchat.orchestrator.run.endings import publish_end
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs
-from agentchat.runtime.following import repeat
+from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 0.1

@@ -15,7 +15,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import LogEntry, sum_bytes
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.shared_task import shared
+from agentchat.runtime.shared_task import start_shared_task
 
 
 async def fork(services: WorkerServices, command: ForkConversation) -> ForkAnswered:
@@ -25,7 +25,7 @@ async def fork(services: WorkerServices, command: ForkConversation) -> ForkAnswe
     """
     task = services.forks.get(command)
     if task is None:
-        task = services.forks[command] = shared(_execute(services, command))
+        task = services.forks[command] = start_shared_task(_execute(services, command))
         task.add_done_callback(lambda _: services.forks.pop(command))
     return await asyncio.shield(task)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
@@ -104,5 +104,5 @@ def _describe(failure: ModelFailure, key: str) -> str:
         return "The model provider could not be reached."
     if _get_code(failure) not in _TELLING or not failure.provider_message:
         return str(failure)
-    said = cleaned(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
+    said = clean_text(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
     return f"{failure} It said: {said}"

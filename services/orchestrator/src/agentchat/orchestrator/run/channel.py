@@ -201,9 +201,9 @@ class TraceChannel:
             if pause := self._pace.pause_after(self._last_sent):
                 await asyncio.sleep(pause)
 
-    def _build_delta(self, piece: str) -> frames.Delta:
+    def _build_delta(self, piece: str) -> frames.DeltaFrame:
         offset = self._before + self._length
-        return frames.Delta(
+        return frames.DeltaFrame(
             seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
         )
 
@@ -241,7 +241,7 @@ class TraceChannel:
             piece, offset = text[at : at + _FRAME_CHARACTERS], self._before + start + at
             await self._sink.publish_frame(
                 self._trace_id,
-                frames.Delta(seq=0, attempt=self.attempt, round=self.round, text=piece, offset=offset),
+                frames.DeltaFrame(seq=0, attempt=self.attempt, round=self.round, text=piece, offset=offset),
             )
 
     async def send_alive(self) -> None:
@@ -250,9 +250,11 @@ class TraceChannel:
             await self.send(frames.Alive(seq=0, attempt=0))
 
 
-def _build_tool_called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:
-    return frames.ToolCalled(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
+def _build_tool_called(
+    round_: int, call_id: str, name: str, given: dict[str, object]
+) -> frames.ToolCalledFrame:
+    return frames.ToolCalledFrame(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
 
 
-def _build_tool_returned(call_id: str, is_error: bool) -> frames.ToolReturned:
-    return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, is_error=is_error)
+def _build_tool_returned(call_id: str, is_error: bool) -> frames.ToolReturnedFrame:
+    return frames.ToolReturnedFrame(seq=0, attempt=0, call_id=call_id, is_error=is_error)

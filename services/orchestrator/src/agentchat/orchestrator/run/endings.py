@@ -73,7 +73,7 @@ async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tu
     For a caller that ends a run of another worker. () if TRACES has none of the text any more.
     """
     try:
-        already = read_sent_output(run, await services.bus.traces.frames_of(run.trace_id))
+        already = read_sent_output(run, await services.bus.traces.read_frames(run.trace_id))
     except BusUnavailable:
         return ()
     if run.state != "running" or not already.text:

@@ -71,14 +71,14 @@ class _Reader:
         match frame:
             case frames.Resumed():
                 self._go_back_to(frame)
-            case frames.Delta():
+            case frames.DeltaFrame():
                 self.pieces.append(frame.text)
                 self.ends.append((self.ends[-1] if self.ends else 0) + len(frame.text))
             case frames.SourcesFound():
                 self.sourced = True
-            case frames.ToolCalled():
+            case frames.ToolCalledFrame():
                 self.called.add(frame.call_id)
-            case frames.ToolReturned():
+            case frames.ToolReturnedFrame():
                 self.returned.add(frame.call_id)
             case _:
                 pass

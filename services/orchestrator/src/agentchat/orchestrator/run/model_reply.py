@@ -35,7 +35,7 @@ _PAUSED = "The model provider paused its reply and left it unfinished."
 def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """Trace one call as `chat <model>`, with its cost and its failure."""
     before, began, outcome = meter.usage, time.perf_counter(), "ok"
-    with telemetry.span(
+    with telemetry.open_span(
         f"{genai.CHAT} {call.model}",
         kind=SpanKind.CLIENT,
         attributes={

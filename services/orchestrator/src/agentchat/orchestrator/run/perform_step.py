@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.ids import new_id, reply_id
+from agentchat.contracts.ids import derive_reply_id, make_id
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
@@ -115,7 +115,7 @@ class Performer:
                 on_new_message=agent.on_new_message,
             )
             now = self.clock.now()
-            question = request_approval(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
+            question = request_approval(run, number, call, terms, approval_id=make_id(), now=now, asked=asks)
             questions.append(question)
         return questions
 
@@ -232,7 +232,7 @@ class Performer:
         done: list[events.Event] = [*self.channel.build_text_events(now), replied]
         done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
-        done += turn.conclude(after, message_id=reply_id(run.trace_id), now=now)
+        done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=now)
         return done
 
 

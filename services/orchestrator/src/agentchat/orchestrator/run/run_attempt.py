@@ -95,7 +95,7 @@ class RunAttempt:
     async def run(self) -> None:
         """Work until the run has ended or paused in the log. Raises what `run_attempt` does."""
         agent = self._opened.agent
-        with telemetry.span(
+        with telemetry.open_span(
             f"{genai.INVOKE_AGENT} {agent.name}",
             kind=SpanKind.INTERNAL,
             attributes={
@@ -137,7 +137,7 @@ class RunAttempt:
             failpoints.reach("orchestrator-accepted")
             return SentOutput()
         try:
-            kept = await self._services.bus.traces.frames_of(run.trace_id)
+            kept = await self._services.bus.traces.read_frames(run.trace_id)
         except BusUnavailable:
             kept = []  # readers will not find this to go on from what they have, and say so
         already = read_sent_output(run, kept)

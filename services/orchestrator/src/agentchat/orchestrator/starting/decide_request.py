@@ -175,7 +175,7 @@ async def _measure_streamed_text(services: WorkerServices, run: Run | None) -> i
     if run is None or run.state != "running":
         return 0
     try:
-        kept = await services.bus.traces.frames_of(run.trace_id)
+        kept = await services.bus.traces.read_frames(run.trace_id)
     except BusUnavailable:
         kept = []
     return len(run.text) + len(read_sent_output(run, kept).text)
@@ -189,7 +189,7 @@ async def _has_expired(services: WorkerServices, leased: LeasedRequest, *, waite
     if waited or leased.clock.seconds_since(leased.request.deadline) <= 0:
         return False
     try:
-        kept = await services.bus.traces.frames_of(leased.trace_id)
+        kept = await services.bus.traces.read_frames(leased.trace_id)
     except BusUnavailable:
         return True
     return not any(isinstance(frame, frames.Queued) for frame in kept)

@@ -12,8 +12,8 @@ from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.runtime import logs
-from agentchat.runtime.bounded import BoundedMap
-from agentchat.runtime.shared_task import shared
+from agentchat.runtime.bounded_map import BoundedMap
+from agentchat.runtime.shared_task import start_shared_task
 
 _GIVE_UP_SECONDS = 20.0
 _BETWEEN_SECONDS = 0.5
@@ -71,7 +71,7 @@ class ToolListings:
         kept = self._kept.get(place)
         fresh = kept is not None and kept.fresh_until > time.monotonic()
         if agent.mcp_servers and not fresh and place not in self._asking:
-            task = self._asking[place] = shared(self._refresh(place, agent))
+            task = self._asking[place] = start_shared_task(self._refresh(place, agent))
             task.add_done_callback(lambda _: self._asking.pop(place))
 
     async def _refresh(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:

@@ -87,7 +87,7 @@ def _build_error_result(call: events.ToolCalled, problem: str) -> events.ToolRet
         at=call.at,
         round=call.round,
         call_id=call.call_id,
-        output=wire.error_output(problem),
+        output=wire.encode_tool_error(problem),
         is_error=True,
         ms=0,
     )

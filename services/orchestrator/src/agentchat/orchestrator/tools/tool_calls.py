@@ -16,7 +16,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import events, wire
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS
 from agentchat.contracts.tool_messages import InputRequest, ToolFinished, ToolRequested
 from agentchat.contracts.values import ToolSpec
@@ -25,7 +25,7 @@ from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
 from agentchat.runtime import failpoints, genai, telemetry
-from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.loops import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
 _RECORD_SECONDS = 2.0
@@ -264,7 +264,7 @@ class RunToolCalls:
     async def _read_results(self) -> None:
         """Take the results that were published while nobody followed, or while NATS was away."""
         with contextlib.suppress(BusUnavailable):
-            for result in (await self._traces.tool_results_of(self._trace_id)).values():
+            for result in (await self._traces.read_tool_results(self._trace_id)).values():
                 self._take(result)
 
     def _take(self, result: ToolFinished) -> None:
@@ -289,7 +289,7 @@ class RunToolCalls:
             result = ToolFinished(
                 trace_id=self._trace_id,
                 call_id=call.call_id,
-                output=wire.error_output(words.format(call.name)),
+                output=wire.encode_tool_error(words.format(call.name)),
                 is_error=True,
                 ms=int(pending.seconds * 1000) if pending.may_have_run else 0,
             )
@@ -298,7 +298,7 @@ class RunToolCalls:
             at=self._clock.now(),
             round=round_number,
             call_id=call.call_id,
-            output=cleaned(result.output),
+            output=clean_text(result.output),
             is_error=result.is_error,
             ms=result.ms,
         )

@@ -19,7 +19,7 @@ from pydantic import AnyUrl
 
 from agentchat.contracts import authorizations, wire
 from agentchat.contracts.http import OAUTH_CALLBACK
-from agentchat.contracts.ids import new_id
+from agentchat.contracts.ids import make_id
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.tool_authorizations import (
     Authorization,
@@ -36,7 +36,7 @@ from agentchat.directory.tool_authorizations import (
 from agentchat.net_guard import AddressRefused
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.runtime import logs
-from agentchat.runtime.postgres import connection
+from agentchat.runtime.postgres import acquire_connection
 from agentchat.tool_runner.authorization import grants
 from agentchat.tool_runner.authorization.authorization_http import build_request
 from agentchat.tool_runner.authorization.discovery import TokenSource, discover
@@ -91,7 +91,7 @@ class AuthorizationLinks:
                 "authorization",
                 "AGENTCHAT_PUBLIC_URL is not set, so the authorization server could not redirect back",
             )
-        async with connection(self._all.pool) as conn:
+        async with acquire_connection(self._all.pool) as conn:
             found = await find(conn, self._all.sealer, place)
         if found is None or found.settings.grant != "authorization_code":
             raise ToolFailed("authorization", "the server is not configured for authorization_code")
@@ -102,7 +102,7 @@ class AuthorizationLinks:
             self._all.http.guard.check_url(endpoint)
         except AddressRefused as error:
             raise ToolFailed("address", f"the authorization endpoint: {error}") from error
-        redirect_uri = f"{self._redirect_uri}/{authorizations.callback_of(server.issuer)}"
+        redirect_uri = f"{self._redirect_uri}/{authorizations.derive_callback(server.issuer)}"
         client = await self._choose_client(found, server, redirect_uri)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         link = PendingLink(
@@ -115,7 +115,7 @@ class AuthorizationLinks:
             names_issuer=bool(server.metadata.authorization_response_iss_parameter_supported),
             scope=server.scope,
         )
-        async with connection(self._all.pool) as conn:
+        async with acquire_connection(self._all.pool) as conn:
             await keep_link(conn, self._all.sealer, place, found.id, state, link, LINK_SECONDS)
         request = {
             "response_type": "code",
@@ -160,7 +160,7 @@ class AuthorizationLinks:
         )
 
     async def _finish(self, request: authorizations.FinishAuthorization) -> None:
-        async with connection(self._all.pool) as conn:
+        async with acquire_connection(self._all.pool) as conn:
             stored_link = await take_link(conn, self._all.sealer, request.state)
         if stored_link is None:
             raise ToolFailed("authorization", "the link has expired or was already used")
@@ -173,7 +173,7 @@ class AuthorizationLinks:
         async with lock_authorization(self._all.pool, place) as conn:
             kept = SealedSecrets(client=link.client, tokens=issued.tokens)
             stored = await keep_tokens(
-                conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
+                conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=make_id()
             )
         if not stored:
             raise ToolFailed("authorization", "the authorization was configured again in the meantime")

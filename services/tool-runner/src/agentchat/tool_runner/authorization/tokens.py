@@ -23,8 +23,8 @@ from agentchat.directory.tool_authorizations import (
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.fair_slots import FairSlots
-from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
-from agentchat.runtime.shared_task import shared
+from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
+from agentchat.runtime.shared_task import start_shared_task
 from agentchat.tool_runner.authorization import grants
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.discovery import discover
@@ -116,7 +116,7 @@ class AccessTokens:
         It continues without them, as a token may already be issued.
         """
         if self._obtaining is None or self._obtaining.done():
-            self._obtaining = shared(self._try_to_obtain(rejected))
+            self._obtaining = start_shared_task(self._try_to_obtain(rejected))
         return await asyncio.shield(self._obtaining)
 
     async def _try_to_obtain(self, rejected: str | None) -> str:
@@ -186,7 +186,7 @@ class AccessTokens:
         secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
         for left in reversed(range(_SAVES)):
             try:
-                async with connection(self._shared.pool) as conn:
+                async with acquire_connection(self._shared.pool) as conn:
                     stored = await keep_tokens(
                         conn, self._shared.sealer, self._place, found.id, secrets, issued.expires_in
                     )

@@ -14,7 +14,7 @@ import msgspec
 from opentelemetry.trace import StatusCode, get_current_span
 
 from agentchat.contracts import tool_messages
-from agentchat.contracts.text import cleaned, cleaned_json
+from agentchat.contracts.text import clean_json, clean_text
 from agentchat.runtime import genai, logs, metrics
 from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.servers.elicitation import InputRequired
@@ -51,7 +51,7 @@ def build_finished_call(
         span.set_attribute(genai.ERROR_TYPE, fault)
         span.set_status(StatusCode.ERROR)
     ended = fault or ("asks" if asked else "ok")
-    metrics.TOOL_CALLS.labels(server=_SERVERS.value(request.server), outcome=ended).observe(seconds)
+    metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)
     ms = round(seconds * 1000)
     logs.get_logger("execute").info(
         "tool_finished",
@@ -89,14 +89,14 @@ def render_result(result: mcp_types.CallToolResult) -> str:
 
 def render_error(words: str) -> str:
     """Return `{"error": words}`, with at most 16,000 characters of `words`."""
-    words = cleaned(words)
+    words = clean_text(words)
     if len(words) > MAX_ERROR_CHARS:
         words = words[:MAX_ERROR_CHARS] + " … (cut)"
     return _encode({"error": words})
 
 
 def _render_text(text: str) -> str:
-    text = cleaned(text)
+    text = clean_text(text)
     try:
         parsed = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -161,7 +161,7 @@ def _encode(value: Any) -> str:
         encoded = msgspec.json.encode(value)
         if b"\\u0000" not in encoded:
             return encoded.decode()
-    return msgspec.json.encode(cleaned_json(value)).decode()
+    return msgspec.json.encode(clean_json(value)).decode()
 
 
 def _cut(output: str) -> str:

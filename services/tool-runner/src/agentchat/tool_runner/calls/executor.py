@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from agentchat.contracts import messages, tool_messages
 from agentchat.runtime import genai, logs, telemetry
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.tool_runner.faults import FaultKind, ToolFailed
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
@@ -134,7 +134,9 @@ def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Ite
         genai.TOOL_NAME: request.tool,
         genai.MCP_PROTOCOL_VERSION: server.protocol_version,
     }
-    with telemetry.span(f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes) as span:
+    with telemetry.open_span(
+        f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
+    ) as span:
         try:
             yield
         except ToolFailed as failed:

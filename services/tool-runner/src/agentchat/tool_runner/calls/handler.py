@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.work_queue import Delivery
+from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
@@ -91,7 +91,7 @@ class CallHandler:
         """Return the calls that wait for a slot to the queue; running calls continue."""
         self._slots.close()
 
-    async def handle(self, delivery: Delivery) -> None:
+    async def handle(self, delivery: QueueDelivery) -> None:
         """Handle one delivery.
 
         After BusUnavailable or DatabaseUnavailable the queue delivers it again.
@@ -109,8 +109,8 @@ class CallHandler:
             genai.AGENT_ID: request.agent_id,
         }
         with (
-            logs.bound(trace_id=request.trace_id, account_id=request.account_id),
-            telemetry.span(
+            logs.bind_context(trace_id=request.trace_id, account_id=request.account_id),
+            telemetry.open_span(
                 f"execute_tool {request.tool}",
                 context=telemetry.extract(delivery.headers),
                 attributes=attributes,
@@ -246,12 +246,12 @@ class CallHandler:
 
         Raises BusUnavailable.
         """
-        result = (await self._bus.traces.tool_results_of(request.trace_id)).get(request.call_id)
+        result = (await self._bus.traces.read_tool_results(request.trace_id)).get(request.call_id)
         return result is not None and result.leg >= request.leg
 
     async def _settle(
         self,
-        delivery: Delivery,
+        delivery: QueueDelivery,
         request: tool_messages.ToolRequested,
         disposition: Disposition,
         began: float,
@@ -283,15 +283,15 @@ class CallHandler:
             else:
                 return
 
-    async def _bury(self, delivery: Delivery, reason: str) -> None:
+    async def _bury(self, delivery: QueueDelivery, reason: str) -> None:
         self._log.error("request_undecodable", reason=reason)
         payload = delivery.data.decode("utf-8", "replace")
-        await self._bus.queues.dead_letter(
+        await self._bus.queues.publish_dead_letter(
             messages.DeadLettered(
                 stream=subjects.TOOLS, subject=delivery.subject, reason=reason, payload=payload
             )
         )
-        await delivery.term()
+        await delivery.terminate()
 
 
 def _decode(data: bytes) -> tool_messages.ToolRequested:

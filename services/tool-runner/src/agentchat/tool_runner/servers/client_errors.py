@@ -9,7 +9,7 @@ import httpx2
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.http.call_budget import CallBudget, open_budget
 
@@ -70,7 +70,7 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
         case MCPError(code=code) if code == PARSE_ERROR:
             return ToolFailed("protocol", "not JSON-RPC")
         case MCPError(code=code):
-            return ToolFailed("refused", f"error {code}", cleaned(error.message))
+            return ToolFailed("refused", f"error {code}", clean_text(error.message))
         case TimeoutError():
             return ToolFailed("timeout")
         case anyio.BrokenResourceError() | anyio.ClosedResourceError() | OSError():

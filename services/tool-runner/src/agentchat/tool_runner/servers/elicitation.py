@@ -18,7 +18,7 @@ from mcp import MCPError
 from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import UrlElicitationRequiredError
 
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.contracts.tool_messages import InputRequest, InputResponse
 from agentchat.contracts.values import Elicitation
 from agentchat.net_guard import AddressRefused
@@ -86,7 +86,7 @@ class ElicitationReader:
         if len(state or "") > _STATE_CHARS or any(len(key) > _KEY_CHARS for key in asked):
             raise ToolFailed("input", "its state or a key is too long")
         # Both are stored and sent back unchanged, and no event can hold a NUL.
-        if any(cleaned(text) != text for text in (state or "", *asked)):
+        if any(clean_text(text) != text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key is no text")
         if any(STRUCK in text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key holds a credential")
@@ -99,7 +99,7 @@ class ElicitationReader:
 
     def read(self, params: mcp_types.ElicitRequestParams) -> Elicitation:
         """Return the question as it can be shown to a person. Raises ToolFailed if it cannot."""
-        message = cleaned(params.message)[:_MESSAGE_CHARS]
+        message = clean_text(params.message)[:_MESSAGE_CHARS]
         if isinstance(params, mcp_types.ElicitRequestURLParams):
             return Elicitation(message=message, mode="url", url=self._link(params.url))
         return Elicitation(message=message, requested_schema=_check_schema(params.requested_schema))

@@ -13,7 +13,7 @@ from typing import Any
 from mcp_types import CallToolResult
 
 from agentchat.runtime import logs
-from agentchat.runtime.shared_task import shared
+from agentchat.runtime.shared_task import start_shared_task
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.client_errors import GRACE_SECONDS
 from agentchat.tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, InputRequired
@@ -127,7 +127,7 @@ class ToolServer:
 
     async def _list_once(self) -> Tools:
         if self._listing is None or self._listing.done():
-            self._listing = shared(self._list())
+            self._listing = start_shared_task(self._list())
         return await asyncio.shield(self._listing)
 
     async def _list(self) -> Tools:
@@ -148,7 +148,7 @@ class ToolServer:
         if self._opening is None or self._opening.done():
             if _read_clock() < self._retry_at:
                 raise ToolFailed(self._failed.fault.kind, "not tried again yet")
-            self._opening = shared(self._open())
+            self._opening = start_shared_task(self._open())
         return await asyncio.shield(self._opening)
 
     async def _open(self) -> ToolSession:

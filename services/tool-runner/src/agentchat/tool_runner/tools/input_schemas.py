@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from agentchat.contracts.text import cleaned_json
+from agentchat.contracts.text import clean_json
 
 MAX_BYTES = 64 * 1024
 _DEPTH = 64
@@ -37,7 +37,7 @@ def normalize_schema(schema: Schema) -> Schema:
         raise UnfitSchema("its input is not an object")
     references = list(_find_references(schema, _DEPTH))
     kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
-    found: Schema = cleaned_json(kept)
+    found: Schema = clean_json(kept)
     if len(msgspec.json.encode(found)) > MAX_BYTES:
         raise UnfitSchema("its schema is larger than 64 KiB")
     found = _convert_tuples(found)

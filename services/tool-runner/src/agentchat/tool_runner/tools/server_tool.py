@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import mcp_types
 import msgspec
 
-from agentchat.contracts.text import cleaned
+from agentchat.contracts.text import clean_text
 from agentchat.tool_runner.credential_redaction import STRUCK
 from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 
@@ -69,9 +69,9 @@ async def check_tools(
 
 
 def _check(listed: mcp_types.Tool) -> OfferedTool | LeftOut:
-    if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != cleaned(listed.name):
+    if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != clean_text(listed.name):
         return LeftOut(
-            name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or not plain text"
+            name=clean_text(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or not plain text"
         )
     if STRUCK in listed.name:
         return LeftOut(name=listed.name, reason="its name holds a credential")
@@ -85,7 +85,7 @@ def _check(listed: mcp_types.Tool) -> OfferedTool | LeftOut:
     title = listed.title or hints.title or ""
     return OfferedTool(
         name=listed.name,
-        description=cleaned(listed.description or title)[:_DESCRIPTION_CHARS],
+        description=clean_text(listed.description or title)[:_DESCRIPTION_CHARS],
         input_schema=schema,
         read_only=bool(hints.read_only_hint),
         idempotent=bool(hints.idempotent_hint),

@@ -16,7 +16,7 @@ from agentchat.bus.subscription import Subscription
 from agentchat.contracts import frames
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.directory.display_names import load_display_names
-from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 MOST_ROWS = 60
@@ -70,7 +70,7 @@ class LastWords:
         self.text = ""
 
     def take(self, frame: frames.Frame) -> None:
-        if isinstance(frame, frames.Delta):
+        if isinstance(frame, frames.DeltaFrame):
             self.characters = frame.offset + len(frame.text)
             self.text = (self.text + frame.text)[-_WORDS:]
 

@@ -44,7 +44,7 @@ class AgUiEvents:
         self._run_id = run_id
         self._ids = {"traceId": trace_id, "conversationId": conversation_id}
         self._is_1_0 = is_1_0
-        self._reply_id = self._message_id = ids.reply_id(trace_id)
+        self._reply_id = self._message_id = ids.derive_reply_id(trace_id)
         self._text_is_open = False
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
@@ -53,7 +53,7 @@ class AgUiEvents:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
-            case updates.Text():
+            case updates.TextUpdate():
                 return self._begin_text() + self._encode_message_event(
                     "TEXT_MESSAGE_CONTENT", delta=update.text
                 )
@@ -88,7 +88,7 @@ class AgUiEvents:
                 outcome = {"type": "interrupt", "interrupts": interrupts}
                 return self._end_text() + self._run_finished(outcome=outcome)
             case updates.Broken():  # a code that the table does not hold must not reach a caller
-                row = errors.error(update.code)
+                row = errors.get_error_code(update.code)
                 return _encode_event("RUN_ERROR", message=update.message or row.title, code=row.code)
 
     def _encode_message_event(self, kind: str, **fields: object) -> bytes:

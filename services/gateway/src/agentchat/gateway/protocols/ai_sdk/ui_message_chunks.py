@@ -34,7 +34,7 @@ class AiSdkChunks:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
-            case updates.Text():
+            case updates.TextUpdate():
                 return self._encode_text(update.text)
             case updates.Started():
                 return self._start()
@@ -58,13 +58,13 @@ class AiSdkChunks:
             case updates.Broken(code="approval_required"):
                 return self._end_text() + _encode_approval_requests(update) + self._end_step() + _WAITS
             case updates.Broken():  # a code that the table does not hold must not reach a caller
-                row = errors.error(update.code)
+                row = errors.get_error_code(update.code)
                 return _encode_chunk("error", errorText=f"{row.code}: {update.message or row.title}")
 
     def _start(self) -> bytes:
         """Begin the message, under the id of the reply that will be saved."""
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}
-        start = _encode_chunk("start", messageId=ids.reply_id(self._trace_id), messageMetadata=known)
+        start = _encode_chunk("start", messageId=ids.derive_reply_id(self._trace_id), messageMetadata=known)
         return start + _encode_chunk("start-step") if self._in_step else start
 
     def _encode_text(self, text: str) -> bytes:

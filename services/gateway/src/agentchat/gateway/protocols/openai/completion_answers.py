@@ -36,7 +36,7 @@ class CompletionChunks:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
-            case updates.Text():
+            case updates.TextUpdate():
                 return self._encode_chunk(completion_types.Delta(content=update.text))
             case updates.Started():
                 return self._encode_chunk(completion_types.Delta(role="assistant", content=""))

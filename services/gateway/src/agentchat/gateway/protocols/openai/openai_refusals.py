@@ -55,17 +55,17 @@ def format_openai_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
 
 def build_error_event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
     """Build the last event of a stream that failed. The code must be one of the table of errors."""
-    row = errors.error(code)
+    row = errors.get_error_code(code)
     return OpenAIError(error=_build_error(row, message or row.title, None, approvals))
 
 
-def _is_final(row: errors.Code) -> bool:
+def _is_final(row: errors.ErrorCode) -> bool:
     """Whether the SDKs would try again what no other try changes."""
     return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
 
 
 def _build_error(
-    row: errors.Code, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
+    row: errors.ErrorCode, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
 ) -> ErrorObject:
     kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")
     kind = "insufficient_quota" if row.code == "quota_exceeded" else kind

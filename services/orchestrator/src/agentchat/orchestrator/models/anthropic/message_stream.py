@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.text import cleaned, cleaned_json
+from agentchat.contracts.text import clean_json, clean_text
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.port import ModelFailure, clamp_tokens, make_cut_short, make_timeout
 from agentchat.orchestrator.models.provider_calls import from_http_status
@@ -139,7 +139,7 @@ class AnthropicReply(StreamedReply):
             return ""
         match delta.type:
             case "text_delta":
-                text = cleaned(delta.text)
+                text = clean_text(delta.text)
                 block.parts.append(text)
                 return text
             case "input_json_delta":
@@ -160,7 +160,7 @@ class _Block:
     """
 
     def __init__(self, start: dict[str, Any]) -> None:
-        self._start: dict[str, Any] = cleaned_json(start)
+        self._start: dict[str, Any] = clean_json(start)
         self.type = start.get("type")
         if not isinstance(self.type, str):
             raise StreamBroken("a block without a type")
@@ -176,8 +176,8 @@ class _Block:
                 return ({"type": "text", "text": added}, "") if added else None
             case "thinking":
                 thinking, signature = (
-                    self._get_initial("thinking") + cleaned(added),
-                    cleaned("".join(self.signature)),
+                    self._get_initial("thinking") + clean_text(added),
+                    clean_text("".join(self.signature)),
                 )
                 return {"type": "thinking", "thinking": thinking, "signature": signature}, ""
             case "tool_use":

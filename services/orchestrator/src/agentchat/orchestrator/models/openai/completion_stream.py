@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.text import cleaned, cleaned_json, short_line
+from agentchat.contracts.text import clean_json, clean_text, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.openai import completion_chunks as wire
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
@@ -89,21 +89,23 @@ class _Slot:
             return False
         if piece_id and self.id:
             return piece_id != self.id
-        return cleaned(function.name) != self._name or bool(function.arguments and self._is_complete_input())
+        return clean_text(function.name) != self._name or bool(
+            function.arguments and self._is_complete_input()
+        )
 
     def _is_complete_input(self) -> bool:
         return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
 
     def add(self, piece: wire.ToolCallDelta) -> None:
         self.id = self.id or _clean_id(piece)
-        self._extra |= cleaned_json(piece.extra_content or {})
+        self._extra |= clean_json(piece.extra_content or {})
         if piece.function is not None:
-            self._name = self._name or cleaned(piece.function.name or "")
+            self._name = self._name or clean_text(piece.function.name or "")
             given = piece.function.arguments
             if given is not None and given != "":
                 is_object = not isinstance(given, str)
                 self._arguments.append(
-                    msgspec.json.encode(cleaned_json(given)).decode() if is_object else given
+                    msgspec.json.encode(clean_json(given)).decode() if is_object else given
                 )
 
     def build_block(self, call_id: str, cut: bool) -> Content:
@@ -118,7 +120,7 @@ class _Slot:
 
 
 def _clean_id(piece: wire.ToolCallDelta) -> str:
-    return short_line(piece.id or "", _ID_CHARS)
+    return shorten_line(piece.id or "", _ID_CHARS)
 
 
 class OpenAIReply(StreamedReply):
@@ -203,7 +205,7 @@ class OpenAIReply(StreamedReply):
         """OpenRouter and some others send it in two fields at once: the first one counts."""
         if isinstance(thought, str) and thought and self._thought_field in ("", field):
             self._thought_field = field
-            self._thought.append(cleaned(thought))
+            self._thought.append(clean_text(thought))
 
     def _take_usage(self, chunk: wire.CompletionChunk) -> None:
         """Counts are those of the complete call so far: the last report counts."""
@@ -219,7 +221,7 @@ class OpenAIReply(StreamedReply):
 def _split_content(content: Any) -> tuple[str, str]:
     """The text and the thinking of a piece of content, which may be a list of parts."""
     if isinstance(content, str):
-        return cleaned(content), ""
+        return clean_text(content), ""
     text, thought = "", ""
     for part in content if isinstance(content, list) else ():
         match part:
@@ -229,7 +231,7 @@ def _split_content(content: Any) -> tuple[str, str]:
                 thought += "".join(_split_content(thinking))
             case _:
                 pass
-    return cleaned(text), thought
+    return clean_text(text), thought
 
 
 def _convert_usage(reported: wire.ChunkUsage) -> Usage:

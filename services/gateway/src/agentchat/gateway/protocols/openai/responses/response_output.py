@@ -58,7 +58,7 @@ class ResponseOutput:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
-            case updates.Text():
+            case updates.TextUpdate():
                 return self._encode_text(update.text)
             case updates.Started():
                 started = self.response

@@ -1,4 +1,4 @@
-"""Pages of the documentation that are generated from this package; `make format` writes them."""
+"""Generate the documentation's page of error codes; `make format` writes it."""
 
 from agentchat.contracts.errors import ERRORS
 
@@ -17,8 +17,8 @@ header is sent, honour it; for other 5xx statuses use exponential back-off.
 """
 
 
-def errors_page() -> str:
-    """The page of all error codes, in Markdown."""
+def render_error_page() -> str:
+    """Return the page of all error codes in Markdown."""
     rows = (f"| `{row.code}` | {row.status} | {row.title} | {row.advice} |\n" for row in ERRORS.values())
     return _INTRODUCTION + "".join(rows)
 
@@ -26,4 +26,4 @@ def errors_page() -> str:
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write(errors_page())
+    sys.stdout.write(render_error_page())

@@ -1,4 +1,4 @@
-"""The listening socket of a process, web service or worker, and the names it is called by."""
+"""Open the listening socket of a process, and recognise its loopback names."""
 
 import errno
 import re
@@ -12,11 +12,13 @@ _BACKLOG = 2048
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """A bound, listening TCP socket. What it sets, each accepted connection has from it.
+def open_listening_socket(host: str, port: int) -> socket.socket:
+    """Return a bound, listening TCP socket. Accepted connections inherit its options.
 
-    A peer that acknowledges nothing for 15 s is dropped (Linux): a server would wait for it without end.
-    Raises SettingsError where the address cannot be had.
+    A peer that acknowledges nothing for 15 s is dropped (Linux), since a server would wait for it for ever.
+
+    Raises:
+        SettingsError: The address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -36,8 +38,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the header Host of a request calls this machine by a loopback name or address.
+    """Return True if a Host header names this machine by a loopback name or address.
 
-    A page of another site whose name was made to resolve to 127.0.0.1 (DNS rebinding) has its own name there.
+    A page whose name was made to resolve to 127.0.0.1 (DNS rebinding) sends its own name instead.
     """
     return _LOOPBACK.fullmatch(host) is not None

@@ -1,0 +1,72 @@
+"""Name a place in a stream with a cursor: `<trace_id>:<stage>.<calls>.<length>.<digest>`. Pure.
+
+A cursor describes what its reader has, not how the stream was split into events. So a cursor means the same
+in a live stream and in the log, at each gateway, in both forms, and for a reader whose deltas were merged
+(decision 17).
+"""
+
+import hashlib
+import re
+
+import msgspec
+
+BEGUN, SOURCED, ENDED = 1, 2, 3
+_DIGEST = 8
+CURSOR_PATTERN = r"^([0-9a-f]{32}):([123])\.([0-9]{1,9})\.([0-9]{1,12})\.([0-9a-f]{8})$"
+_CURSOR = re.compile(CURSOR_PATTERN)
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """A reader's progress: a stage, tool calls, code points of text, and the text's digest.
+
+    The digest is the first 8 hexadecimal digits of the SHA-256 of the text in UTF-8.
+    """
+
+    stage: int
+    calls: int
+    length: int
+    digest: str
+
+    def format(self, trace_id: str) -> str:
+        """Return the event id that callers see."""
+        return f"{trace_id}:{self.stage}.{self.calls}.{self.length}.{self.digest}"
+
+    def is_within(self, other: "Cursor") -> bool:
+        """Return True if a reader at `other` has everything that this cursor's reader has.
+
+        Both must be of the same text.
+        """
+        return self.stage <= other.stage and self.calls <= other.calls and self.length <= other.length
+
+    def matches(self, text: str) -> bool:
+        """Return True if `text` begins with the text that the reader has."""
+        beginning = text[: self.length]
+        return len(beginning) == self.length and compute_digest(beginning) == self.digest
+
+    def merge(self, other: "Cursor") -> "Cursor":
+        """Return the cursor of a reader who has everything of both cursors, in the same run."""
+        longer = self if self.length >= other.length else other
+        return Cursor(
+            stage=max(self.stage, other.stage),
+            calls=max(self.calls, other.calls),
+            length=longer.length,
+            digest=longer.digest,
+        )
+
+
+def parse_cursor(text: str, trace_id: str) -> Cursor | None:
+    """Parse a cursor of this trace; return None for anything else."""
+    found = _CURSOR.fullmatch(text) if text.isascii() else None
+    if found is None or found[1] != trace_id:
+        return None
+    return Cursor(stage=int(found[2]), calls=int(found[3]), length=int(found[4]), digest=found[5])
+
+
+def compute_digest(text: str) -> str:
+    """Return the digest of a complete text."""
+    return shorten_digest(hashlib.sha256(text.encode()).hexdigest())
+
+
+def shorten_digest(sha256: str) -> str:
+    """Return the part of a hexadecimal SHA-256 that a cursor holds."""
+    return sha256[:_DIGEST]
