@@ -174,7 +174,7 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             )  # a message sent to it would be late
             first = await world.ask(agent)
             await asyncio.sleep(1.0)  # in which it would have been taken
-            assert (await world.bus.queues.backlog("REQUESTS")).waiting == 1
+            assert (await world.bus.queues.measure_backlog("REQUESTS")).waiting == 1
             async with world.worker("another"):
                 await first.until(frames.Completed, seconds=40.0)
             second = await world.ask(agent)

@@ -52,7 +52,7 @@ async def serve_what_ifs(services: WorkerServices) -> AsyncIterator[None]:
         finally:
             running.discard(interruption)
 
-    async with services.bus.rpc.serving(subjects.WHAT_IF, "orchestrator", answer):
+    async with services.bus.rpc.serve_until_closed(subjects.WHAT_IF, "orchestrator", answer):
         try:
             yield
         finally:
