@@ -1,9 +1,9 @@
-"""The log as an application of the eventsourcing library, for everything that is not hot.
+"""Open the log as an application of the eventsourcing library, for slow paths.
 
 `ConversationLog` opens the log of a database. Its `repository`, `events`, `notification_log` and
-subscriptions are the library's (https://eventsourcing.readthedocs.io), over the recorder that is the event
-store and the one mapper. Its calls block; on an event loop it is used in a thread. Projections that follow
-the log use `event_store.log`: the library's runner took 28 to 39 times as long (measured).
+subscriptions are the library's (https://eventsourcing.readthedocs.io), over our recorder and mapper. Its
+calls block; on an event loop use it in a thread. Projections that follow the log use `event_store.log`: the
+library's runner took 28 to 39 times as long (measured).
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,9 +35,9 @@ _ERASED = events.get_tag(events.ConversationErased)
 
 
 class PastConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation at a place, and the events that led to it; `head` is its version now.
+    """A conversation at a version, and the events that led to it; `head` is its version now.
 
-    An erased conversation has no past: it is what it is now, at every place.
+    An erased conversation has no past: it is the same at every version.
     """
 
     conversation: Conversation
@@ -70,7 +70,7 @@ class _Factory(InfrastructureFactory[TrackingRecorder]):
 
 
 class ConversationLog(Application[str]):
-    """The log of the database at AGENTCHAT_DATABASE_URL, out of `env` or the environment.
+    """The log of the database at AGENTCHAT_DATABASE_URL, from `env` or the environment.
 
     Raises OSError if the variable is not set; each call DatabaseUnavailable.
     """
@@ -80,15 +80,17 @@ class ConversationLog(Application[str]):
     recorder: ConversationRecorder
 
     def construct_factory(self, env: Environment) -> InfrastructureFactory[TrackingRecorder]:
+        """Return the factory that the library takes recorders from."""
         return _Factory(env)
 
     def construct_mapper(self) -> Mapper[str]:
+        """Return the mapper of our events."""
         return self.factory.mapper(EventTranscoder(), mapper_class=ConversationMapper)
 
     def load_past(self, conversation_id: str, place: VersionOrTime | None = None) -> PastConversation:
-        """Load the conversation at a place, or now. A place after its end is its end.
+        """Load the conversation at a version or time, or now. A later one gives its end.
 
-        What comes after the place is not decoded, but for one event. Raises UnreadableEvent.
+        Later events are not decoded, but for one. Raises UnreadableEvent.
         """
         stored = self.recorder.select_events(conversation_id)
         head = stored[-1].originator_version if stored else 0

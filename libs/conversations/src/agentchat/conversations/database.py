@@ -1,4 +1,4 @@
-"""This package's way to Postgres: bounded calls, its clock as text, the numbers of its locks."""
+"""Use Postgres outside the pool: sessions, time limits, the server's time, locks."""
 
 import asyncio
 import contextlib
@@ -22,19 +22,25 @@ from agentchat.runtime.postgres import (
 EVENTS_TABLE = "conversation_events"
 
 APPEND_LOCK = 0x6167636800000001
-"""The advisory lock by which those who append by the eventsourcing library take turns (`application`)."""
+"""The advisory lock by which appends through the eventsourcing library take turns (`application`)."""
 
 CONVERSATION_LOCKS = 0x61676364
-"""With 12 bits of the hash of a conversation's id: the advisory lock by which its appends take turns."""
+"""With 12 bits of the hash of a conversation's id.
+
+The advisory lock by which its appends take turns.
+"""
 
 APPENDS_UNDER_WAY = 0x40000000
-"""The upper half of the advisory locks by which appends register: the lower half is a position."""
+"""The upper half of the advisory locks by which appends register.
+
+The lower half is a position.
+"""
 
 LEADER_LOCK = 0x6167636800000002
-"""The advisory lock of the projector that leads; another one waits for it (`projector.leader`)."""
+"""The advisory lock of the leading projector; the others wait for it (`projector.leader`)."""
 
 DatabaseError = psycopg.Error
-"""What Postgres refuses or breaks off, for those who use a session and not psycopg."""
+"""The errors of Postgres, for callers that use a session and do not import psycopg."""
 
 
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
@@ -42,14 +48,14 @@ NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH2
 
 
 def load_statements(module_file: str) -> dict[str, bytes]:
-    """Return the statements of the .sql file beside a module, by the names in its `-- name:` lines."""
+    """Return the statements of a module's .sql file by their `-- name:` lines."""
     text = Path(module_file).with_suffix(".sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: body.strip().encode() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 async def lift_time_limits(conn: Connection) -> None:
-    """Let the transaction take as long as its caller does. Raises psycopg.Error."""
+    """Let the transaction take as long as its caller waits. Raises psycopg.Error."""
     await conn.execute("SET LOCAL statement_timeout TO 0")
     await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
 
@@ -58,9 +64,9 @@ async def lift_time_limits(conn: Connection) -> None:
 async def open_session(
     database_url: str, name: str, *, silence_seconds: int | None = None
 ) -> AsyncIterator[Connection]:
-    """A connection of one's own, for what a pool cannot give: its locks and notifications.
+    """Open a connection of its own, for locks and notifications, which a pool cannot give.
 
-    The server ends it when it has said nothing for `silence_seconds`. Raises psycopg.Error.
+    The server closes it after `silence_seconds` without a statement. Raises psycopg.Error.
     """
     options = connect_options(database_url)
     if silence_seconds is not None:
@@ -74,7 +80,10 @@ async def open_session(
 
 @contextlib.contextmanager
 def cut_after(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
-    """Have a session cut if the block takes longer than `seconds`: the call then raises psycopg.Error."""
+    """Cut a session if the block takes longer than `seconds`.
+
+    The call then raises psycopg.Error.
+    """
     late = asyncio.get_running_loop().call_later(seconds, cut, session)
     try:
         yield
@@ -83,15 +92,15 @@ def cut_after(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator
 
 
 async def listen(session: Connection, channel: str) -> None:
-    """Have the session notified of what is said on a channel. Raises psycopg.Error."""
+    """Subscribe the session to a channel. Raises psycopg.Error."""
     with cut_after(session):
         await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
 
 async def wait_for_notifications(session: Connection, *, seconds: float) -> list[str]:
-    """What the session is notified of next, [] if that is nothing in so long. Raises psycopg.Error.
+    """Return the session's next notifications, [] if none comes in `seconds`.
 
-    psycopg's own way to wait would wake this process ten times a second.
+    Raises psycopg.Error. psycopg's own wait would wake this process ten times a second.
     """
     if came := await _take(session):  # with the answer to a statement
         return came
@@ -110,7 +119,7 @@ async def _take(session: Connection) -> list[str]:
 
 
 async def read_server_time(pool: Pool) -> str:
-    """The server's time, as events carry it. Raises DatabaseUnavailable."""
+    """Return the server's time as events carry it. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SERVER_NOW)).fetchone()
     assert row is not None, "SELECT without FROM gives one row"

@@ -1,12 +1,14 @@
-"""Erase a conversation: hide its events at once, then delete them, and their copies elsewhere, in chunks.
+"""Erase a conversation: hide its events at once, then delete them in chunks.
 
-To append ConversationErased is to erase: from then on the view `readable_conversation_events` has no other
-event of the conversation, and `append_events` stores none, so that a worker who was only paused cannot bring
-content back. The projector's read model `erasures` lists what is left to do. For each, one loop removes the
-newest events that are left: first their copies in NATS, then the rows. Whatever is interrupted is done again:
-the rows that are left are what is to do. A second pass, a minute later, removes what a paused worker has sent
-meanwhile. The tombstone itself is deleted after 35 days: it outlives the copy of each event in EVENTS,
-and so a redelivery, which may come for 30 days.
+Appending ConversationErased is the erasure: from then on the view `readable_conversation_events` has no other
+event of the conversation, and `append_events` stores none, so a worker that was paused cannot bring content
+back. The read model `erasures` lists what is left to remove. For each, `projector.erasure_step` removes the
+newest events that are left: first their copies in NATS, then the rows. After an interruption it starts over:
+the rows that are left are the remaining work. A second pass, a minute later, removes what a paused worker
+sent meanwhile. The tombstone itself is deleted after 35 days: it outlives the copy of each event in EVENTS,
+and so any redelivery, which may come for 30 days.
+
+Appended by `orchestrator.rpc.erasing`.
 """
 
 from collections.abc import Sequence
@@ -70,7 +72,10 @@ _SQL = load_statements(__file__)
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """An erased conversation with something left to remove. `trace_ids` are those of its newest runs."""
+    """An erased conversation with something left to remove.
+
+    `trace_ids` are those of its newest runs.
+    """
 
     conversation_id: str
     trace_ids: list[str]
@@ -95,7 +100,7 @@ class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_due_erasures(pool: Pool, fed: int, *, limit: int) -> list[Erasure]:
-    """Return the oldest erasures that are due, and which EVENTS (`fed`) and the ledger of runs have come to.
+    """Return the oldest due erasures that EVENTS (`fed`) and the ledger of runs have reached.
 
     Raises DatabaseUnavailable.
     """
@@ -119,7 +124,7 @@ async def load_chunk(pool: Pool, erasure: Erasure, limit: int) -> ErasureChunk:
 
 
 async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
-    """Delete the rows of a chunk, and what other tables have of its runs and its conversation.
+    """Delete the rows of a chunk, and those of its conversation in other tables.
 
     The idempotency keys stay, so that none of its requests runs again. Raises DatabaseUnavailable.
     """
@@ -140,16 +145,17 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
 
 
 async def list_unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
-    """Return those with rows left, the most first. Raises DatabaseUnavailable."""
+    """Return the erasures with rows left, the most first. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["unfinished"], [limit])).fetchall()
     return [UnfinishedErasure(conversation_id=id_, rows_left=rows_left) for id_, rows_left in rows]
 
 
 async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -> int:
-    """Delete tombstones that are weeks old and return how many; fewer than `most` are all for now.
+    """Delete tombstones that are weeks old and return how many.
 
-    The newest row of the log stays: it says where the log ends. Raises DatabaseUnavailable.
+    Fewer than `most` means none are left. The newest row of the log stays: it marks the end of the log.
+    Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
         return (await conn.execute(_SQL["old_tombstones"], [most])).rowcount
@@ -171,6 +177,9 @@ PROJECTION = Projection(
     keeps_erased=True,
     changes=_build_statements,
 )
-"""Followed with the read models, and neither rebuilt nor verified: its rows go when they are done."""
+"""Followed with the read models, but neither rebuilt nor verified.
+
+Its rows are deleted when they are done.
+"""
 
 _INSERT = insert("erasures", "conversation_id text, position bigint", "DO NOTHING")

@@ -1,4 +1,4 @@
-"""What the store, the log and the leases raise, in addition to `runtime.postgres.DatabaseUnavailable`.
+"""Errors of this package, in addition to `runtime.postgres.DatabaseUnavailable`.
 
 ConversationsError
 ├── VersionConflict
@@ -17,7 +17,7 @@ class ConversationsError(Exception):
 
 
 class VersionConflict(ConversationsError):  # noqa: N818 - the usual name
-    """Somebody else has appended to the conversation since `expected`; load it and decide again."""
+    """Another process appended to the conversation since `expected`; load it and decide again."""
 
     def __init__(self, conversation_id: str, expected: int) -> None:
         super().__init__(f"conversation {conversation_id} is past version {expected}")
@@ -26,7 +26,10 @@ class VersionConflict(ConversationsError):  # noqa: N818 - the usual name
 
 
 class UnstorableEvent(ConversationsError):  # noqa: N818 - it is the event that is so
-    """Postgres refuses the events of an append as such: nothing was stored, and to try again is in vain."""
+    """Postgres refuses the events of an append.
+
+    Nothing was stored, and a retry would fail too.
+    """
 
     def __init__(self, conversation_id: str, reason: str) -> None:
         super().__init__(f"conversation {conversation_id}: {reason}")
@@ -44,18 +47,24 @@ class UnreadableEvent(ConversationsError, MapperDeserialisationError):  # noqa: 
 
 
 class UnknownEvent(UnreadableEvent):
-    """An event whose tag this program does not know: a newer release stored it, and can read it."""
+    """An event whose tag this program does not know.
+
+    A newer release stored it and can read it.
+    """
 
 
 class WaitingLineFull(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """As many messages as may wait for a conversation, or in an account, do so already."""
+    """The conversation or the account has as many waiting messages as it may have."""
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"no further message can wait for conversation {conversation_id}")
 
 
 class WaiterLost(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """A request no longer waits here: another delivery of it, at the same worker, has left the line."""
+    """A request no longer waits here.
+
+    Another delivery of it, at the same worker, has left the line.
+    """
 
     def __init__(self, trace_id: str) -> None:
         super().__init__(f"{trace_id} has no place in line here")

@@ -19,6 +19,8 @@ FORMAT_VERSION = 1
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
+    """The first line of an export."""
+
     format: str
     version: int
     exported_at: str
@@ -33,13 +35,15 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag
 
 
 class EndLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="end"):
+    """The last line of an export."""
+
     conversations: int
     events: int
     sha256: str
 
 
 class ExportableEvents(msgspec.Struct, frozen=True):
-    """The entries of a conversation up to its active run, which has `active_run_events` more."""
+    """The entries of a conversation before its active run, which has `active_run_events` more."""
 
     entries: tuple[LogEntry, ...]
     active_run_events: int

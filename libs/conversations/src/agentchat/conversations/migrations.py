@@ -1,7 +1,7 @@
-"""The tables of this package, made once by the database's owner before any service starts.
+"""Create the tables of this package, as the database's owner, before any service starts.
 
-The event table is as the eventsourcing library's recorder would create it. What services may do with each
-table is granted here: they may read events, and append them by `append_events`. `delete_erased_events`
+The event table is as the eventsourcing library's recorder would create it. The rights of services on each
+table are granted here: they may read events, and append them by `append_events`. `delete_erased_events`
 removes those of an erased conversation, and weeks later its tombstone, and no others (`erasures`).
 """
 
@@ -35,9 +35,10 @@ STEPS = (BASELINE,)
 
 
 async def migrate(database_url: str) -> None:
-    """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes.
+    """Bring the tables up to date, as the database's owner.
 
-    Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
+    Safe to repeat, also from several processes. Raises agentchat.runtime.migrations.MigrationError,
+    psycopg.Error.
     """
     async with migrations.open_migration(database_url) as conn:
         await migrations.apply(conn, "conversations", STEPS)

@@ -1,4 +1,4 @@
-"""An account's deliveries: listed, and sent again, or sent as a test."""
+"""List an account's deliveries, resend them, or send a test event."""
 
 import re
 from typing import Any, LiteralString
@@ -38,10 +38,11 @@ async def list_deliveries(
     before: str | None,
     limit: int,
 ) -> tuple[list[Delivery], str | None]:
-    """Up to `limit` deliveries, the newest first, and the id of the last of them where there are more.
+    """List up to `limit` deliveries, the newest first.
 
-    `before` is such an id: places count the deliveries of all accounts. Those before one that was deleted as
-    too old are gone too. Raises NotFound, DatabaseUnavailable.
+    And the id of the last one if there are more. `before` is such an id: places count the deliveries of all
+    accounts. Those before a delivery that was deleted as too old are gone too. Raises NotFound,
+    DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
         found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
@@ -52,7 +53,7 @@ async def list_deliveries(
 
 
 async def get_delivery(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
-    """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
+    """Return a delivery of an endpoint of the account. Raises NotFound, DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         found = await endpoints.load_endpoint(conn, account_id, endpoint_id)
         return await _load_delivery(conn, found.id, delivery_id)
@@ -61,9 +62,9 @@ async def get_delivery(pool: Pool, account_id: str, endpoint_id: str, delivery_i
 async def resend_delivery(
     pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None
 ) -> Delivery:
-    """Have it sent at once, under its own id; what was erased stays unsent.
+    """Send a delivery again at once, under its own id; erased ones stay unsent.
 
-    `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
+    `note` as in `endpoints.change_endpoint`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn, conn.transaction():
         endpoint_id = await _find_endpoint(conn, account_id, delivery_id)
@@ -77,7 +78,7 @@ async def resend_delivery(
 
 
 async def send_test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
-    """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
+    """Send an example of an event at once. Raises NotFound, Conflict, DatabaseUnavailable."""
     async with acquire_connection(pool) as conn, conn.transaction():
         found = await _load_enabled(conn, account_id, endpoint_id)
         delivery_id = derive_webhook_id(found.id, make_id())
@@ -97,7 +98,7 @@ async def _load_enabled(conn: Connection, account_id: str, endpoint_id: str) -> 
 
 
 async def _send_now(conn: Connection, endpoint_id: str) -> None:
-    """Whatever pause the endpoint has for its failures."""
+    """End the pause that the endpoint has because of failures."""
     await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
 
 
@@ -122,12 +123,12 @@ def _check_id(delivery_id: str) -> str:
 
 
 def _build_delivery(row: tuple[Any, ...]) -> Delivery:
-    """A row of `_SHOWN`."""
+    """Build a delivery from a row of `_SHOWN`."""
     return msgspec.convert(dict(zip(Delivery.__struct_fields__, row, strict=True)), Delivery)
 
 
 def _build_example(type_: EventType, endpoint: Endpoint) -> object:
-    """With ids of nothing that exists."""
+    """Return example data, with ids of nothing that exists."""
     if type_ == "endpoint.disabled":
         return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
     kind = type_.partition(".")[0]

@@ -1,4 +1,7 @@
-"""One request to an endpoint: signed, to a judged address, bounded, and no redirect followed."""
+"""Send one request to an endpoint.
+
+Signed, to a checked address, bounded, without following redirects.
+"""
 
 import asyncio
 import base64
@@ -20,13 +23,13 @@ from agentchat.net_guard.guarded_session import judge, open_session
 from agentchat.webhooks.retry_schedule import LONGEST_RETRY_AFTER
 
 ATTEMPT_SECONDS = 15.0
-"""Until the answer's status is there, from the look-up of the name on."""
+"""The time until the answer's status arrives, the look-up of the name included."""
 
 _BODY_SECONDS = 1.0
 
 _KEEPALIVE_SECONDS = 15.0
 _ANSWER_BYTES = 4096
-"""So much of an answer is read, that its connection can be used again."""
+"""The bytes of an answer that are read, so that its connection can be used again."""
 
 _GONE = 410
 
@@ -40,7 +43,7 @@ class Clock:
         self._ahead = 0.0
 
     def set(self, now: float) -> None:
-        """Take the time that was just read, in seconds since 1970."""
+        """Set the time that was just read, in seconds since 1970."""
         self._ahead = now - time.monotonic()
 
     def now(self) -> datetime:
@@ -49,38 +52,40 @@ class Clock:
 
 
 class Signer:
-    """Signs as Standard Webhooks 1.0.0: HMAC-SHA256 over id, time and body, by a secret `whsec_<base64>`.
+    """Signs as Standard Webhooks 1.0.0.
 
-    `standardwebhooks` signs in four times the time. Tests verify by it and other libraries.
+    HMAC-SHA256 over id, time and body, by a secret `whsec_<base64>`. `standardwebhooks` takes four times as
+    long. Tests verify by it and other libraries.
     """
 
     def __init__(self, secret: str) -> None:
         self._key = base64.b64decode(secret.removeprefix("whsec_"))
 
     def sign(self, message_id: bytes, at: int, body: bytes) -> bytes:
-        """An entry of the header `webhook-signature`; `at` is in seconds since 1970."""
+        """Return an entry of the header `webhook-signature`; `at` is in seconds since 1970."""
         signed = hmac.digest(self._key, b"%b.%d.%b" % (message_id, at, body), "sha256")
         return b"v1," + base64.b64encode(signed)
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request. `retry_after` is in seconds."""
+    """The outcome of a request. `retry_after` is in seconds."""
 
     attempt: Attempt
     retry_after: float | None = None
 
     @property
     def is_success(self) -> bool:
+        """Return True if the endpoint accepted it."""
         return self.attempt.error is None
 
     @property
     def is_gone(self) -> bool:
-        """The receiver wants nothing more."""
+        """Return True if the receiver wants nothing more (410)."""
         return self.attempt.status == _GONE
 
 
 class _Failure(Exception):  # noqa: N818 - an outcome
-    """No answer came."""
+    """The endpoint gave no answer, or refused."""
 
     def __init__(self, error: AttemptError, message: str) -> None:
         super().__init__(message)
@@ -89,9 +94,9 @@ class _Failure(Exception):  # noqa: N818 - an outcome
 
 
 class WebhookSender:
-    """Sends requests to one endpoint, whose account's turns look-ups of its name take.
+    """Sends requests to one endpoint, whose account's share of look-ups pays for its name.
 
-    Each has its own connections: what a request costs grows with the connections in its pool.
+    Each has its own connections: the cost of a request grows with the connections in its pool.
     """
 
     def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock, account_id: str) -> None:
@@ -102,7 +107,7 @@ class WebhookSender:
         )
 
     async def send(self, url: str, signers: Sequence[Signer], message_id: str, body: bytes) -> AttemptResult:
-        """Post a message, signed by each of `signers`. Whatever goes wrong is in the result."""
+        """Post a message, signed by each of `signers`. Every failure is in the result."""
         at, began = self._clock.now(), time.monotonic()
         id_, seconds = message_id.encode(), int(at.timestamp())
         signatures = b" ".join([signer.sign(id_, seconds, body) for signer in signers])
@@ -130,10 +135,11 @@ class WebhookSender:
         )
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._session.close()
 
     async def _post(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str | None]:
-        """The answer's status and its Retry-After."""
+        """Return the answer's status and its Retry-After."""
         try:
             target = URL(url)
             judge(self._guard, target)

@@ -1,7 +1,8 @@
-"""Inserts a row with its body for each event of the log that an endpoint wants.
+"""Insert a row with its body for each event of the log that an endpoint subscribes to.
 
-The id of a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted
-for disabled endpoints too: they wait until the endpoint is enabled, for 30 days at most.
+Reads `conversations.event_store.log`, run by `projector.worker`; `webhooks.sender` sends the rows. The id of
+a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted for
+disabled endpoints too: they wait until the endpoint is enabled, for 30 days at most.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from agentchat.webhooks.webhook_bodies import (
 )
 
 BATCH = read_model_follower.BATCH
-"""That of the read models, which read the same pages."""
+"""The batch of the read models, which read the same pages."""
 
 _STORE_SECONDS = 1.0
 _SECONDS = 10.0
@@ -60,10 +61,10 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryProjection:
-    """Follows the log. Its position is stored once a second; after a kill it begins again from there.
+    """Follows the log. Its position is stored once a second.
 
-    `on_inserted` is called when there is something to send, `on_erased` with the conversations of which
-    nothing may be sent any more.
+    After a kill it continues from there. `on_inserted` is called when there is something to send, `on_erased`
+    with the conversations of which nothing may be sent any more.
     """
 
     def __init__(

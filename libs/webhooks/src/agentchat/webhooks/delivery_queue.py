@@ -1,4 +1,4 @@
-"""The queue of deliveries: rows that are claimed, sent, and recorded.
+"""Queue deliveries: rows that are claimed, sent by `webhooks.sender`, and recorded.
 
 A claim moves `next_attempt_at` of a delivery ahead. If the process dies, the delivery is due again by then
 and is sent a second time under the same id.
@@ -21,16 +21,16 @@ from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 CLAIM_SECONDS = 35.0
-"""A delivery whose sender died is sent again after so long."""
+"""A delivery whose sender died is sent again after this time."""
 
 MAX_ATTEMPTS_KEPT = 20
-"""The last attempts of a delivery that are kept."""
+"""The number of last attempts of a delivery that are kept."""
 
 DISABLE_AFTER_DAYS = 5
 """An endpoint without a success for so long, since its first failure, is disabled."""
 
 KEPT_DAYS = 30
-"""A delivery that waits for nothing, or whose endpoint is disabled, is deleted after so long."""
+"""A finished delivery, or one whose endpoint is disabled, is deleted after this time."""
 
 _SECONDS = 10.0
 
@@ -48,10 +48,10 @@ class DueDelivery(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DueEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint with the oldest of what is due.
+    """An endpoint with the oldest of its due deliveries.
 
-    `failures` are those in a row. `previous_secret` signs too where there is one. `now` is the database's
-    time in seconds since 1970.
+    `failures` are those in a row. If there is a `previous_secret`, it signs too. `now` is the database's time
+    in seconds since 1970.
     """
 
     id: str
@@ -65,7 +65,10 @@ class DueEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one attempt; `tries` have failed in a row. With `wait` seconds there is another one."""
+    """The outcome of one attempt; `tries` have failed in a row.
+
+    The next attempt is in `wait` seconds, if any.
+    """
 
     id: str
     claimed_until: str
@@ -92,9 +95,10 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Enabled endpoints; those `failing` whose last attempt failed, those `waiting` with a delivery to come.
+    """Counts of enabled endpoints.
 
-    `behind`: deliveries that are due for the first time to endpoints that do not fail.
+    All, those whose last attempt failed, those with a delivery to come. `behind`: deliveries that are due for
+    the first time to endpoints that do not fail.
     """
 
     endpoints: int
@@ -116,7 +120,7 @@ async def claim_due(pool: Pool, busy: Collection[str], *, limit: int, batch: int
 
 
 async def record_batch(pool: Pool, result: BatchResult) -> DisabledReason | None:
-    """Record a batch; returns the reason if it disables the endpoint.
+    """Record a batch; return the reason if it disables the endpoint.
 
     A delivery that was resent or erased since it was claimed stays so. Raises DatabaseUnavailable.
     """
@@ -149,12 +153,12 @@ async def record_batch(pool: Pool, result: BatchResult) -> DisabledReason | None
 
 
 async def erase_bodies(conn: Connection, conversation_ids: Sequence[str]) -> None:
-    """Delete the bodies of erased conversations; what waits is not sent."""
+    """Delete the bodies of erased conversations; waiting deliveries are not sent."""
     await conn.execute(_ERASE, [list(conversation_ids)])
 
 
 async def load_figures(pool: Pool) -> EndpointFigures:
-    """Count enabled endpoints and what they wait for. Raises DatabaseUnavailable."""
+    """Count enabled endpoints and their due deliveries. Raises DatabaseUnavailable."""
     async with acquire_connection(pool, seconds=_SECONDS) as conn:
         row = await (await conn.execute(_FIGURES)).fetchone()
     assert row is not None, "an aggregate gives one row"

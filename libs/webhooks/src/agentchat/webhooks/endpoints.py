@@ -1,4 +1,4 @@
-"""The endpoints of an account: created, shown, changed, deleted, and given a new secret."""
+"""Manage the endpoints of an account: create, list, change, delete, rotate the secret."""
 
 import base64
 import os
@@ -28,16 +28,16 @@ from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 _SECRET_BYTES = 32
 
 Note = Callable[[Connection, Any, Any], Awaitable[None]]
-"""Called in the transaction of a change with how what is changed was, if it was there, and is."""
+"""Called in the transaction of a change with the state before, if there was one, and after."""
 
 
 def build_seal_owner(account_id: str, endpoint_id: str) -> str:
-    """What an endpoint's secret is bound to: its bytes do not open elsewhere."""
+    """Return the owner that an endpoint's secret is bound to: its bytes do not open elsewhere."""
     return f"{account_id}/{endpoint_id}/webhook_secret"
 
 
 async def check_url(guard: Guard, url: str, account_id: str) -> None:
-    """Judge an address as a delivery now would. Raises Invalid, AddressRefused."""
+    """Check an address as a delivery would now. Raises Invalid, AddressRefused."""
     try:
         parts = urlsplit(url)
         well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -51,7 +51,10 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
 
 
 async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
-    """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
+    """Create an endpoint, which gets the events from now on.
+
+    Raises Conflict, DatabaseUnavailable.
+    """
     endpoint_id, secret = make_id(), _generate_secret()
     sealed = sealer.seal(secret, owner=build_seal_owner(account_id, endpoint_id))
     async with acquire_connection(pool) as conn, conn.transaction():
@@ -67,7 +70,7 @@ async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewE
 
 
 async def list_endpoints(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
-    """Up to `limit` endpoints after the id `after`, in the order in which they were made."""
+    """List up to `limit` endpoints after the id `after`, in order of creation."""
     async with acquire_connection(pool) as conn:
         cursor = await conn.execute(_PAGE, {"account": account_id, "after": after or "", "limit": limit})
         return [_build_endpoint(row) for row in await cursor.fetchall()]
@@ -76,14 +79,17 @@ async def list_endpoints(pool: Pool, account_id: str, *, after: str | None, limi
 async def list_all_endpoints(
     pool: Pool, account_id: str | None, *, after: str | None, limit: int
 ) -> list[OwnedEndpoint]:
-    """The same of every account, or of one, with their accounts. Raises DatabaseUnavailable."""
+    """List endpoints of every account, or of one, with their accounts.
+
+    Raises DatabaseUnavailable.
+    """
     asked = {"account": account_id, "after": after or "", "limit": limit}
     async with acquire_connection(pool) as conn:
         return [_build_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
 
 
 async def find_endpoint(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
-    """One of any account. Raises NotFound, DatabaseUnavailable."""
+    """Find an endpoint of any account. Raises NotFound, DatabaseUnavailable."""
     endpoint_id = _check_id(endpoint_id)
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_ANY, [endpoint_id])).fetchone()
@@ -93,7 +99,7 @@ async def find_endpoint(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
 
 
 async def get_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
-    """One of the account's. Raises NotFound, DatabaseUnavailable."""
+    """Return an endpoint of the account. Raises NotFound, DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         return await load_endpoint(conn, account_id, endpoint_id)
 
@@ -101,9 +107,11 @@ async def get_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> Endpoin
 async def change_endpoint(
     pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges, *, note: Note | None = None
 ) -> Endpoint:
-    """Change what is given. An endpoint that is enabled again has no failures, and gets what waits for it.
+    """Change the given fields.
 
-    `note` writes to the same transaction how it was and is. Raises NotFound, DatabaseUnavailable.
+    An endpoint that is enabled again has no failures, and gets what waits for it.
+
+    `note` records the state before and after in the same transaction. Raises NotFound, DatabaseUnavailable.
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
     async with acquire_connection(pool) as conn, conn.transaction():
@@ -120,14 +128,17 @@ async def change_endpoint(
 
 
 async def delete_endpoint(pool: Pool, account_id: str, endpoint_id: str) -> None:
-    """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
+    """Delete an endpoint with its deliveries. Raises NotFound, DatabaseUnavailable."""
     async with acquire_connection(pool) as conn, conn.transaction():
         found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
-    """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
+    """Give an endpoint a new secret; the old one signs next to it for a day.
+
+    Raises NotFound, DatabaseUnavailable.
+    """
     secret = _generate_secret()
     async with acquire_connection(pool) as conn, conn.transaction():
         found = await load_endpoint(conn, account_id, endpoint_id, lock=True)
@@ -140,7 +151,10 @@ async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id
 async def load_endpoint(
     conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False
 ) -> Endpoint:
-    """Load the account's endpoint; with `lock` its row is locked by the open transaction. Raises NotFound."""
+    """Load the account's endpoint; with `lock` its row is locked by the open transaction.
+
+    Raises NotFound.
+    """
     endpoint_id = _check_id(endpoint_id)
     cursor = await conn.execute(_LOCKED if lock else _ONE, [endpoint_id, account_id])
     row = await cursor.fetchone()
@@ -161,12 +175,12 @@ def _build_owned(row: tuple[Any, ...]) -> OwnedEndpoint:
 
 
 def _build_endpoint(row: tuple[Any, ...]) -> Endpoint:
-    """Of a row of `_SHOWN`, whose last column is the account's id."""
+    """Build an endpoint from a row of `_SHOWN`, whose last column is the account's id."""
     return msgspec.convert(dict(zip(Endpoint.__struct_fields__, row[:-1], strict=True)), Endpoint)
 
 
 def _generate_secret() -> str:
-    """As Standard Webhooks asks for it."""
+    """Generate a secret in the form of Standard Webhooks."""
     return f"whsec_{base64.b64encode(os.urandom(_SECRET_BYTES)).decode()}"
 
 

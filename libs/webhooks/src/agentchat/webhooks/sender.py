@@ -1,7 +1,7 @@
-"""Sends the deliveries that are due, a batch for each endpoint, and records the outcome of each batch.
+"""Send due deliveries, a batch for each endpoint, and record the outcome of each batch.
 
 A batch attempts its deliveries in their order, some at the same time. No attempt begins once the endpoint
-needs a pause.
+needs a pause. Rows come from `webhooks.delivery_projection`; run by `projector.worker`.
 """
 
 import asyncio
@@ -37,24 +37,30 @@ ENDPOINTS = 256
 """Endpoints that are sent to at the same time."""
 
 BEGIN_SECONDS = CLAIM_SECONDS - ATTEMPT_SECONDS - 5.0
-"""No attempt begins later after its claim, so that it is recorded before the claim ends."""
+"""No attempt begins later than this after its claim, so that it is recorded before the claim ends."""
 
 _POLL_SECONDS = 1.0
 _TOGETHER_SECONDS = 0.1
-"""From one claim to the next: what is inserted meanwhile is sent and recorded together."""
+"""The time between two claims.
+
+Deliveries inserted meanwhile are sent and recorded together.
+"""
 
 _RETRY_SECONDS = 0.5
 _MEASURE_SECONDS = 30.0
 _UNSIGNED_PAUSE_SECONDS = 60.0
 _FAULT_PAUSE_SECONDS = 5.0
 _UNUSED_SECONDS = 70.0
-"""Connections to an endpoint are closed after so long without a batch."""
+"""Connections to an endpoint are closed after this time without a batch."""
 
 _FINISH_SECONDS = 5.0
 
 
 class DeliverySender:
-    """Sends until cancelled; then it lets attempts end, and gives back what was not attempted."""
+    """Sends until cancelled.
+
+    Then it lets attempts end, and returns the others to the queue.
+    """
 
     def __init__(self, pool: Pool, sealer: Sealer, guard: Guard, name: str) -> None:
         self._pool = pool
@@ -69,7 +75,7 @@ class DeliverySender:
         self._logger = get_logger("agentchat.webhooks.sender")
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Look for due deliveries now."""
         self._wake.set()
 
     def forget(self, conversation_ids: Collection[str]) -> None:
@@ -143,7 +149,7 @@ class DeliverySender:
             return
 
     async def _measure(self) -> None:
-        """Set the figures of all endpoints, and close connections that are not used."""
+        """Set the metrics of all endpoints, and close unused connections."""
         found = await delivery_queue.load_figures(self._pool)
         metrics.EVENTS_BEHIND.labels(worker=self._name).set(found.behind)
         metrics.ENDPOINTS_FAILING.labels(worker=self._name).set(found.failing)
@@ -168,7 +174,7 @@ class DeliverySender:
 
 
 class EndpointBatch:
-    """`run` sends what is due; `result` is the outcome so far."""
+    """The due deliveries of one endpoint: `run` sends them; `result` is the outcome so far."""
 
     def __init__(self, endpoint: DueEndpoint, sender: WebhookSender, sealer: Sealer) -> None:
         self.endpoint = endpoint
@@ -185,6 +191,7 @@ class EndpointBatch:
 
     @property
     def result(self) -> BatchResult:
+        """The outcome so far."""
         attempted = {each.id for each in self._outcomes}
         return BatchResult(
             endpoint_id=self.endpoint.id,
@@ -213,7 +220,7 @@ class EndpointBatch:
         self._begins_until = 0.0
 
     def forget(self, conversation_ids: Collection[str]) -> None:
-        """Begin no attempt that tells of these conversations."""
+        """Begin no attempt that would reveal these conversations."""
         self._erased.update(conversation_ids)
 
     async def _send_waiting(self, waiting: Iterator[DueDelivery]) -> None:

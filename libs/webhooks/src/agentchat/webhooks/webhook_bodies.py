@@ -1,4 +1,4 @@
-"""Which events of the log are notices, and the bodies that endpoints are sent of them. Pure."""
+"""Build the bodies that endpoints are sent of events of the log. Pure."""
 
 from datetime import datetime
 from typing import Any
@@ -33,10 +33,10 @@ _TYPES: dict[type[events.Fact], EventType] = {
 }
 
 WANTED = frozenset(events.get_tag(kind) for kind in _TYPES)
-"""The tags of the events that can be notices."""
+"""The tags of the events that endpoints can be sent."""
 
 OTHERS = frozenset(events.get_tag(kind) for kind in events.EVENTS) - WANTED
-"""The tags of all others, whose content nobody reads here."""
+"""The tags of all others, whose content is not read here."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_notice(position: int, conversation_id: str, version: int, event: events.Event) -> Notice | None:
-    """The notice of a stored event; None where it is none.
+    """Return the notice of a stored event; None if it is none.
 
     A fork's copies happened elsewhere; of a conversation that no list shows only runs and approvals are sent.
     """
@@ -67,33 +67,33 @@ def build_notice(position: int, conversation_id: str, version: int, event: event
 
 
 def needs_reply(notice: Notice, payload: Payload) -> bool:
-    """Whether the body holds the saved message, which is the event right before this one."""
+    """Return True if the body holds the saved message: the event right before this one."""
     return payload == "full" and notice.type == "run.completed"
 
 
 def find_reply(conversation_id: str, trace_id: str, event: events.Event) -> Message | None:
-    """The saved message, if that is what the event before a run's end is."""
+    """Return the saved message, if that is the event before a run's end."""
     if not isinstance(event, events.MessageSaved) or event.role != "assistant" or event.trace_id != trace_id:
         return None
     return event.to_message(conversation_id)
 
 
 def build_body(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
-    """Return the body of a notice as JSON. `reply`: the message, where `needs_reply`."""
+    """Return the body of a notice as JSON. `reply`: the message, if `needs_reply`."""
     return encode_body(
         delivery_id, notice.type, notice.event.at, _build_data(notice, payload == "full", reply)
     )
 
 
 def encode_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:
-    """A body as JSON; `at` is ISO 8601 with a zone."""
+    """Return a body as JSON; `at` is ISO 8601 with a zone."""
     created_at = int(datetime.fromisoformat(at).timestamp())
     kind: Any = WEBHOOKS[type_.partition(".")[0]]
     return wire.encode(kind(id=delivery_id, type=type_, created_at=created_at, timestamp=at, data=data))
 
 
 def format_time(at: datetime) -> str:
-    """A time in UTC as events carry it."""
+    """Format a time in UTC as events carry it."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

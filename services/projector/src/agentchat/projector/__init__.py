@@ -1,3 +1,5 @@
-"""The projector: follows the log into the read models and into EVENTS, asks again for abandoned runs,
-and removes what is left of erased conversations. One projector leads, others stand by (`leader`).
+"""The projector: follows the log into read models, EVENTS and webhook deliveries.
+
+It also requests abandoned runs again (`sweeper`), and removes what is left of erased conversations
+(`erasure_step`). One projector leads, others stand by (`leader`).
 """

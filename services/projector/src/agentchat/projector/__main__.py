@@ -1,4 +1,7 @@
-"""`python -m projector --name projector-1 --run-dir .run`: settings first, all else imported later."""
+"""Run `python -m agentchat.projector --name projector-1 --run-dir .run`.
+
+Settings first, then the imports.
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""Removes what is left of erased conversations: copies on NATS first, then the rows of the log."""
+"""Remove what is left of erased conversations.
+
+Copies on NATS first, then the rows of the log.
+"""
 
 import asyncio
 
@@ -15,15 +18,15 @@ from agentchat.runtime.postgres import Pool
 
 BATCH = 50
 POLL_SECONDS = 2.0
-"""A second pass is looked for so often; the first follows upon the feed."""
+"""The interval between looks for second passes; the first pass follows the feed."""
 
 PAUSE_SECONDS = 0.01
-"""Between two deletions of tombstones, so that they do not take all of the server's time."""
+"""The pause between two deletions of tombstones, so that they do not take all of the server's time."""
 
 TOMBSTONES_POLL_SECONDS = 3600.0
 
 ROWS_AT_ONCE = 200
-"""Rows that a step removes. To overwrite one in EVENTS takes the server 10 ms, and it has other work."""
+"""Rows that a step removes. Overwriting one in EVENTS takes the server 10 ms, and it has other work."""
 
 
 async def delete_tombstones(pool: Pool) -> int:
@@ -36,7 +39,7 @@ async def delete_tombstones(pool: Pool) -> int:
 
 
 class ErasureStep:
-    """The loop over all erasures that are due, a chunk of each at a time."""
+    """Removes a chunk of each erasure that is due, at each step."""
 
     def __init__(self, bus: Bus, pool: Pool) -> None:
         self._bus = bus
@@ -44,10 +47,10 @@ class ErasureStep:
         self._logger = get_logger("agentchat.projector.erasure_step")
 
     async def step(self) -> int:
-        """Remove up to ROWS_AT_ONCE rows of up to BATCH erasures that are due; returns of how many.
+        """Remove up to ROWS_AT_ONCE rows of up to BATCH due erasures.
 
-        An erasure that EVENTS has not come to yet is left for a later step. Raises BusUnavailable,
-        DatabaseUnavailable.
+        Return the number of erasures. An erasure that EVENTS has not reached yet is left for a later step.
+        Raises BusUnavailable, DatabaseUnavailable.
         """
         fed = await find_feed_end(self._bus.feed, self._pool)
         chunks, room = [], ROWS_AT_ONCE

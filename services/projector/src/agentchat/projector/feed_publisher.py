@@ -1,7 +1,8 @@
-"""Copies every stored event into EVENTS, once and in log order.
+"""Copy every stored event into EVENTS, once and in log order.
 
-Where it goes on is read from the newest message in EVENTS, and each publication states what it goes after:
-of two that overlap, one is refused and looks again. An event is published as `FeedReader` gives it.
+The newest message in EVENTS says where to continue, and each publication states the message that it follows:
+if two publishers overlap, one is refused and looks again. Events are published as
+`conversations.event_store.feed_reader` gives them.
 """
 
 import time
@@ -26,17 +27,23 @@ from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool
 
 BATCH = read_model_follower.BATCH
-"""That of the read models, which read the same pages."""
+"""The batch of the read models, which read the same pages."""
 
 LOOK_SECONDS = 5.0
-"""After so long without an event, EVENTS is looked at: it may have been lost, or be fed again by hand."""
+"""After this time without an event, EVENTS is checked.
+
+It may have been lost, or fed again by hand.
+"""
 
 _REMEMBER_SECONDS = 5.0
 _ERASED = "ConversationErased"
 
 
 class FeedPublisher:
-    """The place in EVENTS, and the steps that go on from it; `on_erasure` is called after an erasure."""
+    """The place in EVENTS, and the steps that continue from it.
+
+    `on_erasure` is called after an erasure.
+    """
 
     def __init__(
         self,
@@ -60,7 +67,7 @@ class FeedPublisher:
         bus.on_reconnect(self._forget)
 
     def forget_end(self) -> None:
-        """The log may be another one: the next step looks at where EVENTS ends, and compares both."""
+        """Look again where EVENTS ends before the next step: the log may be another one."""
         self._end = None
 
     async def step(self) -> int:
@@ -103,14 +110,14 @@ class FeedPublisher:
             self._remembered = (position, time.monotonic())
 
     def _forget(self) -> None:
-        """NATS may have come back with another EVENTS."""
+        """Check EVENTS at the next step: NATS may have come back with another one."""
         self._seen_at = 0.0
 
 
 async def find_feed_end(feed: Feed, pool: Pool) -> FeedEnd:
-    """Where EVENTS ends, and the log position up to which it was fed or need not be.
+    """Find the end of EVENTS, and the log position up to which it was fed or need not be.
 
-    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
+    A new or wiped stream gets what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
     """
     end = await feed.find_end()
     if end.position > 0:

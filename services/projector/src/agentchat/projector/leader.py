@@ -1,10 +1,11 @@
-"""Elect the projector that does the work: the one whose session holds an advisory lock of Postgres.
+"""Elect the projector that does the work: its session holds an advisory lock of Postgres.
 
-Postgres ends a session that was silent for too long, so a leader that is stopped loses the lock, and another
-projector takes over. If the stopped one continues, its session is gone, and what it still tries to write is
-refused by the positions that it states.
+Postgres ends a session that was silent for too long, so a leader that is suspended loses the lock, and
+another projector takes over. If the suspended one continues, its session is gone, and what it still tries to
+write is refused because of the positions that it states.
 
-The same session listens for appends, so that followers begin at once.
+The same session listens for the notifications of `conversations.event_store.writer`, so that followers begin
+at once.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ RETRY_SECONDS = 0.5
 """Seconds between two attempts to take the lock, and before a lost session is opened again."""
 
 CHECK_SECONDS = 1.0
-"""The leader's session says something at least this often."""
+"""The leader's session executes a statement at least this often."""
 
 SILENCE_SECONDS = 4
 """Postgres ends a session that was silent for this long.
@@ -38,17 +39,24 @@ SILENCE_SECONDS + RETRY_SECONDS <= 5 s, the longest time without a leader after 
 """
 
 GATHER_SECONDS = 0.02
-"""After an append, wait so long for others to share the step: a run makes several, close together."""
+"""The time after an append in which others join the step.
+
+A run makes several, close together.
+"""
 
 REST_SECONDS = 0.055
-"""Seconds after a step in which no other begins: under load a step takes more events instead.
+"""The time after a step in which no other begins.
 
-GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, the greatest delay of read models.
+Under load a step takes more events instead. GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, the
+greatest delay of read models.
 """
 
 
 class Leader:
-    """Runs `work` while this process leads; `notify` is called after what arrives on `channel`."""
+    """Runs `work` while this process leads.
+
+    `notify` is called after notifications on `channel`.
+    """
 
     def __init__(self, database_url: str, name: str, *, channel: str, notify: Callable[[], None]) -> None:
         self.is_leading = False
@@ -95,7 +103,7 @@ class Leader:
             self._logger.info("leads_no_more")
 
     async def _hold(self, session: Connection) -> None:
-        """Notice appends, and a session that is gone. Raises psycopg.Error."""
+        """Pass on notifications, and notice a session that is gone. Raises psycopg.Error."""
         while True:
             with cut_after(session):
                 await session.execute("SELECT 1")

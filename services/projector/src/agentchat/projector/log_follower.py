@@ -1,4 +1,4 @@
-"""The loop of everything that follows the log: step by step, then wait for the next append."""
+"""Run a follower of the log: step by step, then wait for the next append."""
 
 import asyncio
 import time
@@ -10,11 +10,13 @@ from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 POLL_SECONDS = 1.0
-"""Should a notification be missed, an event is found after this time."""
+"""If a notification is missed, an event is found after this time."""
 
 TOGETHER_SECONDS = 0.02
-"""From one step to the next, but for a log that has more than a step takes: what is appended meanwhile goes
-together. What comes after a pause is followed at once."""
+"""The time between two steps, unless the log has more than a step takes.
+
+Appends meanwhile share a step. An append after a pause is followed at once.
+"""
 
 _RETRY_SECONDS = 0.5
 _LAG_SECONDS = 30.0
@@ -27,7 +29,10 @@ class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
 
 
 class LogFollower:
-    """Calls `step` over and over. It returns how much there was: less than `batch` at the end of the log."""
+    """Calls `step` until cancelled.
+
+    It returns its number of items: less than `batch` at the end of the log.
+    """
 
     def __init__(self, name: str, step: Step, batch: int, *, poll_seconds: float = POLL_SECONDS) -> None:
         self.name = name
@@ -39,11 +44,11 @@ class LogFollower:
         self._logger = get_logger("agentchat.projector.log_follower").bind(follower=name)
 
     def wake(self) -> None:
-        """There may be something new."""
+        """Begin the next step now."""
         self._appended.set()
 
     async def run(self) -> None:
-        """Until cancelled. A server that is away is tried again and again."""
+        """Follow until cancelled. If a server is away, it is tried again."""
         self._at_end = time.monotonic()
         away = (DatabaseUnavailable, BusUnavailable, FeedConflict)
         await follow(
@@ -60,10 +65,13 @@ class LogFollower:
 
     @property
     def lag(self) -> float:
-        """Seconds since it was at the end of the log: at most `poll_seconds` while it is not behind."""
+        """Seconds since it was at the end of the log.
+
+        At most `poll_seconds` while it is not behind.
+        """
         return time.monotonic() - self._at_end
 
     def check(self) -> None:
-        """Raises LogLag."""
+        """Raise LogLag if it has been behind for too long."""
         if self.lag > _LAG_SECONDS:
             raise LogLag(f"{self.name} has not been at the end of the log for {self.lag:.0f} s")

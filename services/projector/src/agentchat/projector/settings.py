@@ -1,4 +1,4 @@
-"""The settings of the projector, from its environment."""
+"""Settings of the projector, from environment variables."""
 
 from typing import Annotated, Literal
 
@@ -14,8 +14,10 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
-    """`webhook_allow` lists host:port pairs that webhook endpoints may have though they are not
-    public, or not https.
+    """Settings of the projector.
+
+    `webhook_allow` lists host:port pairs that webhook endpoints may have although they are not public or not
+    https.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -34,9 +36,9 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def sealer(self) -> Sealer:
-        """Return what opens the secrets of endpoints. Raises SettingsError."""
+        """Return the sealer that opens the secrets of endpoints. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)
 
     def webhook_guard(self) -> Guard:
-        """Return what judges the addresses of endpoints. Raises SettingsError."""
+        """Return the guard that judges the addresses of endpoints. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

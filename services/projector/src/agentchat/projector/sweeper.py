@@ -1,6 +1,9 @@
-"""Asks again for runs that nobody works on, so that a lost request or a wiped NATS loses no answer.
+"""Request runs again that no worker holds.
 
-To ask too often is safe: a worker takes up a run only with its lease, and goes on from what the log says.
+So a lost request or a wiped NATS loses no answer.
+
+Requesting too often is safe: a worker continues a run only with its lease, from what the log says. Consumer
+of the requests: `orchestrator.inbox.inbox`.
 """
 
 import asyncio
@@ -24,7 +27,7 @@ _TIDY_SECONDS = 600.0
 
 
 class Sweeper:
-    """One sweep every few seconds, and now and then the removal of what dead workers left."""
+    """Sweeps every few seconds, and now and then deletes the rows of dead workers."""
 
     def __init__(self, bus: Bus, log: Log, pool: Pool) -> None:
         self._bus = bus
@@ -34,7 +37,7 @@ class Sweeper:
         self._logger = get_logger("agentchat.projector.sweeper")
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Sweep until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep_recording_availability(self._pool))
             tasks.create_task(
@@ -53,7 +56,10 @@ class Sweeper:
         await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
-        """Request every abandoned run again; returns how many. Raises DatabaseUnavailable, BusUnavailable."""
+        """Request every abandoned run again; return the number.
+
+        Raises DatabaseUnavailable, BusUnavailable.
+        """
         await self._bus.ping()  # claims are not to be spent while nothing can be published
         abandoned = await claim_abandoned(self._pool)
         asked = [await self._ask_again(each) for each in abandoned]

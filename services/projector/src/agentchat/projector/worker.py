@@ -1,4 +1,4 @@
-"""The projector process: what it is made of, and how it starts and stops."""
+"""Compose, start and stop the projector process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> N
 
 @asynccontextmanager
 async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
-    """Streams and consumers are kept on a connection of the user who may make them."""
+    """Keep streams and consumers, on a connection of the user who may create them."""
     if settings.nats_provisioner_url is None:
         if not users.may_provision(users.parse_user(settings.nats_url)):
             get_logger("projector").error("streams_not_provisioned", unset="AGENTCHAT_NATS_PROVISIONER_URL")
@@ -66,7 +66,7 @@ async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Ev
 
 
 class Projector:
-    """The readers of the log and the sweeper: one process does the work, others stand by."""
+    """The followers of the log and the sweeper: one process does the work, others stand by."""
 
     def __init__(self, settings: ProjectorSettings, name: str, bus: Bus, pool: Pool) -> None:
         database_url = settings.database_url
@@ -111,7 +111,7 @@ class Projector:
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check_lag})
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Lead or stand by until cancelled."""
         await self._leader.run(self._lead)
 
     async def _lead(self) -> None:
@@ -127,7 +127,7 @@ class Projector:
             tasks.create_task(self._keep_measuring())
 
     async def _keep_measuring(self) -> None:
-        """What waits in Postgres, for the metrics of the leader."""
+        """Measure the waiting messages and approvals, for the metrics of the leader."""
         try:
             await follow(
                 self._measure,
@@ -154,7 +154,7 @@ class Projector:
             following.wake()
 
     async def _check_lag(self) -> None:
-        """Raises LogLag if a reader of the log has been behind for too long."""
+        """Raise LogLag if a follower has been behind for too long."""
         if self._leader.is_leading:
             for following in (*self._followings, self._erasing):
                 following.check()

@@ -1,10 +1,11 @@
-"""The aggregate of the event store, pure.
+"""The aggregate of the event store: pure functions, no clock and no I/O.
 
-- `conversation`: the state, and `evolve`, the only thing that changes it
-- `rounds` of its runs, and the tool `calls` in them
-- `approvals`: the rules by which persons decide about calls
-- `turn`: the rules: how a request begins or goes on, what comes next, how a run ends
-- `history`: what the model sees, and what is kept of it; `canonical_stream`: what readers of a run are sent
-- `run_usage`: what runs cost; `description`: the rules of title and metadata
-- `forking`: what a fork has of its source; `settled`: where no run is under way
+- `conversation`: the state, and `evolve`, the only function that changes it
+- `rounds`: the rounds of a run and the tool calls in them
+- `turn`: the rules of a turn: how a request starts or resumes a run, which step is next, how a run ends
+- `approval_rules`, `description_rules`, `feedback_rules`: the rules of decisions, of title and metadata, of
+  feedback
+- `history`: the messages that the model sees; `compaction`: the summary that replaces old ones
+- `canonical_stream`: the updates that readers of a run receive
+- `forking`: the part of a conversation that a fork copies
 """

@@ -1,8 +1,10 @@
-"""The rules by which persons decide about tool calls. Pure.
+"""Apply the rules by which people decide about tool calls. Pure.
 
-A run waits from the event by which it asks until the event by which the last of its calls is decided. A call
-that is not to be run has its result with that event: the model is told, and nothing is asked of a tool. One
-whose tool has asked a person is run again in any case: its server is told what came of that.
+A run waits from the event that asks until the event that decides the last of its calls. A denied call gets
+its result with that event: the model is told, and no tool is called. A call whose tool has asked a person is
+run again in any case, because its server must learn the answer.
+
+Requested by `orchestrator.run.perform`, decided by `orchestrator.rpc.record_decision`.
 """
 
 import hashlib
@@ -30,7 +32,7 @@ _SERVICE = Decider(kind="service", id="service")
 
 
 class ApprovalTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """On what terms a person is asked, by how the agent is configured."""
+    """The terms of an approval, from the agent's configuration."""
 
     agent_id: str
     server: str
@@ -42,8 +44,9 @@ class ApprovalTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says about a call; `input` takes the place of the model's, where it is given, or is what
-    its tool has asked for.
+    """A person's answer about a call.
+
+    `input` replaces the model's input, or answers what the tool has asked for.
     """
 
     approval_id: str
@@ -55,18 +58,18 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionEvents(msgspec.Struct, frozen=True):
-    """Append these and it is decided; where it `resumes` the run, that is to be requested again."""
+    """The events to append. If `resumes`, the run must be requested again."""
 
     events: tuple[events.Event, ...]
     resumes: bool
 
 
 class AlreadyDecided(msgspec.Struct, frozen=True):
-    """It was decided just so before."""
+    """The same decision was made before."""
 
 
 class DecisionRefused(msgspec.Struct, frozen=True):
-    """Nothing is to be appended; `code` is one of `contracts.errors`."""
+    """Nothing is appended; `code` is one of `contracts.errors`."""
 
     code: str
 
@@ -81,7 +84,7 @@ def request_approval(
     now: str,
     asked: events.InputAsked | None = None,
 ) -> events.ApprovalRequested | events.ElicitationRequested:
-    """The question about a call of round `number`, or of its tool."""
+    """Return the event that asks a person about a call, or about its tool's question."""
     fields: dict[str, Any] = {
         "trace_id": run.trace_id,
         "at": now,
@@ -99,6 +102,7 @@ def request_approval(
 def decide_approval(
     run: Run, answer: ApprovalAnswer, *, now: str
 ) -> DecisionEvents | AlreadyDecided | DecisionRefused:
+    """Return the events of a person's decision, or why there are none."""
     call, approval = find_approval(run, answer.approval_id) or (None, None)
     if call is None or approval is None:
         return DecisionRefused("not_found")
@@ -133,7 +137,10 @@ def decide_approval(
 
 
 def expire_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
-    """What ends the wait of a run about whose calls nobody has decided in time; () where there is time."""
+    """Return the events that end the wait of a run whose approvals have expired.
+
+    Returns () if time is left.
+    """
     waiting = _list_waiting(run)
     if not waiting or any(approval.requested.expires_at > now for approval in waiting):
         return ()
@@ -148,11 +155,15 @@ def expire_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
 
 
 def withdraw_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
-    """What goes with the end of a run that waits: nobody is to decide any more."""
+    """Return the decisions that accompany the end of a waiting run.
+
+    Its approvals are cancelled.
+    """
     return tuple(_close(run, approval, "cancelled", now) for approval in _list_waiting(run))
 
 
 def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
+    """List the approvals that the run waits for, as its reader sees them."""
     return tuple(
         ApprovalNeeded(
             id=approval.id,
@@ -167,24 +178,25 @@ def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
 
 
 def build_pause(run: Run) -> Broken:
-    """What a reader of a run that waits is told last."""
+    """Return the last update that a reader of a waiting run receives."""
     return wait_for_approvals(
         list_needed_approvals(run), tuple(call.call_id for call in run.pending for _ in call.pending)
     )
 
 
 def on_new_message(run: Run) -> OnNewMessage:
-    """What the agent of a run that waits wants a new message to do."""
+    """Return what a new message does to a waiting run: supersede it, or be refused."""
     superseded = all(each.requested.on_new_message == "supersede" for each in _list_waiting(run))
     return "supersede" if superseded else "refuse"
 
 
 def on_expiry(run: Run) -> OnExpiry:
-    """What the agent of a run that waits wants to become of it when time is over."""
+    """Return what happens to a waiting run when its approvals expire."""
     return "fail" if any(each.requested.on_expiry == "fail" for each in _list_waiting(run)) else "continue"
 
 
 def find_approval(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
+    """Find an approval of a run, with its call."""
     for each in reversed(run.rounds):
         for call in each.calls:
             for approval in call.approvals:
@@ -194,12 +206,15 @@ def find_approval(run: Run, approval_id: str) -> tuple[Call, CallApproval] | Non
 
 
 def build_content(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
-    """What the tool is given for its elicitation. To a form nothing is the empty one; a link takes none."""
+    """Return what the tool receives for its elicitation.
+
+    {} for an empty form, None for a link or a denial.
+    """
     return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
 
 
 def find_fault(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
-    """What is wrong with an answer, whatever the schema; "" for nothing."""
+    """Return why an answer is invalid for any schema; "" if it is valid."""
     if asked.mode == "url":
         return "" if answer.input is None else "A link is opened, and takes no input."
     if all(_is_plain(value) for value in (answer.input or {}).values()):
@@ -218,7 +233,7 @@ def _list_waiting(run: Run) -> tuple[CallApproval, ...]:
 
 
 def _find_changed_input(call: Call, answer: ApprovalAnswer) -> dict[str, Any] | None:
-    """What an approval puts in the place of the model's input; None where that is the same."""
+    """Return the input that replaces the model's; None if it is the same."""
     if answer.decision != "approved" or _encode(answer.input) == _encode(call.input):
         return None
     return answer.input

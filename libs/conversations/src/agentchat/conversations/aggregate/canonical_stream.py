@@ -1,7 +1,7 @@
-"""The canonical stream of a run: what a reader who kept up was told, out of the log. Pure.
+"""Rebuild the canonical stream of a run from its events. Pure.
 
-It is the one order of a run's updates, live or not: of each round its text, in the pieces that it was sent
-in, and then its calls and what they returned (docs/change/design.md 5).
+Live or not, a run's updates have one order: for each round its text, in the pieces in which it was sent, then
+its calls and their results (docs/change/design.md). The live counterpart is `orchestrator.run.channel`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from agentchat.conversations.aggregate.rounds import Round
 
 
 def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
-    """The bytes of the answer in a form: the events of a stream, or the one document of the JSON endpoint.
+    """Return the bytes of the answer in a form: the events of a stream, or the JSON document.
 
-    Of a run under way: as much as the log has of the stream, and no document. A form that is another
-    protocol's than these three is told as the document.
+    For a run in progress this is as much as the log has of the stream, and no document. A form of another
+    protocol is rendered as the document.
     """
     if form in sse.FORMS:
         return sse.Encoder(form, conversation_id, run.trace_id).encode(replay_updates(run))
@@ -34,23 +34,26 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
 
 
 MOST_PIECES = 2_000
-"""Pieces of text in a round as it is stored, and in a run as it is read again: more are joined."""
+"""The most pieces of text in a stored round, and in a run that is replayed.
+
+More are joined.
+"""
 
 
 def thin_cuts(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
-    """Every `step`-th cut; without one, so many that `MOST_PIECES` are left at most.
+    """Return every `step`-th cut; by default, as many as leave at most `MOST_PIECES` pieces.
 
-    A reader who comes back after a cut that is not there any more gets the rest of its piece.
+    A reader who reconnects at a cut that was dropped gets the rest of its piece.
     """
     step = step or -(-len(cuts) // MOST_PIECES) or 1
     return tuple(cuts[step - 1 :: step])
 
 
 def replay_updates(run: Run) -> Iterator[updates.Update]:
-    """Every update of the run from its start to its end, or as far as it is recorded.
+    """Yield every update of the run from its start to its end, or as far as it is recorded.
 
-    A model server may send its text in pieces of a character: one request for them all would hold a
-    gateway for seconds. So a run has at most `MOST_PIECES` of text, and one more a round.
+    A model server may send its text character by character: replaying each piece would block a gateway for
+    seconds. So a run has at most `MOST_PIECES` pieces of text, and one more a round.
     """
     step = -(-sum(len(each.cuts) for each in run.rounds) // MOST_PIECES) or 1
     yield updates.Started()
@@ -70,6 +73,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
 
 
 def build_last_update(run: Run) -> updates.Finished | updates.Broken:
+    """Return the update that ends the stream of a run that has ended."""
     if run.state == "completed" and run.reply is not None:
         return updates.Finished(run.reply, list_returned_calls(run), run.usage, run.cut)
     if run.state == "cancelled":
@@ -78,7 +82,7 @@ def build_last_update(run: Run) -> updates.Finished | updates.Broken:
 
 
 def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
-    """The calls that have returned, with what they were run with."""
+    """List the calls that have returned, with the inputs they ran with."""
     calls = (call for each in run.rounds for call in each.calls)
     return tuple(
         ToolCall(name=call.name, input=call.ran_input, output=call.output)

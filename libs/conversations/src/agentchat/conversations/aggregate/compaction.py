@@ -1,7 +1,7 @@
-"""What of a long thread the model is shown as a summary, and when there is to be another one. Pure.
+"""Decide which runs of a long thread the model is shown as a summary. Pure.
 
-A summary ends where a run begins: never between a tool call and its result. Only the model is shown it; for
-everybody else the conversation stays as it is.
+A summary ends where a run begins, never between a tool call and its result. Only the model sees it; everyone
+else sees the whole conversation.
 """
 
 import msgspec
@@ -11,25 +11,28 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 
 Opening = tuple[ShownMessage, ...] | events.ContextCompacted
-"""What the model is shown before the first run that it is shown itself."""
+"""The messages, or the summary, that precede the first run that the model is shown in full."""
 
 BYTES_A_TOKEN = 4
-"""Of texts that no model has counted yet: so many of English, fewer of most others."""
+"""Bytes of a token in text that no model has counted yet.
+
+Right for English, too high for most other languages.
+"""
 
 
 class Compact(msgspec.Struct, frozen=True):
-    """Have the first `runs` of those summarised that are shown themselves, and append ContextCompacted."""
+    """Summarise the first `runs` runs that are shown in full; append ContextCompacted."""
 
     runs: int
 
 
 def find_run_index(trace_id: str, runs: tuple[Run, ...]) -> int:
-    """The place of a run; nearly always it is the last."""
+    """Return the index of a run; nearly always it is the last."""
     return next(place for place in range(len(runs) - 1, -1, -1) if runs[place].trace_id == trace_id)
 
 
 def find_opening(conversation: Conversation, place: int) -> tuple[Opening, int]:
-    """What stands before all that the run at `place` is shown, and the place of the first run after it."""
+    """Return the opening of a run's prompt, and the index of the first run after it."""
     compacted = next(
         (run.compacted for run in reversed(conversation.runs[: place + 1]) if run.compacted), None
     )
@@ -42,7 +45,7 @@ def find_opening(conversation: Conversation, place: int) -> tuple[Opening, int]:
 
 
 def find_last_covered_version(conversation: Conversation, trace_id: str, runs: int) -> int:
-    """The version before that of the run which follows the first `runs` of those that are shown."""
+    """Return the version before the run that follows the first `runs` of those shown in full."""
     _, first = find_opening(conversation, find_run_index(trace_id, conversation.runs))
     return conversation.runs[first + runs].version - 1
 
@@ -50,10 +53,11 @@ def find_last_covered_version(conversation: Conversation, trace_id: str, runs: i
 def plan_compaction(
     conversation: Conversation, trace_id: str, *, tokens: float, keep_runs: int
 ) -> Compact | None:
-    """What is to be summarised before the run's next model call; None where that is expected below `tokens`.
+    """Return what to summarise before the run's next model call.
 
-    `keep_runs` earlier ones stay as they are. So many must have come at least since the last summary: where
-    they are large, there is not to be a summary in each run.
+    Returns None if fewer than `tokens` are expected. The last `keep_runs` runs before it are kept as they
+    are. At least as many must have been added since the last summary, so that large runs do not cause a
+    summary each.
     """
     place = find_run_index(trace_id, conversation.runs)
     if _estimate_tokens(conversation.runs, place) < tokens:
@@ -64,7 +68,10 @@ def plan_compaction(
 
 
 def plan_smaller_prompt(conversation: Conversation, trace_id: str, *, keep_runs: int) -> Compact | None:
-    """What can be summarised of a prompt that the model did not take: all that is to be, or all there is."""
+    """Return what to summarise of a prompt that the model refused as too long.
+
+    Returns None if nothing is left.
+    """
     place = find_run_index(trace_id, conversation.runs)
     _, first = find_opening(conversation, place)
     earlier = place - first
@@ -73,9 +80,10 @@ def plan_smaller_prompt(conversation: Conversation, trace_id: str, *, keep_runs:
 
 
 def _estimate_tokens(runs: tuple[Run, ...], place: int) -> int:
-    """Tokens of the next call: those of the last reply, with what it read, and of what has come since.
+    """Estimate the tokens of the next call.
 
-    0 where nothing was replied since the last summary.
+    Those of the last reply and its prompt, and what was added since. 0 if nothing was replied since the last
+    summary.
     """
     waiting = 0
     for run in reversed(runs[: place + 1]):

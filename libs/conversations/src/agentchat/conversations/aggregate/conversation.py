@@ -1,7 +1,7 @@
-"""The state of a conversation and `evolve`, the only thing that changes it.
+"""The state of a conversation, and `evolve`, the only function that changes it.
 
-A conversation is a row of runs: each a user's message, the rounds of model and tools that answer it, and an
-end. `evolve` is total: an event that fits no run changes the version alone, so every stored log loads.
+A conversation is a list of runs: each is a user's message, the rounds of model and tools that answer it, and
+an end. `evolve` is total: an event that fits no run changes only the version, so every stored log loads.
 """
 
 from collections.abc import Iterable
@@ -38,18 +38,22 @@ _CUTS: dict[str, Cut] = {
 
 MAX_EVENTS = 50_000
 MAX_BYTES = 32 * 1024 * 1024
-"""Of the stored events of a conversation. A run that has begun may go beyond it; no other begins then."""
+"""The most bytes of a conversation's stored events.
+
+A run that has started may exceed it; no other starts then.
+"""
 
 
 class Run(events.AgentFacts, frozen=True, kw_only=True):
-    """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
+    """One request, from its user message to its end.
 
-    `inherited`: it is a copy of a run in the conversation of which this one is a fork.
+    `attempt` is 0 until a worker has started it. `inherited`: a copy of a run of the conversation that this
+    one was forked from.
 
-    `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
-    readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
-    that readers are known to have had when an attempt began. `paused_seconds`: so long it has waited for
-    approvals, as far as that is over. `feedback` on its reply has the newest of each name, in that order.
+    `attempts_without_progress` counts the attempts since the run last progressed, by an event or by text that
+    reached readers; attempts that were handed over do not count. `offset` is the most text, in code points,
+    that readers are known to have had when an attempt started. `paused_seconds` is the time spent in finished
+    waits for approvals. `feedback` on its reply has the newest of each name, oldest first.
     """
 
     trace_id: str
@@ -85,11 +89,15 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of all rounds, joined bare: what was streamed, and what is saved as the reply."""
+        """The text of all rounds, joined without separator.
+
+        What was streamed and saved as the reply.
+        """
         return "".join(each.text for each in self.rounds)
 
     @property
     def replies(self) -> tuple[Round, ...]:
+        """The rounds whose reply is recorded."""
         return tuple(each for each in self.rounds if each.blocks is not None)
 
     @property
@@ -99,37 +107,40 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> tuple[Call, ...]:
-        """The calls that a person is to decide about. While there is one, nobody works on the run."""
+        """The calls that a person has to decide about.
+
+        While there is one, no worker holds the run.
+        """
         if self.state != "running" or not self.rounds:
             return ()
         return tuple(call for call in self.rounds[-1].calls if call.pending)
 
     @property
     def is_unpaused(self) -> bool:
-        """Whether it is decided about its calls, and no attempt has begun since."""
+        """Return True if its calls are decided and no attempt has started since."""
         calls = self.rounds[-1].calls if self.state == "running" and not self.pending and self.rounds else ()
         return any(each.resumed == 0 for call in calls for each in call.approvals)
 
     @property
     def cut(self) -> Cut | None:
-        """Why the last round's text ends before its time; None where it does not."""
+        """The reason why the last round's text ends early; None if it is complete."""
         return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
 
 
 class ForkedFrom(msgspec.Struct, frozen=True):
-    """Of which conversation a fork was made, and how many of its first events it has."""
+    """The conversation that a fork was made of, and how many of its first events the fork has."""
 
     conversation_id: str
     version: int
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread at a version: the version of its last event, 0 if it does not exist.
+    """A conversation at a version: the version of its last event, 0 if it does not exist.
 
-    `forked_from` says of which past it has a copy, `seed` is what its caller showed of it before it began
-    here. `title` and `metadata` are those that its account has set, `described` the requests that did so:
-    their traces, and the versions after them. `erased_by` is the trace of the request that erased it.
-    `stored_bytes` are those of the events that it was loaded from: no fold knows them.
+    `forked_from` names the source of its copied past, `seed` are messages that its caller showed before it
+    began here. `title` and `metadata` are those set by its account. `described` are the requests that set
+    them: their trace ids, and the versions after them. `erased_by` is the trace id of the request that erased
+    it. `stored_bytes` counts the events that it was loaded from; folding does not change it.
     """
 
     conversation_id: str
@@ -147,24 +158,26 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The same as `conversation_id`: the name that the eventsourcing library has for it."""
+        """The same as `conversation_id`, by the name that the eventsourcing library uses."""
         return self.conversation_id
 
     @property
     def erased(self) -> bool:
+        """Return True if it was erased."""
         return self.erased_by is not None
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new begins in it: it would take too long to load."""
+        """Return True if no run may start in it because it would take too long to load."""
         return self.version >= MAX_EVENTS or self.stored_bytes >= MAX_BYTES
 
     @property
     def active(self) -> Run | None:
-        """The run under way; there is at most one."""
+        """The run in progress; there is at most one."""
         return next((run for run in reversed(self.runs) if run.state == "running"), None)
 
     def run(self, trace_id: str) -> Run | None:
+        """Return the run of a trace, None if it has none."""
         for run in reversed(self.runs):  # nearly always it is the last
             if run.trace_id == trace_id:
                 return run
@@ -172,16 +185,17 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evolve(conversation: Conversation, event: events.Event) -> Conversation:
+    """Return the conversation after an event."""
     return evolve_all(conversation, (event,))
 
 
 def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
-    """The conversation that these events, from its first one on, have led to."""
+    """Return the conversation that results from its events, the first one included."""
     return evolve_all(Conversation(conversation_id=conversation_id), stored)
 
 
 def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
-    """The conversation after these events, as if evolved one by one."""
+    """Return the conversation after these events, as if evolved one by one."""
     # A list for all of them: a tuple copied at each would make a long log's fold quadratic.
     runs, described = list(conversation.runs), list(conversation.described)
     for event in following:
@@ -192,7 +206,7 @@ def evolve_all(conversation: Conversation, following: Iterable[events.Event]) ->
 def _evolve(
     conversation: Conversation, runs: list[Run], described: list[tuple[str, int]], event: events.Event
 ) -> Conversation:
-    """The conversation but for `runs` and `described`, which are changed in place."""
+    """Evolve everything but `runs` and `described`, which are changed in place."""
     version = conversation.version + 1
     match event:
         case events.ConversationStarted():
@@ -345,6 +359,7 @@ def _drop_feedback_of(
 
 
 def copy_agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
+    """Return the fields that a run records about its agent."""
     return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
 
 

@@ -1,4 +1,4 @@
-"""The rules of a conversation's title and metadata. Pure."""
+"""Apply the rules of a conversation's title and metadata. Pure."""
 
 import msgspec
 
@@ -11,10 +11,10 @@ from agentchat.conversations.aggregate.conversation import Conversation
 def describe_conversation(
     conversation: Conversation, command: DescribeConversation, now: str
 ) -> events.ConversationDescribed | DescribeAnswered:
-    """The event to append; or the answer, where there is nothing to append.
+    """Return the event to append; or the answer, if there is nothing to append.
 
-    A run under way makes no difference. What changes nothing is an event only where the command is keyed:
-    given again, it is known by its event, whatever was set since.
+    A run in progress does not matter. A change without effect is an event only if the command is keyed: a
+    repeated command is recognised by its event, whatever was set since.
     """
     if conversation.erased or conversation.account_id != command.account_id:
         return DescribeAnswered(outcome="not_found")

@@ -1,4 +1,7 @@
-"""The rules of feedback on a reply. Pure."""
+"""Apply the rules of feedback on a reply. Pure.
+
+Called by `orchestrator.rpc.conversation_commands`.
+"""
 
 from typing import Any
 
@@ -11,10 +14,10 @@ from agentchat.conversations.aggregate.conversation import Conversation
 def give_feedback(
     conversation: Conversation, command: GiveFeedback, now: str
 ) -> events.FeedbackGiven | events.FeedbackWithdrawn | FeedbackAnswered:
-    """The event to append; or the answer, where there is nothing to append.
+    """Return the event to append; or the answer, if there is nothing to append.
 
-    A run under way makes no difference. What is given again as it is changes nothing, so a command may be
-    repeated.
+    A run in progress does not matter. Repeating the same feedback changes nothing, so a command may be sent
+    again.
     """
     run = conversation.run(command.trace_id)
     if (

@@ -1,7 +1,8 @@
-"""The rules of a fork: what a new conversation has of another one's past. Pure.
+"""Build the events of a fork: a new conversation with a copy of another one's past. Pure.
 
-It has copies, so that either can be erased without the other. They have ids of their own, which follow from
-those of their originals, and say of which trace they are copies.
+Events are copied, so that either conversation can be erased without the other. Copies have ids derived from
+those of their originals, and name the trace that they are copies of. Called by
+`orchestrator.rpc.fork_command`.
 """
 
 import hashlib
@@ -18,7 +19,10 @@ from agentchat.conversations.aggregate.conversation import fold
 
 MAX_EVENTS = 5_000
 MAX_BYTES = 4 * 1024 * 1024
-"""So much may be copied, by one append: 0.25 s, for which others at this worker wait."""
+"""The most that one append may copy.
+
+It takes 0.25 s, for which other requests of this worker wait.
+"""
 
 _LEFT_OUT = (
     events.ConversationStarted
@@ -27,11 +31,11 @@ _LEFT_OUT = (
     | events.FeedbackGiven
     | events.FeedbackWithdrawn
 )
-"""Feedback is on the original, and counts there."""
+"""Feedback stays with the original, and is counted there."""
 
 
 def find_answer(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
-    """What was answered to the command when it was obeyed; None where it was not.
+    """Return the answer that the command got when it was carried out; None if it was not.
 
     `stored` are the events of the fork.
     """
@@ -52,10 +56,10 @@ def fork(
     *,
     is_whole: bool = True,
 ) -> tuple[events.Event, ...] | ForkAnswered:
-    """The events of the fork, from its first one on; or why there is none. `sizes` are those of the
-    source in bytes.
+    """Return the events of the fork, the first one included; or why there is none.
 
-    One that is not whole has more events after these, which are more than may be copied.
+    `sizes` are those of the source's events in bytes. If not `is_whole`, the source has more events than
+    these, which are more than may be copied.
     """
     found = fold(command.source_id, source)
     if found.erased or found.account_id != command.account_id or not source:
@@ -87,7 +91,10 @@ def _copy_events(kept: Sequence[events.Event], conversation_id: str) -> tuple[ev
 
 
 def _find_place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
-    """How many of the source's events count. What of them belongs to a run that had not ended does not."""
+    """Return how many of the source's events to consider.
+
+    Those of an unfinished run are dropped later.
+    """
     at = command.at
     if at is None:
         return len(source) if count_settled(source) == len(source) else "busy"
@@ -104,7 +111,10 @@ def _find_place(source: Sequence[events.Event], command: ForkConversation) -> in
 
 
 def _find_end(source: Sequence[events.Event], place: int, trace_id: str) -> int:
-    """The place after the end of the run whose reply is at `place`; they are stored together."""
+    """Return the index after the end of the run whose reply is at `place`.
+
+    They are stored together.
+    """
     for count, event in enumerate(source[place:], start=place + 1):
         if isinstance(event, events.RunEnd) and event.trace_id == trace_id:
             return count
@@ -112,7 +122,7 @@ def _find_end(source: Sequence[events.Event], place: int, trace_id: str) -> int:
 
 
 def _shift_version(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
-    """With the version at which the fork has what is meant; `kept` are the source's events."""
+    """Replace a version of the source by that of the same event in the fork."""
     if not isinstance(event, events.ContextCompacted):
         return event
     before = kept[: event.through_version]
@@ -120,7 +130,7 @@ def _shift_version(event: events.Event, kept: Sequence[events.Event]) -> events.
 
 
 def _copy(event: events.Event, conversation_id: str) -> events.Event:
-    """With ids of the fork's own, and at no cost: its tokens were counted once."""
+    """Copy an event with ids of the fork and without usage: its tokens were counted once."""
     trace_id = _derive_trace(conversation_id, event.trace_id)
     copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
     match copy:
@@ -145,7 +155,7 @@ def _copy(event: events.Event, conversation_id: str) -> events.Event:
 
 
 def derive_reply_id(conversation_id: str, trace_id: str) -> str:
-    """The id that the reply of a source's run has in the fork `conversation_id`."""
+    """Return the id that the reply of a source's run has in the fork `conversation_id`."""
     return ids.derive_reply_id(_derive_trace(conversation_id, trace_id))
 
 

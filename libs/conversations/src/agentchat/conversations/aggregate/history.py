@@ -1,4 +1,4 @@
-"""What the model sees of a conversation: messages in the shape of Anthropic's Messages API.
+"""Build the messages that the model sees, in the shape of Anthropic's Messages API.
 
 Its rules (docs.claude.com, Messages API): roles alternate and the user begins; each tool_use block is
 answered by a tool_result with its id at the head of the next message; no text block is blank.
@@ -37,9 +37,11 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """`messages`, whose first `earlier` content blocks are of earlier runs: later runs' calls begin with the
-    same, byte for byte. Messages and blocks may be kept for other prompts, and are not to be changed.
-    `settled` are the first of them.
+    """The messages of a model call.
+
+    The first `earlier` content blocks of `messages` belong to earlier runs: calls of later runs begin with
+    the same bytes. Messages and blocks may be cached for other prompts: never change them. `settled` are the
+    first messages, which stay as they are.
     """
 
     messages: list[Message]
@@ -48,9 +50,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class History:
-    """What stands before a conversation's runs, and the first of them, as later runs of one provider's model
-    are shown them.
-    """
+    """The opening and first runs of a conversation, as one provider's model sees them."""
 
     def __init__(self, opening: Opening, provider: str, *, tools_offered: bool) -> None:
         self.opening = opening
@@ -65,22 +65,27 @@ class History:
             _add_seed(self._thread, opening)
 
     def extend(self, runs: tuple[Run, ...]) -> None:
-        """Add what of `runs` is not in it; they begin with those that are."""
+        """Add the runs that are not in it; `runs` begins with those that are."""
         for run in runs[len(self.runs) :]:
             _add_run(self._thread, run, self._provider, current=False)
         self.runs = runs
 
     def copy_thread(self) -> "_Thread":
+        """Return a copy that can be added to."""
         return self._thread.copy()
 
     def mark_settled(self) -> "SettledMessages":
+        """Return the messages that nothing joins any more: all but the last."""
         messages = self._thread.messages
         if not messages:
             return SettledMessages(self, 0, 0)
         return SettledMessages(self, len(messages) - 1, self._thread.blocks - len(messages[-1]["content"]))
 
     def encode_json(self, count: int, encode: Callable[[Message], bytes]) -> bytes:
-        """What `encode` makes of the first `count` messages: see `Settled.json`."""
+        """Return what `encode` makes of the first `count` messages.
+
+        See `SettledMessages.encode_json`.
+        """
         for message in self._thread.messages[len(self._ends) : count]:
             self._json += encode(message) + b","
             self._ends.append(len(self._json))
@@ -88,26 +93,30 @@ class History:
 
 
 class SettledMessages(msgspec.Struct, frozen=True):
-    """The first `count` messages of a prompt, with `blocks` content blocks: nothing joins them any more."""
+    """The first `count` messages of a prompt, with `blocks` content blocks.
+
+    Nothing joins them any more.
+    """
 
     history: History
     count: int
     blocks: int
 
     def encode_json(self, encode: Callable[[Message], bytes]) -> bytes:
-        """What `encode` makes of each, with a comma after each.
+        """Return what `encode` makes of each message, followed by a comma.
 
-        It is kept for all prompts that begin with the same messages, so a provider has one `encode`.
+        The result is cached for all prompts that begin with the same messages, so a provider has one
+        `encode`.
         """
         return self.history.encode_json(self.count, encode)
 
 
 class HistoryCache:
-    """Histories of the conversations that were asked about last: what a model has seen is not rendered again.
+    """A cache of the histories used last, so that what a model has seen is not rendered again.
 
-    Bounded by their number and by the bytes of the runs that are in them. Of 970 messages before the new one,
-    rendering all takes 0.8 ms, and copying what is kept 0.01 ms. A provider may keep the JSON of the messages
-    with them (`Settled.json`), which is about as large as the runs in them.
+    Bounded by their number and by the bytes of the runs in them. Of 970 earlier messages, rendering all takes
+    0.8 ms, and copying the cached ones 0.01 ms. A provider may cache the JSON of the messages with them
+    (`SettledMessages.encode_json`), which is about as large as the runs.
     """
 
     def __init__(self, max_histories: int = MAX_HISTORIES, max_bytes: int = MAX_BYTES) -> None:
@@ -122,7 +131,7 @@ class HistoryCache:
         *,
         tools_offered: bool,
     ) -> History:
-        """The history of those `runs` behind `opening`: what is kept, if it is of these, and the rest."""
+        """Return the history of `runs` after `opening`, extended from the cached one if that fits."""
         key = (conversation.conversation_id, provider, tools_offered)
         # Taken out: one whose rendering fails half way is not to be gone on with.
         size, history = self._kept.get_size(key), self._kept.pop(key)
@@ -144,18 +153,17 @@ def build_prompt(
     provider: str = "anthropic",
     histories: HistoryCache | None = None,
 ) -> Prompt:
-    """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
+    """Build the messages of the next model call of a run.
 
-    A summary stands for all that it covers.
+    The seed, all earlier runs, and its own rounds. A summary replaces all runs that it covers.
 
-    The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
-    was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
-    Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
-    own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
-    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question,
-    after all that is of earlier runs, and in no later run: so it moves nothing.
+    The last message is the user's, except after a reply that asked for no tool. Text of an interrupted round
+    is kept for earlier runs; for this run the caller continues it. Thinking blocks are kept only for this run
+    and for `provider`, whose signatures they carry; likewise a block's `provider_data`. If no tools are
+    offered, earlier calls appear as text. `documents`, which were retrieved for this run, stand before its
+    question, after everything of earlier runs, and in no later run, so they move nothing.
 
-    With `histories` nothing of an earlier run is rendered that they have.
+    With `histories`, cached earlier runs are not rendered again.
     """
     place = find_run_index(trace_id, conversation.runs)
     opening, first = find_opening(conversation, place)
@@ -174,9 +182,9 @@ def build_prompt(
 
 
 def build_round_messages(conversation: Conversation, run: Run, number: int) -> list[Message]:
-    """What the model was shown when it was asked for a round of a run; retrieved passages are not among it.
+    """Build the messages of the call for a round, without retrieved passages.
 
-    The conversation may have gone on: what came after the round is left out.
+    What came after the round is left out.
     """
     asked = next((each for each in run.rounds if each.number == number), None)
     until = replace(run, rounds=tuple(each for each in run.rounds if each.number < number))
@@ -198,8 +206,9 @@ def build_summary_prompt(
     tools_offered: bool,
     provider: str = "anthropic",
 ) -> Prompt:
-    """The messages that ask for a summary: those that the run's next call would begin with, and
-    `instruction`.
+    """Build the messages that ask for a summary.
+
+    They are those that the run's next call would begin with, and then `instruction`.
     """
     opening, first = find_opening(conversation, find_run_index(trace_id, conversation.runs))
     history = History(opening, provider, tools_offered=tools_offered)
@@ -256,7 +265,7 @@ def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) 
 
 
 def _build_result_text(call: Call, output: str) -> str:
-    """A result, with what the model does not know of the call."""
+    """Return a result, with what the model does not know of the call."""
     if call.changed_input is None:
         return output
     ran_with = msgspec.json.encode(call.changed_input).decode()
@@ -264,7 +273,7 @@ def _build_result_text(call: Call, output: str) -> str:
 
 
 def _keep_own_data(provider: str, block: Block) -> Block:
-    """The block with no provider's data but its own."""
+    """Return the block without the data of other providers."""
     if "provider_data" not in block:
         return block
     data = block["provider_data"].get(provider)
@@ -273,7 +282,7 @@ def _keep_own_data(provider: str, block: Block) -> Block:
 
 
 class _Thread:
-    """Messages under construction: what has the same role as the last message joins it."""
+    """Messages under construction: a block whose role is that of the last message joins it."""
 
     def __init__(self, tools_offered: bool) -> None:
         self.messages: list[Message] = []
@@ -281,7 +290,7 @@ class _Thread:
         self._tools_offered = tools_offered
 
     def copy(self) -> "_Thread":
-        """One that can be added to without a change to this one: the last message is all that could grow."""
+        """Return a copy that can be added to: only the last message could grow."""
         copy = _Thread(self._tools_offered)
         copy.messages, copy.blocks = [*self.messages], self.blocks
         for last in copy.messages[-1:]:

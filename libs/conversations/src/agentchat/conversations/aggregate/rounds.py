@@ -1,5 +1,4 @@
-"""The rounds of a run: each one model call and the tool calls that it asked for, with what persons said of
-them."""
+"""The rounds of a run: each is one model call, its tool calls, and their approvals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,10 +15,10 @@ _ACTIONS: dict[str, ElicitationAction] = {"approved": "accept", "denied": "decli
 
 
 class CallApproval(msgspec.Struct, frozen=True):
-    """What was asked of a person about a call, and what was decided, None until it was.
+    """A question to a person about a call, and the decision, None until it is made.
 
-    `wait` counts the waits of the round before the one in which it was asked. `resumed` is the first attempt
-    that found it decided, 0 before there is one, and `resumed_at` when that began.
+    `wait` counts the earlier waits of the round. `resumed` is the first attempt that found it decided, 0
+    before that, and `resumed_at` is when that attempt started.
     """
 
     requested: events.ApprovalRequested | events.ElicitationRequested
@@ -30,15 +29,17 @@ class CallApproval(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
+        """The approval's id."""
         return self.requested.approval_id
 
     @property
     def asked(self) -> events.InputAsked | None:
-        """What the tool asks for, None where a person is asked whether the call may run."""
+        """The question of the tool, None if the question is whether the call may run."""
         return self.requested.asked if isinstance(self.requested, events.ElicitationRequested) else None
 
     @property
     def response(self) -> InputResponse | None:
+        """The answer that the tool is sent; None if there is no question of a tool or no decision."""
         asked, decided = self.asked, self.decided
         if asked is None or decided is None:
             return None
@@ -55,7 +56,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call of a round, recorded at `at` (ISO 8601 UTC) by an attempt.
 
     `output` (a string that parses as JSON) is None until it returned. `input` is the model's own. `approvals`
-    are what persons were asked about it, in order: whether it may run, and then what its tool asks for.
+    are the questions to people about it, in order: whether it may run, then those of its tool.
     """
 
     call_id: str
@@ -71,47 +72,50 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> tuple[CallApproval, ...]:
+        """The approvals that are not decided."""
         return tuple(each for each in self.approvals if each.decided is None)
 
     @property
     def may_run(self) -> bool:
-        """Whether nobody needs to allow it, or somebody has, and what its tool asked for is decided."""
+        """Return True if it is approved or needs no approval, and has no open question."""
         return (not self.needs_approval or self._approved is not None) and not self.pending
 
     @property
     def is_denied(self) -> bool:
+        """Return True if a person refused it."""
         decided = self._decided
         return decided is not None and decided.decision == "denied"
 
     @property
     def leg(self) -> int:
-        """How often its tool has asked a person, and was not done."""
+        """The number of times that its tool has asked a person instead of returning."""
         asked = self._asked
         return asked[-1].leg + 1 if asked else 0
 
     @property
     def request_state(self) -> str | None:
-        """What its tool gave when it asked last."""
+        """The state that its tool gave with its last question."""
         asked = self._asked
         return asked[-1].request_state if asked else None
 
     @property
     def responses(self) -> tuple[InputResponse, ...]:
-        """What its tool is told when it is run again, of all that it has asked for."""
+        """The answers to all questions of its tool, which it receives when it is run again."""
         return tuple(each.response for each in self.approvals if each.response is not None)
 
     @property
     def changed_input(self) -> dict[str, Any] | None:
-        """What a person has put in the place of the model's input; None where that stands."""
+        """The input by which a person replaced the model's; None if it was not replaced."""
         return None if self._approved is None else self._approved.input
 
     @property
     def ran_input(self) -> dict[str, Any]:
+        """The input that the call ran with."""
         return self.input if self.changed_input is None else self.changed_input
 
     @property
     def may_run_since(self) -> tuple[int, str]:
-        """The first attempt that may have had it run, and since when it may have."""
+        """The first attempt that may have run it, and the time from which it was allowed."""
         if self.approvals:
             return self.approvals[-1].resumed, self.approvals[-1].resumed_at
         return self.attempt, self.at
@@ -133,7 +137,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 def _add_approval(
     calls: tuple[Call, ...], event: events.ApprovalRequested | events.ElicitationRequested
 ) -> tuple[Call, ...]:
-    """A round's calls, once this was asked. All that is asked before anything is decided is of one wait."""
+    """Add a question to a round's calls.
+
+    All questions asked before a decision belong to one wait.
+    """
     earlier = [each for call in calls for each in call.approvals]
     if event.approval_id in (each.id for each in earlier):
         return calls
@@ -148,7 +155,7 @@ def _add_approval(
 
 
 def apply_decision(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tuple[Call, ...]:
-    """A round's calls, once this was decided, where it was not before."""
+    """Add a decision to a round's calls, unless it was decided before."""
 
     def decided(approval: CallApproval) -> CallApproval:
         is_it = approval.id == event.approval_id and approval.decided is None
@@ -158,7 +165,7 @@ def apply_decision(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tu
 
 
 def mark_resumed(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, ...]:
-    """A round's calls, with the attempt noted in what was decided since the one before."""
+    """Note the attempt in the approvals that were decided since the one before."""
 
     def resumed(approval: CallApproval) -> CallApproval:
         if approval.decided is None or approval.resumed != 0:
@@ -178,7 +185,10 @@ def _update_approvals(
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call and the tools that it asked for; `blocks` is None while no whole reply is recorded."""
+    """One model call and its tool calls.
+
+    `blocks` is None until the complete reply is recorded.
+    """
 
     number: int
     text: str = ""
@@ -194,7 +204,7 @@ Rounds = tuple[Round, ...]
 
 
 def _update_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) -> Rounds:
-    """The rounds with number `number` changed; a new one is begun after the last."""
+    """Change the round with number `number`; a new one is added after the last."""
     for index in range(len(rounds) - 1, -1, -1):
         if rounds[index].number == number:
             return (*rounds[:index], change(rounds[index]), *rounds[index + 1 :])
@@ -202,20 +212,24 @@ def _update_round(rounds: Rounds, number: int, change: Callable[[Round], Round])
 
 
 def update_fields(rounds: Rounds, number: int, **fields: Any) -> Rounds:
+    """Set fields of a round."""
     return _update_round(rounds, number, lambda each: replace(each, **fields))
 
 
 def update_last_calls(rounds: Rounds, change: Callable[[tuple[Call, ...]], tuple[Call, ...]]) -> Rounds:
+    """Change the calls of the last round."""
     if not rounds or not rounds[-1].calls:
         return rounds
     return (*rounds[:-1], replace(rounds[-1], calls=change(rounds[-1].calls)))
 
 
 def add_call(rounds: Rounds, number: int, call: Call) -> Rounds:
+    """Add a call to a round, unless it is there."""
     return _update_round(rounds, number, partial(_append_call, call=call))
 
 
 def update_call(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rounds:
+    """Set fields of a call."""
 
     def change(each: Round) -> Round:
         calls = tuple(replace(call, **fields) if call.call_id == call_id else call for call in each.calls)
@@ -225,6 +239,7 @@ def update_call(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rou
 
 
 def add_request(rounds: Rounds, event: events.ApprovalRequested | events.ElicitationRequested) -> Rounds:
+    """Add a question to a person to a call of its round."""
     return _update_round(
         rounds, event.round, lambda each: replace(each, calls=_add_approval(each.calls, event))
     )

@@ -1,6 +1,8 @@
-"""The rules of a turn: how a request begins or goes on, what comes next, how a run ends.
+"""Apply the rules of a turn.
 
-Values in, values out: the caller passes the time and the ids, performs the step, and appends the events.
+How a request starts or resumes a run, which step is next, how a run ends. Values in, values out: the caller
+passes the time and the ids, performs the step, and appends the events. Called by
+`orchestrator.opening.decide_request` (`open_turn`) and `orchestrator.run.turn_loop` (`decide_next_step`).
 """
 
 import msgspec
@@ -23,50 +25,50 @@ MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
 
 class StartRun(msgspec.Struct, frozen=True):
-    """Append these and the run has begun: its attempt 1."""
+    """Append these events to start the run with attempt 1."""
 
     events: tuple[events.Event, ...]
 
 
 class SupersedeRun(msgspec.Struct, frozen=True):
-    """A run, of this trace, waits for approvals. Append these: it is cancelled, and this one has begun."""
+    """Append these events to cancel the waiting run `trace_id` and start this one."""
 
     trace_id: str
     events: tuple[events.Event, ...]
 
 
 class ResumeRun(msgspec.Struct, frozen=True):
-    """The run had begun; append these and its next attempt has. Only for the holder of its lease."""
+    """Append these events to start the run's next attempt. Only for the holder of its lease."""
 
     events: tuple[events.Event, ...]
 
 
 class GiveUpRun(msgspec.Struct, frozen=True):
-    """Too many attempts have come to nothing; append these and the run has failed."""
+    """Append these events to end a run as failed after too many attempts without progress."""
 
     events: tuple[events.Event, ...]
 
 
 class MustWait(msgspec.Struct, frozen=True):
-    """Another run, of this trace, is under way."""
+    """The run `trace_id` is in progress; the request has to wait."""
 
     trace_id: str
 
 
 class AlreadyEnded(msgspec.Struct, frozen=True):
-    """This request's run ended before; there is only its result to announce again."""
+    """This request's run has ended; only its result is announced again."""
 
     run: Run
 
 
 class AlreadyPaused(msgspec.Struct, frozen=True):
-    """This request's run waits for approvals; there is only that to announce again."""
+    """This request's run waits for approvals; only that is announced again."""
 
     run: Run
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Nothing is to be appended; `code` is one of `contracts.errors`.
+    """Nothing is appended; `code` is one of `contracts.errors`.
 
     `approvals` are those that the conversation waits for.
     """
@@ -100,12 +102,12 @@ def open_turn(
     worker: str | None = None,
     heard: int = 0,
 ) -> Opening:
-    """What is to become of a request, given its conversation; `worker` would take it up.
+    """Decide what a request does to its conversation; `worker` would run it.
 
-    `heard`: the code points of the run's text that its readers have had by now, recorded or not.
+    `heard`: the code points of the run's text that readers have had by now, recorded or not.
 
-    `expired`: its deadline has passed, by Postgres' clock; it is void unless something was appended for it.
-    A conversation that is unknown, erased or another account's is not found, in the same words.
+    `expired`: its deadline has passed by Postgres' clock; it is void unless something was appended for it.
+    Unknown, erased and foreign conversations get the same message.
     """
     if conversation.erased or conversation.account_id not in (None, request.account_id):
         return NOT_FOUND
@@ -141,10 +143,10 @@ def _reject_undecided(run: Run) -> Rejected:
 
 
 def _has_gone_on(conversation: Conversation, request: ChatRequested) -> bool:
-    """Whether it is not what the caller shows.
+    """Return True if the conversation is not as the caller shows it.
 
-    He does not show how often he has asked in vain, as long as nothing was said. The claim of an earlier try
-    may have been taken over for one that is to begin with what he shows.
+    Clients omit failed attempts that produced no output. The claim of an earlier try may have been taken over
+    for a request that shows what it begins with.
     """
     if request.history:
         return conversation.version > 0
@@ -174,7 +176,7 @@ def _reopen(
 def _reopen_paused(
     run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
 ) -> ResumeRun | GiveUpRun | AlreadyPaused:
-    """Of a run that waits; it goes on, or ends, where its approvals have expired."""
+    """Resume or end a waiting run whose approvals have expired."""
     expired = approval_rules.expire_approvals(run, now)
     if not expired:
         return AlreadyPaused(run=run)
@@ -194,7 +196,7 @@ def _is_stuck(run: Run) -> bool:
 
 
 def has_made_progress(run: Run) -> bool:
-    """Whether a run under way has had more attempts than it may have in vain, and is not stuck."""
+    """Return True if a run in progress has used up its attempts once, but progressed since."""
     return run.state == "running" and run.attempt > MAX_ATTEMPTS_WITHOUT_PROGRESS and not _is_stuck(run)
 
 
@@ -249,7 +251,10 @@ attempt, so that none of them has the number of another, nor of one of the sweep
 
 
 def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
-    """The request of a run that has begun, from its facts, for its `attempt`-th publication."""
+    """Build the request for the `attempt`-th publication of a run that has started.
+
+    Published by `projector.sweeper`, consumed by `orchestrator.inbox.inbox`.
+    """
     return ChatRequested(
         trace_id=run.trace_id,
         attempt=attempt,
@@ -286,7 +291,7 @@ class CallModel(msgspec.Struct, frozen=True):
 
 
 class RunTools(msgspec.Struct, frozen=True):
-    """Run these calls of the round side by side, and append a ToolReturned for each."""
+    """Run these calls of the round concurrently, and append a ToolReturned for each."""
 
     round: int
     calls: tuple[Call, ...]
@@ -295,7 +300,7 @@ class RunTools(msgspec.Struct, frozen=True):
 class RequestApproval(msgspec.Struct, frozen=True):
     """Append an ApprovalRequested for each of these calls of the round; then the run waits.
 
-    Where a tool asks a person (ElicitationRequested), these are asked about with it.
+    If a tool asks a person (ElicitationRequested), these are asked about with it.
     """
 
     round: int
@@ -306,7 +311,10 @@ Step = Retrieve | CallModel | RunTools | RequestApproval
 
 
 def decide_next_step(run: Run) -> Step | None:
-    """What the run needs next; None where it has ended, waits for approvals, or `conclude` ends it."""
+    """Return the run's next step.
+
+    Returns None if it has ended, waits for approvals, or `conclude` ends it.
+    """
     if run.state != "running" or run.pending:
         return None
     if run.retrieves and run.sources is None:
@@ -326,7 +334,7 @@ def decide_next_step(run: Run) -> Step | None:
 
 
 def list_held_calls(last: Round) -> tuple[Call, ...]:
-    """The round's calls that need approval and have no request yet."""
+    """List the calls of the round that need an approval that was not requested yet."""
     return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
 
 
@@ -335,12 +343,15 @@ def _call_model(run: Run, number: int) -> CallModel:
 
 
 def _is_final(run: Run, last: Round) -> bool:
-    """Whether the reply ends the run: it asks for no tool, or does so although it was told not to."""
+    """Return True if the reply ends the run.
+
+    It asks for no tool, or for tools that are not allowed any more.
+    """
     return not last.calls or last.number > run.max_tool_rounds
 
 
 def list_tool_calls(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
-    """The tools that a reply asks for, as events to append with it."""
+    """List the tool calls of a reply as events to append with it."""
     return tuple(
         events.ToolCalled(
             trace_id=reply.trace_id,
@@ -356,9 +367,9 @@ def list_tool_calls(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]
 
 
 def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]:
-    """The end of a run whose last recorded reply asks for no tool: its saved reply and its completion.
+    """Return the saved reply and the completion of a run whose last reply asks for no tool.
 
-    () where the run has more to do, waits, or has ended.
+    () if the run has more to do, waits, or has ended.
     """
     if run.state != "running" or run.pending or not run.rounds or decide_next_step(run) is not None:
         return ()
@@ -376,9 +387,10 @@ def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]
 
 
 def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
-    """The end of a run without a reply; () where it has ended. `code` is one of `contracts.errors`.
+    """Return the end of a run without a reply; () if it has ended.
 
-    `usage` is that of the whole run; left out, what its recorded replies add up to.
+    `code` is one of `contracts.errors`. `usage` is that of the whole run; by default the sum of its recorded
+    replies.
     """
     if run.state != "running":
         return ()
@@ -388,7 +400,10 @@ def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None
 
 
 def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
-    """The end of a run that its caller cancelled; () where it has ended. `usage` as for `fail`."""
+    """Return the end of a run that its caller cancelled; () if it has ended.
+
+    `usage` as for `fail`.
+    """
     if run.state != "running":
         return ()
     spent = run.usage if usage is None else usage

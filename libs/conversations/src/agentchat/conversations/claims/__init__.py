@@ -1,4 +1,4 @@
-"""Which request has a run, when it is sent more than once.
+"""Idempotency keys: which run a repeated request belongs to.
 
-- `idempotency`: by a key of the caller
+- `idempotency`: claim a key; `claim_writer`: insert many new claims by one statement
 """

@@ -1,7 +1,6 @@
-"""The table of claims as the gateways write it: what is written at the same moment goes to Postgres together.
+"""Insert new claims: those made at the same moment share one statement and commit.
 
-Most claims are of keys that nobody has used, so these share statements and commits. What is found
-instead, and who may take it over, is asked for each alone.
+Most claims are of unused keys. A used key is looked up on its own (`idempotency.claim_key`).
 """
 
 from collections.abc import Sequence
@@ -14,9 +13,9 @@ from agentchat.runtime.postgres import Pool
 
 
 class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A row to be: `key_hash` has 64 hexadecimal digits and is of the account too.
+    """A row to insert: `key_hash` has 64 hexadecimal digits and covers the account.
 
-    `seconds` are for its request to be accepted.
+    `seconds` are granted to its request to be accepted.
     """
 
     account_id: str
@@ -28,7 +27,7 @@ class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claims:
-    """Close with `aclose`, before the pool."""
+    """Inserts claims in batches. Close with `aclose`, before the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -37,13 +36,14 @@ class Claims:
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
 
     async def insert(self, claim: NewClaim) -> str | None:
-        """The time by the clock of Postgres once it is on disk; None where the key has a row.
+        """Insert a claim and return Postgres' time once it is on disk; None if the key has a row.
 
-        Raises DatabaseUnavailable: then it is unknown whether it has one.
+        Raises DatabaseUnavailable: then it is unknown whether it was inserted.
         """
         return await self._insert.call(claim)
 
     async def aclose(self) -> None:
+        """Stop inserting."""
         await self._insert.aclose()
 
 
@@ -52,7 +52,7 @@ def _build_parameters(batch: Sequence[NewClaim]) -> Sequence[object]:
 
 
 def _read_times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
-    """Of several claims of one key at the same moment the first has it."""
+    """Return each claim's time; of several claims of one key in a batch the first has it."""
     made: dict[str, str] = dict(rows)
     return [made.pop(claim.key_hash, None) for claim in batch]
 

@@ -1,10 +1,11 @@
-"""Idempotency keys: which run an account's key stands for, and which request is to publish it.
+"""Claim idempotency keys: find a key's run, and the one request that publishes it.
 
-A row is a claim: until `claimed_until` the request that made it is on its way. After that the log alone says
-what became of it (decision 9): a run that has begun is the answer, and one that has not may be
-published again, under the same trace and in the same conversation, so that it can never begin twice.
+A row is a claim: until `claimed_until` the request that made it is being accepted. After that the log alone
+decides (decision 9): a run that has started is the answer; one that has not may be published again, under the
+same trace and in the same conversation, so that it cannot start twice.
 
-A row outlives the deletion of its conversation, so it holds neither key nor content, but hashes of them.
+A row outlives the deletion of its conversation, so it holds hashes of the key and the request, and no
+content. Claimed by `gateway.runs.claim_key`.
 """
 
 import hashlib
@@ -42,10 +43,12 @@ class KeyConflict(Exception):  # noqa: N818 - an outcome
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key stands for. `mine`: this request is to publish it, as the `publication`-th time (from 1).
+    """The run that a key stands for.
 
-    Else another request has, and `seconds` are left to it to be accepted; `begun_at` is the version of its
-    user message, once its run has begun. `now` is the clock of Postgres: ISO 8601 UTC.
+    If `mine`, this request publishes it, for the `publication`-th time (from 1).
+
+    Otherwise another request does, with `seconds` left to be accepted; `begun_at` is the version of its user
+    message once its run has started. `now` is Postgres' clock: ISO 8601 UTC.
     """
 
     account_id: str
@@ -60,7 +63,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
-    """Whether a request with this key has begun a run, or is on its way. Raises DatabaseUnavailable."""
+    """Return True if a request with this key has started a run or is being accepted.
+
+    Raises DatabaseUnavailable.
+    """
     async with acquire_connection(pool) as conn:
         cursor = await conn.execute(_IS_REPEAT, [account_id, key_hash(account_id, key)], prepare=True)
         row = await cursor.fetchone()
@@ -77,10 +83,10 @@ async def claim_key(
     conversation_id: str,
     seconds: float,
 ) -> Claim:
-    """Claim a key that is free, or whose claim came to nothing, for `seconds`; else what it stands for.
+    """Claim a key for `seconds` if it is free or its claim came to nothing.
 
-    A claim that came to nothing is taken over with the trace and the conversation that it had. Raises
-    KeyConflict, DatabaseUnavailable.
+    Return what it stands for. A claim that came to nothing is taken over with its trace and conversation.
+    Raises KeyConflict, DatabaseUnavailable.
     """
     new = NewClaim(
         account_id=account_id,
@@ -95,6 +101,7 @@ async def claim_key(
 
 
 def build_claim(new: NewClaim, now: str) -> Claim:
+    """Return the claim of a new row."""
     return Claim(
         account_id=new.account_id,
         key_hash=new.key_hash,
@@ -139,27 +146,31 @@ def _build_claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim
 
 
 def key_hash(account_id: str, key: str) -> str:
-    """What is stored of a key: 64 hexadecimal digits."""
+    """Return the stored form of a key: 64 hexadecimal digits."""
     return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
 
 
 def _hash_request(request_hash: bytes, key: str) -> bytes:
-    """What is stored of a request: who does not have its key cannot try out what may have been asked."""
+    """Return the stored form of a request.
+
+    Without the key nobody can test guesses of the request against it.
+    """
     return hashlib.sha256(key.encode() + request_hash).digest()
 
 
 async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
-    """Leave the claim's request so many seconds from now. Raises DatabaseUnavailable."""
+    """Give the claim's request `seconds` more from now. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
         await conn.execute(_EXTEND, [seconds, *place])
 
 
 async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
-    """The claim's request was not accepted; `refused`: by a worker, so that its run never begins.
+    """Give up the claim of a request that was not accepted.
 
-    The key of a first publication that was refused is free again. Otherwise the run may begin yet: the next
-    request with the key finds it, or publishes it again. Raises DatabaseUnavailable.
+    `refused`: a worker said so, and its run never starts. The key of a refused first publication is free
+    again. Otherwise the run may still start: the next request with the key finds it, or publishes it again.
+    Raises DatabaseUnavailable.
     """
     query = _FREE if refused and claim.publication == 1 else _EXPIRE
     async with acquire_connection(pool) as conn:

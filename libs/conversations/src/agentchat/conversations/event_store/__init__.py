@@ -1,8 +1,8 @@
-"""The event store on Postgres, by the library eventsourcing.
+"""The event store on Postgres, built on the eventsourcing library.
 
 - `schema.sql`: the event table and the function that appends
-- `store`: loads and appends; `writer`: batches appends; `recorder`, `appending`: the statement
-- `mapper`: events to rows and back; `cache`: states of the conversations used last
-- `log`: all events, for readers; `shared_log`: for several who follow it side by side
+- `store`: loads and appends; `writer`: batches appends; `recorder`, `append_statement`: the statement
+- `mapper`: events to rows and back; `conversation_cache`: states of the conversations used last
+- `log`: all events, for readers; `shared_log`: for several readers at the same position
 - `feed_reader`: the log as EVENTS carries it
 """

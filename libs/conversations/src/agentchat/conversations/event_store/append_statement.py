@@ -1,7 +1,7 @@
-"""Build the one statement that stores what waits to be stored: a call of `append_events` (schema.sql).
+"""Build the one statement that stores all waiting appends.
 
-One round trip and one commit for all of it, where the eventsourcing library's recorder takes five statements
-for each append: half of an orchestrator's time went there (decision 44).
+A call of `append_events` (schema.sql). One round trip and one commit for all of them, where the eventsourcing
+library's recorder takes five statements for each: half of an orchestrator's time went there (decision 44).
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from agentchat.conversations.event_store.mapper import EventRow
 
 CLOCK_SECONDS = 1.0
-"""So far may a worker's idea of the server's time be off when a run begins by it."""
+"""The most that a worker's estimate of the server's time may be off when a run starts by it."""
 
 
 class LeaseChange(NamedTuple):
-    """The lease that an append takes (for `seconds`) or releases (None), of `worker`.
+    """The lease of `worker` that an append takes (for `seconds`) or releases (None).
 
-    `sent_at`: since when it counts by the worker's own clock.
+    `sent_at`: the start of the lease by the worker's own clock.
     """
 
     trace_id: str
@@ -29,9 +29,9 @@ class LeaseChange(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition of the caller's that must hold for a run to begin.
+    """A condition of the caller that must hold for a run to start.
 
-    `query` is SQL for a boolean[] out of `width` arrays, with one element for each append.
+    `query` is SQL for a boolean[] made from `width` arrays, with one element for each append.
     """
 
     query: LiteralString
@@ -39,8 +39,9 @@ class Condition(NamedTuple):
 
 
 class RunStart(NamedTuple):
-    """For the append that begins a run: the server's time as its worker takes it to be, and the facts that
-    the condition is about.
+    """The start of a run by an append.
+
+    The worker's estimate of the server's time, and the condition's facts.
     """
 
     at: str
@@ -48,7 +49,7 @@ class RunStart(NamedTuple):
 
 
 class AppendItem(NamedTuple):
-    """One append: all of its events are stored after `expected`, and its lease changed, or nothing is.
+    """One append: its events are stored after `expected` and its lease changed, or neither.
 
     `account_id` is None if the caller does not know it; then it is that of the conversation's first event.
     """

@@ -1,4 +1,4 @@
-"""States of the conversations used last, so that a long one is not folded again for each turn."""
+"""Cache the states of the conversations used last."""
 
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.runtime.bounded_map import BoundedMap
@@ -8,7 +8,7 @@ MAX_BYTES = 96 * 1024 * 1024
 
 
 class Cache:
-    """Bounded by their number and by the bytes of the events that they were folded from."""
+    """A cache bounded by the number of states and the bytes of their events."""
 
     def __init__(self, max_conversations: int = MAX_CONVERSATIONS, max_bytes: int = MAX_BYTES) -> None:
         self._states: BoundedMap[str, Conversation] = BoundedMap(max_conversations, max_bytes)
@@ -16,7 +16,7 @@ class Cache:
         """Another after each `clear`."""
 
     def get(self, conversation_id: str) -> Conversation | None:
-        """The newest state known here, which may be behind the log."""
+        """Return the newest state known here, which may be behind the log."""
         return self._states.get(conversation_id)
 
     def put(self, conversation: Conversation) -> None:
@@ -27,6 +27,6 @@ class Cache:
             self._states.put(key, conversation, conversation.stored_bytes)
 
     def clear(self) -> None:
-        """Forget all of them: they may not be in the log any more."""
+        """Forget all states: they may not be in the log any more."""
         self._states.clear()
         self.edition += 1

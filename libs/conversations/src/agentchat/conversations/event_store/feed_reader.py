@@ -1,7 +1,8 @@
-"""The log as EVENTS is to carry it, and how far it was fed: kept for the case that EVENTS is empty.
+"""Read the log as EVENTS carries it, and remember how far it was fed.
 
-EVENTS says itself where it goes on. Should it be lost, it is fed again with what it would hold: what was fed
-within the days that it keeps. For that, `feed_days` notes the position at which each day began.
+EVENTS itself says where to continue. If it is lost, it is fed again with what it would hold: what was fed
+within the days that it keeps. For that, `feed_days` notes the position at which each day began. Read by
+`projector.feed_publisher`.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ GRANT SELECT, INSERT ON feed_days TO agentchat_service;
 
 
 class FeedReader:
-    """Reads the log as EVENTS is to carry it."""
+    """A reader of the log as EVENTS carries it."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -57,7 +58,10 @@ class FeedReader:
 
 
 def _build_data(entry: LogEntry) -> bytes:
-    """Histories come whole with each request, and would push out what EVENTS is for."""
+    """Return an event as stored, but without the messages of ConversationSeeded.
+
+    Clients send whole histories with each request, which would push out what EVENTS is for.
+    """
     if entry.topic == _SEEDED:
         with contextlib.suppress(UnreadableEvent):
             seeded = entry.event
@@ -67,17 +71,20 @@ def _build_data(entry: LogEntry) -> bytes:
 
 
 async def read_fed_position(pool: Pool) -> int:
-    """The log position remembered last, 0 if there is none. Raises DatabaseUnavailable."""
+    """Return the log position stored last, 0 if there is none. Raises DatabaseUnavailable."""
     return await _read_position(pool, _LAST, [_NAME])
 
 
 async def find_kept_position(pool: Pool) -> int:
-    """The log position after which EVENTS would hold every event. Raises DatabaseUnavailable."""
+    """Return the log position after which EVENTS would hold every event.
+
+    Raises DatabaseUnavailable.
+    """
     return await _read_position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
 async def store_fed_position(pool: Pool, position: int) -> None:
-    """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
+    """Store that everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         await conn.execute(_REMEMBER, [_NAME, _NAME, position])
 

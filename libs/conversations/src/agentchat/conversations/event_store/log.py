@@ -1,8 +1,11 @@
-"""The log of all conversations, for readers: in the order of its positions, and by conversation.
+"""Read the log of all conversations: in the order of its positions, and by conversation.
 
-Pages end at the settled position, below which nothing is appended any more (schema.sql): so nobody
-who reads what comes after a position misses an event. Positions are not contiguous: appends that failed and
-conversations that were erased leave gaps. The statements are in log.sql.
+Pages end at the settled position, at or below which nothing is appended any more (schema.sql), so a reader
+who continues after a position misses no event. Positions are not contiguous: failed appends and erased
+conversations leave gaps. The statements are in log.sql.
+
+Appended by `event_store.writer`, followed by `projections.read_model_follower`, `projector.feed_publisher`
+and `webhooks.delivery_projection`.
 """
 
 import asyncio
@@ -38,8 +41,8 @@ T = TypeVar("T")
 class LogEntry(msgspec.Struct, frozen=True, dict=True):
     """One stored event; `state` is its JSON as stored, `topic` its tag.
 
-    `account_id` is the conversation's account. It is None if the conversation's beginning could not be read.
-    `erased`: its conversation is erased, and the row not deleted yet. Only `Log.read` gives such entries.
+    `account_id` is the conversation's account, None if the conversation's first event could not be read.
+    `erased`: its conversation is erased and the row not deleted yet. Only `Log.read` returns such entries.
     """
 
     position: int
@@ -62,7 +65,7 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
 
 
 class Log:
-    """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer."""
+    """A reader of the log. Every call raises DatabaseUnavailable if Postgres does not answer."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -70,10 +73,10 @@ class Log:
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
     ) -> list[LogEntry]:
-        """Read up to `limit` entries after position `after`, in order; fewer if they hold many bytes.
+        """Read up to `limit` entries after position `after`, in order.
 
-        Entries of erased conversations are among them while their rows are there: the ledger of runs counts
-        what their runs cost. Whoever publishes entries leaves out those that are `erased`.
+        Fewer if they hold many bytes. Entries of erased conversations are included while their rows exist:
+        the ledger of runs counts their costs. Publishers must skip entries that are `erased`.
 
         Entries with a topic in `without` have an empty state. The page ends at the settled position, or at
         `until`, a position that was settled before.
@@ -138,22 +141,22 @@ class Log:
     async def load_conversation(
         self, conversation_id: str, start: Conversation | None = None
     ) -> Conversation:
-        """Load the conversation as it stands now; its version is 0 if it does not exist.
+        """Load the current state of the conversation; its version is 0 if it does not exist.
 
-        `start` is the state at an earlier version, from which it is folded on. Raises UnreadableEvent.
+        `start` is an earlier state to continue from. Raises UnreadableEvent.
         """
         return await self._fold(start or Conversation(conversation_id=conversation_id), _decode_all)
 
     async def load_readable_conversation(self, conversation_id: str) -> Conversation:
-        """Load the conversation at its version, without those of its events that cannot be decoded.
+        """Load the conversation at its version, without the events that cannot be decoded.
 
-        It may lack anything but its account: use it only to say that a run is over.
+        It may lack anything but its account: use it only to end a run.
         """
         start = Conversation(conversation_id=conversation_id)
         return await self._add_account(await self._fold(start, _decode_readable))
 
     async def load_newest_run(self, conversation_id: str) -> Conversation:
-        """Load the conversation at its version with its account, and of its runs the newest alone.
+        """Load the conversation at its version with its account, and of its runs only the newest.
 
         Events that cannot be decoded, and descriptions, are left out. The time does not depend on the length
         of the conversation.
@@ -165,21 +168,21 @@ class Log:
         return await self._add_account(await run_in_thread_if_large(fold, rows))
 
     async def read_head(self) -> int:
-        """Return the last position, 0 for an empty log. See `settled`."""
+        """Return the last position, 0 for an empty log. See `read_settled_position`."""
         return int(await self._fetch_value(_SQL["head"], ()) or 0)
 
     async def read_settled_position(self) -> int:
         """Return a position at or below which nothing is appended any more.
 
-        It may be less than it was, and more than `head`.
+        It may be less than before, and more than the head.
         """
         async with acquire_connection(self._pool) as conn:
             return await _read_settled(conn)
 
     async def list_conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
-        """Return up to `limit` ids of conversations after `after`, of one account or of all, in order.
+        """Return up to `limit` ids after `after`, of one account or of all, in order.
 
-        Erased conversations are among them.
+        Erased conversations are included.
         """
         named = {"after": after, "account": account_id, "limit": limit}
         async with acquire_connection(self._pool) as conn:
@@ -225,7 +228,10 @@ class Log:
 
 
 async def _read_settled(conn: Connection) -> int:
-    """Use a statement of its own: the next one sees everything at or below the position."""
+    """Return the settled position, by a statement of its own.
+
+    The next one sees everything up to it.
+    """
     row = await (await conn.execute("SELECT settled_position()")).fetchone()
     assert row is not None, "a function gives one row"
     return int(row[0])
@@ -246,13 +252,16 @@ def sum_bytes(entries: Collection[LogEntry]) -> int:
 
 
 async def run_in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
-    """Return `work(page)`, which decodes the page: in a thread if that takes more than milliseconds."""
+    """Return `work(page)`, which decodes the page.
+
+    In a thread if that takes more than milliseconds.
+    """
     is_large = len(page) > FOLDED_ON_THE_LOOP or sum_bytes(page) > BYTES_ON_THE_LOOP
     return await asyncio.to_thread(work, page) if is_large else work(page)
 
 
 async def iterate_in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
-    """Yield the rows, and let others use the loop after every TURN_BYTES."""
+    """Yield the rows, and let other tasks use the loop after every TURN_BYTES."""
     taken = 0
     for row in rows:
         taken += len(row.state)

@@ -1,7 +1,7 @@
-"""Events to what is stored and back: the topic is the event's tag, the state its JSON.
+"""Map events to rows and back: the topic is the event's tag, the state its JSON.
 
-A stored event is never rewritten. When a tag gets a new version, an upcast turns the old one's JSON into the
-new one's while it is read.
+A stored event is never rewritten. When a tag gets a new version, an upcast turns the old JSON into the new
+one when it is read.
 """
 
 import contextlib
@@ -20,16 +20,17 @@ Upcast = Callable[[JSON], JSON]
 
 
 def _upcast_elicitation(state: JSON) -> JSON:
-    """What a tool asks had the tag of an approval, with `asked`, which is null in an approval itself."""
+    """Give a tool's question its own tag; it had that of an approval, whose `asked` is null."""
     if state.get("asked") is None:
         return state
     return state | {"type": events.get_tag(events.ElicitationRequested)}
 
 
 UPCASTS: Mapping[str, Upcast] = {events.get_tag(events.ApprovalRequested): _upcast_elicitation}
-"""By the tag that they read: each gives the JSON of the next version, its new `type` included.
+"""Upcasts by the tag that they read.
 
-One that leaves `type` as it is leaves the event as it is.
+Each returns the JSON of the next version, including its new `type`. An upcast that leaves `type` unchanged
+leaves the event unchanged.
 """
 
 _TAGS = frozenset(events.get_tag(each) for each in events.EVENTS)
@@ -64,29 +65,29 @@ _ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
 
 
 class _End(msgspec.Struct):
-    """What every version of a run's end has."""
+    """The fields that every version of a run's end has."""
 
     trace_id: str
     at: str
 
 
 def get_topic(event: events.Event) -> str:
-    """The stored tag, for example `message_saved.v1`."""
+    """Return the stored tag, for example `message_saved.v1`."""
     return events.get_tag(event)
 
 
 def encode_state(event: events.Event) -> bytes:
-    """The stored JSON."""
+    """Return the stored JSON."""
     return wire.encode(event)
 
 
 def read_topic(state: bytes) -> str:
-    """The tag that stored JSON names. Raises msgspec.DecodeError."""
+    """Return the tag that stored JSON names. Raises msgspec.DecodeError."""
     return _type_decoder.decode(state).type
 
 
 def decode_event(state: bytes) -> events.Event:
-    """The event of stored JSON alone. Raises UnreadableEvent."""
+    """Decode an event from stored JSON alone. Raises UnreadableEvent."""
     try:
         topic = read_topic(state)
     except msgspec.DecodeError as error:
@@ -95,7 +96,10 @@ def decode_event(state: bytes) -> events.Event:
 
 
 class ConversationEvent(NamedTuple):
-    """A domain event as the eventsourcing library has it: an event of `contracts.events`, and its place."""
+    """A domain event as the eventsourcing library has it.
+
+    An event of `contracts.events` with its version.
+    """
 
     originator_id: str
     originator_version: int
@@ -103,25 +107,33 @@ class ConversationEvent(NamedTuple):
 
 
 class EventTranscoder(Transcoder):
-    """Encode events as their JSON; the tag in it names the class."""
+    """Encodes events as their JSON; the tag in it names the class."""
 
     def encode(self, obj: events.Event) -> bytes:
+        """Encode an event."""
         return wire.encode(obj)
 
     def decode(self, data: bytes) -> events.Event:
-        """Raises msgspec.DecodeError."""
+        """Decode an event. Raises msgspec.DecodeError."""
         return wire.decode_event(data)
 
 
 class ConversationMapper(Mapper[str]):
-    """Map events to rows and back for the library; events of earlier tags are upcast as they are read."""
+    """Maps events to rows and back for the library.
+
+    Events of earlier tags are upcast when they are read.
+    """
 
     def to_stored_event(self, domain_event: Any) -> StoredEvent:
+        """Return an event as the library's row."""
         owner, version, event = domain_event
         return StoredEvent(owner, version, get_topic(event), encode_state(event))
 
     def to_domain_event(self, stored_event: StoredEvent) -> ConversationEvent:
-        """Raises UnreadableEvent, which is the library's MapperDeserialisationError too."""
+        """Return the event of the library's row.
+
+        Raises UnreadableEvent, which is also the library's MapperDeserialisationError.
+        """
         conversation_id, version = str(stored_event.originator_id), stored_event.originator_version
         try:
             event = decode_stored(stored_event.topic, stored_event.state)
@@ -155,7 +167,7 @@ def build_row(topic: str, state: bytes) -> EventRow:
 
 
 def find_account(rows: Sequence[EventRow]) -> str | None:
-    """Return the account that the first of a conversation's rows names, if it is its beginning or erasure."""
+    """Return the account that a conversation's start or erasure names."""
     first = rows[0]
     if first.topic not in _NAMING_ACCOUNT:
         return None
@@ -165,12 +177,15 @@ def find_account(rows: Sequence[EventRow]) -> str | None:
 
 
 def encode_pairs(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
-    """The (topic, state) pairs of events."""
+    """Return the (topic, state) pairs of events."""
     return [(get_topic(event), encode_state(event)) for event in new]
 
 
 def decode_stored(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
-    """The event that was stored, brought to its newest version. Raises UnknownEvent, UnreadableEvent."""
+    """Decode a stored event and bring it to its newest version.
+
+    Raises UnknownEvent, UnreadableEvent.
+    """
     if topic not in _TAGS and topic not in upcasts:
         raise UnknownEvent(topic, "this release does not know it")
     try:
@@ -182,14 +197,14 @@ def decode_stored(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCA
 
 
 def decode_all(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
-    """The events of (topic, state) rows. Raises UnreadableEvent."""
+    """Decode (topic, state) rows. Raises UnreadableEvent."""
     return [decode_stored(topic, state) for topic, state in rows]
 
 
 def decode_readable(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
-    """The events of (topic, state) rows that can be decoded, and whether those are all.
+    """Decode the (topic, state) rows that can be decoded, and return True if those are all.
 
-    The end of a run that cannot be decoded is given as a failure: the run is over, however it ended.
+    The end of a run that cannot be decoded is returned as a failure: the run is over, however it ended.
     """
     found: list[events.Event] = []
     whole = True
@@ -213,7 +228,10 @@ def _replace_unreadable_end(topic: str, state: bytes) -> list[events.Event]:
 
 
 def get_event_name(topic: str) -> str:
-    """The class name that subjects carry: `MessageSaved` for `message_saved.v1`, for unknown tags too."""
+    """Return the class name that subjects carry.
+
+    `MessageSaved` for `message_saved.v1`, also for unknown tags.
+    """
     return "".join(part.capitalize() for part in topic.partition(".")[0].split("_"))
 
 

@@ -1,8 +1,8 @@
-"""The event store: the eventsourcing library's recorder on our table. Nothing else writes to it.
+"""Store events: the eventsourcing library's recorder on our table.
 
-`call` is one call of `append_events` for any number of conversations; of each, all events are stored and its
-lease changed, or nothing is. The writer awaits it on its event loop. `insert_events`, the library's contract,
-executes the same call, all or nothing.
+Nothing else writes to it. `build_call` returns one call of `append_events` for any number of conversations;
+of each, all events are stored and its lease changed, or nothing is. The writer awaits it on its event loop.
+`insert_events`, the library's contract, executes the same call, all or nothing.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The log for several who follow it side by side: a page that one of them has read is not read again."""
+"""Share pages of the log: a page that one follower has read is not read again by another."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.runtime.postgres import Pool
 
 SHARED_SECONDS = 0.05
-"""A page is given to others for so long: an append may go unnoticed (no notification came)."""
+"""The longest time that a page is shared: a notification of an append may have been lost."""
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 class SharedLog(Log):
-    """Keeps the page read last, with what was decoded of it, for who follows at the same place."""
+    """Keeps the page read last, decoded, for other followers at the same position."""
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool)
@@ -31,13 +31,16 @@ class SharedLog(Log):
         self._page: _Page | None = None
 
     def note_append(self) -> None:
-        """There may be more than what was read."""
+        """Note that there may be more than what was read."""
         self._appends += 1
 
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
     ) -> list[LogEntry]:
-        """As `Log.read`, but with every state: another follower may need what this one does not."""
+        """Read as `Log.read` does, but with every state.
+
+        Another follower may need what this one does not.
+        """
         if until is not None:
             return await super().read(after, limit, without=without, until=until)
         async with self._reading:

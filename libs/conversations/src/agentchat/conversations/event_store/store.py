@@ -1,4 +1,7 @@
-"""The only writer of conversations: load one at its version, append events to it at that version."""
+"""Write conversations: load one at its version, append events to it at that version.
+
+Appends go to `event_store.writer`; `event_store.log` and its followers (projector, feed, webhooks) read them.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +24,10 @@ LOAD_CONNECTIONS = 4
 
 
 class ConversationStore:
-    """Loads and appends. Postgres, away or frozen, is DatabaseUnavailable within five seconds."""
+    """Loads and appends.
+
+    If Postgres is away or frozen, calls raise DatabaseUnavailable within five seconds.
+    """
 
     def __init__(self, log: Log, writer: Writer, cache: Cache) -> None:
         self._log = log
@@ -29,9 +35,9 @@ class ConversationStore:
         self._cache = cache
 
     async def load(self, conversation_id: str) -> Conversation:
-        """The conversation as it stands now; its version is 0 if it does not exist.
+        """Load the current state of the conversation; its version is 0 if it does not exist.
 
-        One query, for the events since the state that is kept here, unless they fill several pages. Raises
+        One query for the events since the cached state, unless they fill several pages. Raises
         DatabaseUnavailable, UnreadableEvent.
         """
         while True:
@@ -45,24 +51,28 @@ class ConversationStore:
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
-        """One that `load` cannot read: see `Log.readable_conversation`. Raises DatabaseUnavailable.
+        """Load a conversation that `load` cannot read: see `Log.load_readable_conversation`.
 
-        What is appended to it goes through `append_stored`: the state after it is not to be kept here.
+        Append to it by `append_stored`: the state after it must not be cached here. Raises
+        DatabaseUnavailable.
         """
         return await self._log.load_readable_conversation(conversation_id)
 
     def get_cached(self, conversation_id: str) -> Conversation | None:
-        """The newest state known here, which may be behind the log: an append to it then says so."""
+        """Return the newest state known here, which may be behind the log.
+
+        Then an append to it conflicts.
+        """
         return self._cache.get(conversation_id)
 
     async def append(
         self, conversation: Conversation, new: Sequence[events.Event], *, release: LeaseChange | None = None
     ) -> Conversation:
-        """Store the events after `conversation.version`, all or none, and return the state after them.
+        """Store the events after the conversation's version; return the state after them.
 
-        With them a lease is released. To append what was already stored so is no error. Raises
-        VersionConflict where something else was stored, UnstorableEvent where Postgres refuses them, and
-        DatabaseUnavailable where it is unknown whether they were stored.
+        A lease is released with them. Appending again what is stored is no error. Raises VersionConflict if
+        something else was stored, UnstorableEvent if Postgres refuses them, and DatabaseUnavailable if it is
+        unknown whether they were stored.
         """
         if not new:
             return conversation
@@ -80,10 +90,10 @@ class ConversationStore:
         lease: LeaseChange,
         beginning: RunStart,
     ) -> tuple[Conversation, str] | None:
-        """Take the lease and store the first events of a run, if nothing speaks against it.
+        """Take the lease and store the first events of a run in one statement.
 
-        That is: the lease is to be had by the rules of `Leases.acquire`, nobody waits for the conversation,
-        it is at this version, the condition holds, and the time is as it is said to be. The events name the
+        The lease must be free by the rules of `Leases.acquire`, nobody may wait for the conversation, it must
+        be at this version, the condition must hold, and the estimated time must be right. The events name the
         worker. Returns the state after them and the server's time, or None: then nothing was stored, and no
         lease is held.
 
@@ -104,12 +114,12 @@ class ConversationStore:
     async def append_stored(
         self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
     ) -> None:
-        """Store events as they are, in (topic, state), after `version`, all or none: see `append`."""
+        """Store events as they are, as (topic, state), after `version`, all or none: see `append`."""
         rows = [mapper.build_row(topic, state) for topic, state in facts]
         await self._writer.append(AppendItem(conversation_id, version, rows, mapper.find_account(rows)))
 
     async def ping(self) -> None:
-        """A health check."""
+        """Check that Postgres answers."""
         await self._log.ping()
 
     def _cache_next_state(
@@ -133,9 +143,9 @@ def _find_account(conversation: Conversation, new: Sequence[events.Event]) -> st
 async def open_store(
     database_url: str, condition: Condition | None = None
 ) -> AsyncIterator[ConversationStore]:
-    """The store, with a connection to write and a few to load; opens whether or not Postgres is up yet.
+    """Open the store, whether or not Postgres is up yet.
 
-    What it has cached is dropped where Postgres has changed to a standby: that may lack the last events.
+    The cache is cleared if Postgres has failed over to a standby: that may lack the last events.
     """
     cache = Cache()
     watch = _TimelineWatch(cache).check_timeline
@@ -153,9 +163,9 @@ async def open_store(
 
 
 class _TimelineWatch:
-    """Clear the cache when a connection is to another timeline of Postgres than the one before it.
+    """Clears the cache when a new connection is to another timeline of Postgres.
 
-    A standby that was promoted begins a timeline, and may lack events that this process has seen.
+    A promoted standby begins a timeline, and may lack events that this process has seen.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -163,7 +173,7 @@ class _TimelineWatch:
         self._timeline: str | None = None
 
     async def check_timeline(self, conn: Connection) -> None:
-        """Look at a new connection of a pool. Raises psycopg.Error."""
+        """Compare the timeline of a new connection of a pool. Raises psycopg.Error."""
         row = await (await conn.execute(_TIMELINE)).fetchone()
         timeline = row[0] if row else None
         if self._timeline not in (None, timeline):

@@ -1,9 +1,9 @@
-"""Appends that wait at the same time are stored by one statement.
+"""Store appends that wait at the same time by one statement.
 
-Appends to one conversation never go together; one that cannot be stored fails alone.
+Appends to one conversation never share a statement; an append that cannot be stored fails alone.
 
 A large append takes the writer for tens of milliseconds, so it goes alone, and never twice in a row while
-small ones wait: a short chat waits for one large append of others at most.
+small ones wait: a short chat waits for at most one large append of others.
 """
 
 import asyncio
@@ -25,21 +25,30 @@ from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, ac
 
 APPEND_SECONDS = 5.0
 _LAST_TRY_SECONDS = 1.0
-"""No call of an append begins later than so long before its end."""
+"""No call of an append begins later than this before its deadline."""
 CALL_SECONDS = 2.5
 TRANSACTION = "-c lock_timeout=2s -c transaction_timeout=3s"
-"""Options of the writer's connection: a turn is waited for, and taken, no longer.
+"""Options of the writer's connection.
 
-So a writer that is gone or stopped does not keep its turn for ever. CALL_SECONDS <= transaction_timeout: the
-writer itself has given up by then.
+The longest wait for a lock, and the longest transaction. So a writer that is gone or stopped does not block
+others for ever. CALL_SECONDS <= transaction_timeout: the writer itself has given up by then.
 """
 PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
-"""Another: whatever is in the arrays, plans are the same. Verifying an agent was planned at each call."""
+"""Another option: one plan whatever is in the arrays.
+
+Verifying an agent was planned at each call.
+"""
 NOTIFY_SECONDS = 0.02
-"""Appends after a notification share the next one: followers gather for so long (`projector.leader`)."""
+"""Appends within this time after a notification share the next.
+
+Followers wait as long (`projector.leader`).
+"""
 _RETRY_SECONDS = 0.1
 _LARGE_BYTES = 64 * 1024
-"""One that is larger goes alone. 900 KB of text take 30 ms, most of it for compression."""
+"""An append with more bytes goes alone.
+
+900 KB of text take 30 ms, most of it for compression.
+"""
 _MAX_BYTES = 1024 * 1024
 _CLOSE_SECONDS = 5.0
 
@@ -48,9 +57,9 @@ Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | None
 
 
 class Writer:
-    """Awaits the recorder's calls: one connection and one call at a time. Used on one event loop.
+    """Awaits the recorder's calls: one connection and one call at a time.
 
-    Close with `aclose`.
+    Used on one event loop. Close with `aclose`.
     """
 
     def __init__(self, recorder: ConversationRecorder, pool: Pool) -> None:
@@ -63,10 +72,10 @@ class Writer:
         self._large_next = False
 
     async def append(self, item: AppendItem) -> str | None:
-        """The server's time (ISO 8601) where it took a lease, else None.
+        """Store an append and return the server's time (ISO 8601) if it took a lease, else None.
 
-        Raises VersionConflict, where it was left out for whatever reason; UnstorableEvent,
-        DatabaseUnavailable. Where its caller waits no more before it is sent, it is not sent.
+        An append whose caller stops waiting before it is sent is not sent. Raises VersionConflict if it was
+        left out for whatever reason; UnstorableEvent, DatabaseUnavailable.
         """
         try:
             return await self._batcher.call(item)
@@ -74,12 +83,15 @@ class Writer:
             raise DatabaseUnavailable("the append was not confirmed in time") from None
 
     async def aclose(self) -> None:
-        """Store what waits; for some seconds at most."""
+        """Store what waits, for a few seconds at most."""
         await self._batcher.aclose(_CLOSE_SECONDS)
         await self._notifier.aclose()
 
     def _select(self, waiting: Sequence[AppendItem]) -> Sequence[int]:
-        """What to store next: one large append, or small ones in their order, one of each conversation."""
+        """Choose what to store next.
+
+        One large append, or small ones in order, one of each conversation.
+        """
         first: dict[str, int] = {}
         for place, item in enumerate(waiting):
             first.setdefault(item.conversation_id, place)
@@ -110,14 +122,14 @@ class Writer:
         ]
 
     async def _send(self, conn: Connection, items: Sequence[AppendItem]) -> dict[str, str | None]:
-        """The server's time at which each that was stored took its lease."""
+        """Store the items; return the server's time at which each stored one took its lease."""
         query, values = self._recorder.build_call(items)
         cursor = await conn.execute(query, values, prepare=True)
         self._notifier.note_append()
         return dict(await cursor.fetchall())
 
     async def _explain_failure(self, item: AppendItem, end: float, error: Exception) -> Outcome:
-        """What becomes of an append that failed on its own."""
+        """Return the outcome of an append that failed on its own."""
         match error:
             case psycopg.IntegrityError():
                 return await self._settle(item, end)
@@ -132,7 +144,10 @@ class Writer:
                 return DatabaseUnavailable(repr(error))
 
     async def _settle(self, item: AppendItem, end: float) -> Outcome:
-        """It was left out. It may be stored by this very append, whose commit was not acknowledged."""
+        """Find out why it was left out.
+
+        It may be stored by this append, whose commit was not acknowledged.
+        """
         try:
             found = await self._try([item], end, _read_stored)
         except DatabaseUnavailable as error:
@@ -147,7 +162,7 @@ class Writer:
         end: float,
         action: Callable[[Connection, Sequence[AppendItem]], Awaitable[T]],
     ) -> T:
-        """Again and again until the deadline, where that may help.
+        """Retry until the deadline if that may help.
 
         Raises DatabaseUnavailable, psycopg.Error.
         """
@@ -163,10 +178,11 @@ class Writer:
 
 
 class _Notifier:
-    """Notifies the followers of the log, at once and then not again for NOTIFY_SECONDS.
+    """Notifies the followers of the log at once, and then not again for NOTIFY_SECONDS.
 
     By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
-    on the disk, and on the standby, unless it does nothing else. Followers look by themselves if one is lost.
+    on the disk, and on the standby, unless it does nothing else. Followers also poll, in case a notification
+    is lost. Heard by `projector.leader`.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -175,13 +191,13 @@ class _Notifier:
         self._task: asyncio.Task[None] | None = None
 
     def note_append(self) -> None:
-        """There may be something new."""
+        """Note that there may be something new."""
         self._due = True
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def aclose(self) -> None:
-        """Send what is due."""
+        """Send a due notification."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -204,7 +220,7 @@ class _Notifier:
 
 
 async def _read_stored(conn: Connection, items: Sequence[AppendItem]) -> list[tuple[str, bytes]]:
-    """What is stored at the versions of an append."""
+    """Return what is stored at the versions of an append."""
     item = items[0]
     first, last = item.expected, item.expected + len(item.stored)
     cursor = conn.cursor(binary=True)

@@ -1,7 +1,7 @@
-"""Who works on what.
+"""Track which worker does what.
 
-- `leases`: a run's owner, renewed while its worker lives
+- `leases`: the worker that holds a run, renewed while it lives
 - `waiting_line`: the messages that wait for a busy conversation
-- `abandoned_runs`: runs without an owner, to be requested again
+- `abandoned_runs`: runs that no worker holds, to be requested again
 - `availability`: since when Postgres has answered without a break
 """

@@ -1,6 +1,7 @@
-"""Runs that nobody works on, to be requested again: begun, not ended, without a live lease.
+"""Find runs that no worker holds, to request them again.
 
-One that waits for a person is left alone until it is decided, or the time to decide is over.
+Started, not ended, without a live lease. A run that waits for approvals is skipped until they are decided or
+expire. Called by `projector.sweeper`.
 """
 
 import msgspec
@@ -23,7 +24,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON run_requests TO agentchat_service;
 
 
 class AbandonedRun(msgspec.Struct, frozen=True):
-    """A run to request again, and which publication of its request that will be (the first was 1)."""
+    """A run to request again, and the number of that publication (the first was 1)."""
 
     trace_id: str
     conversation_id: str
@@ -31,12 +32,12 @@ class AbandonedRun(msgspec.Struct, frozen=True):
 
 
 async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]:
-    """The runs that are due, the oldest first; each is then not due again for a while, longer every time.
-    Of several who claim at the same time one gets it.
+    """Claim the runs that are due, the oldest first.
 
-    None right after an outage of Postgres: leases have expired then whose holders are about to renew them.
-    Claimed before it is published: should the publication fail, it only comes later. Raises
-    DatabaseUnavailable.
+    Each is due again after a while, longer every time. Of several processes that claim at the same time one
+    gets a run. None are due right after an outage of Postgres: leases have expired then whose holders are
+    about to renew them. A run is claimed before it is published: if the publication fails, it only comes
+    later. Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
         parameters = [GRACE_SECONDS, limit, GRACE_SECONDS, GRACE_SECONDS, _MAX_PAUSE_SECONDS]
@@ -45,7 +46,10 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]
 
 
 async def forget_old_requests(pool: Pool) -> None:
-    """Delete the counts of runs that ended an hour ago; before that a late one might repeat a message id."""
+    """Delete the counts of runs that ended an hour ago.
+
+    Earlier, a late one might repeat a message id.
+    """
     async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)
 

@@ -1,8 +1,9 @@
-"""Since when Postgres has answered without a break: a row that orchestrators and projector touch each second.
+"""Record since when Postgres has answered without a break.
 
 While Postgres is away no lease can be renewed, and all expire though their workers live. So an expired lease
-is respected until Postgres has been there for as long as a lease lasts: its holder has the time to renew it.
-All of this is by Postgres' clock, whose leaps count as breaks too.
+is respected until Postgres has been available for as long as a lease lasts, which gives its holder time to
+renew it. All of this is by Postgres' clock, whose jumps count as breaks too. Orchestrators and the projector
+touch the row.
 """
 
 import asyncio
@@ -19,13 +20,16 @@ _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
 
 
 async def record_availability(pool: Pool) -> None:
-    """Postgres answers, or this raises DatabaseUnavailable. To be called every NOTE_SECONDS."""
+    """Record that Postgres answers, or raise DatabaseUnavailable. Call it every NOTE_SECONDS."""
     async with acquire_connection(pool) as conn:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
 async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
-    """Call `record_availability` for ever; `readiness` is whether the last call succeeded."""
+    """Call `record_availability` until cancelled.
+
+    `readiness` is set to the outcome of the last call.
+    """
     readiness = readiness or ReadinessFlag()
     logger = get_logger("agentchat.conversations.leases.availability")
     while True:
@@ -39,7 +43,10 @@ async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | Non
 
 
 def build_steady_condition(seconds: float) -> sql.Composed:
-    """SQL for whether Postgres has been there without a break for so long; `append_events` has the same."""
+    """Return SQL for whether Postgres was available without a break for `seconds`.
+
+    Also in `append_events`.
+    """
     return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
 
 

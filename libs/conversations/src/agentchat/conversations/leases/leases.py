@@ -1,8 +1,8 @@
-"""Who holds a run: a row on Postgres time, renewed while its worker lives.
+"""Hold runs by leases: rows on Postgres' time, renewed while their worker lives.
 
-Only a lease that is free or has expired can be taken, and only its holder may start an attempt; one that has
-expired in an outage of Postgres is still its holder's for a while (`availability`). What a worker appends is
-fenced by the conversation's version; what it says live, by its own clock: `Lease.is_live`.
+A lease can be taken only if it is free or has expired, and only its holder may start an attempt; one that
+expired in an outage of Postgres stays its holder's for a while (`availability`). A worker's appends are
+fenced by the conversation's version; its live frames by its own clock: `Lease.is_live`.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ _LATE_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseTimings:
-    """For `lease_seconds` nobody else can take a lease; for `hold_seconds` its holder relies on that.
+    """For `lease_seconds` nobody else can take a lease.
 
-    For `give_up_seconds` after that a worker that cannot reach Postgres waits, silent, for its lease to be
-    renewed; one renewal takes `renewal_seconds` at most.
+    For `hold_seconds` its holder relies on that. For `give_up_seconds` after that, a worker that cannot reach
+    Postgres waits silently for a renewal; a renewal takes `renewal_seconds` at most.
     """
 
     lease_seconds: float = LEASE_SECONDS
@@ -39,7 +39,7 @@ class LeaseTimings:
 
 
 def read_clock() -> float:
-    """Seconds on a clock that nobody sets and that goes on while the process, or the machine, is stopped."""
+    """Return seconds of a clock that nobody sets and that runs during a suspension."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -62,38 +62,44 @@ class Lease:
 
     @property
     def is_live(self) -> bool:
-        """Whether nobody else can have the run, by this worker's clock: to be asked before every frame."""
+        """Return True if nobody else can have the run, by this worker's clock.
+
+        Check it before every frame.
+        """
         return not self._lost and self._clock() < self._until
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it has not been live for longer than one waits for that."""
+        """Return True if it has not been live for longer than its holder waits."""
         return self._clock() >= self._until + self._timings.give_up_seconds
 
     async def wait_until_live(self) -> bool:
-        """Return when it is live, perhaps by a late renewal; False when it is lost, or given up."""
+        """Wait until it is live, perhaps by a late renewal.
+
+        Return False if it is lost or given up.
+        """
         while not self.is_live and not self._lost and not self.is_given_up:
             self._news.clear()
             await wait_for_event(self._news, self._until + self._timings.give_up_seconds - self._clock())
         return self.is_live
 
     def extend(self, sent_at: float) -> None:
-        """A renewal that was sent then has succeeded."""
+        """Extend it after a renewal that was sent at `sent_at`."""
         self._until = sent_at + self._timings.hold_seconds
         self._news.set()
 
     def mark_lost(self) -> None:
-        """Another worker has the run."""
+        """Mark it as lost: another worker has the run."""
         self._lost = True
         self._news.set()
 
 
 class Leases:
-    """The leases of one worker process. Every call raises DatabaseUnavailable where Postgres does not answer.
+    """The leases of one worker process.
 
-    `renewals` is to be a pool of its own: neither other work nor hundreds of requests that are taken up at
-    once must delay a renewal. The process is told from an earlier one of the same name: what that one held
-    has to expire.
+    Calls raise DatabaseUnavailable if Postgres does not answer. `renewals` must be a pool of its own: neither
+    other work nor hundreds of new requests may delay a renewal. A random suffix of the worker's name
+    distinguishes restarts with the same name: leases of the earlier process have to expire.
     """
 
     def __init__(
@@ -115,14 +121,14 @@ class Leases:
 
     @property
     def worker(self) -> str:
-        """The worker's name, and an id of this start of its process."""
+        """The worker's name with an id of this start of its process."""
         return self._worker
 
     async def acquire(self, trace_id: str) -> Lease | None:
-        """Take the lease, for `lease_seconds`; None while anybody holds it, this worker too.
+        """Take the lease for `lease_seconds`; None while anybody holds it, this worker included.
 
-        An answer that comes late, as to a process that was stopped, is DatabaseUnavailable: a clock that
-        starts from the time in it would be behind.
+        A late answer, for example to a suspended process, raises DatabaseUnavailable: a clock that starts
+        from the time in it would be behind.
         """
         async with acquire_connection(self._pool) as conn:
             sent_at = self._clock()  # a wait for a connection says nothing about the answer
@@ -137,19 +143,23 @@ class Leases:
         return lease
 
     def plan_acquisition(self, trace_id: str) -> LeaseChange:
-        """The lease for an append that is to take it, as `acquire` would; say `took` when it has."""
+        """Return the lease change for an append that takes the lease.
+
+        Then call `confirm_acquisition`.
+        """
         return LeaseChange(trace_id, self._worker, self._timings.lease_seconds, self._clock())
 
     def confirm_acquisition(self, change: LeaseChange, now: str) -> Lease:
-        """The append that takes it is stored, at `now` on the server's clock."""
+        """Record that the append took the lease, at `now` on the server's clock."""
         lease = Lease(now, change.sent_at, self._clock, self._timings)
         self._held[change.trace_id] = lease
         return lease
 
     def plan_release(self, trace_id: str, lease: Lease) -> LeaseChange | None:
-        """The lease for an append that is to release it; None where `release` has to, or nobody.
+        """Return the lease change for an append that releases the lease.
 
-        Say `ended` when it has. Until then it is renewed, and not lost where there is nothing to renew.
+        Returns None if `release` has to, or nobody. Call `confirm_release` afterwards. Until then it is
+        renewed, and not taken for lost if there is nothing to renew.
         """
         if not self.is_holding(trace_id, lease) or not lease.is_live:
             return None
@@ -157,18 +167,18 @@ class Leases:
         return LeaseChange(trace_id, self._worker)
 
     def confirm_release(self, trace_id: str, lease: Lease) -> None:
-        """The append that released it is stored."""
+        """Record that the append released the lease."""
         if self.is_holding(trace_id, lease):
             del self._held[trace_id]
 
     def is_holding(self, trace_id: str, lease: Lease) -> bool:
-        """Whether it is renewed here: it was not released, lost, or taken again."""
+        """Return True if it is renewed here: it was not released, lost, or taken again."""
         return self._held.get(trace_id) is lease
 
     async def renew(self) -> set[str]:
-        """`lease_seconds` more for all that this worker holds; returns the traces that it has lost.
+        """Extend all leases of this worker by `lease_seconds`.
 
-        A lease that has expired and that nobody has taken is its own again.
+        Return the traces whose lease is lost. An expired lease that nobody has taken is renewed.
         """
         asked = dict(self._held)
         if not asked:
@@ -190,10 +200,10 @@ class Leases:
         return lost
 
     async def release(self, trace_id: str, lease: Lease) -> None:
-        """Free a lease if this worker still has it. Should that fail, it is not renewed and expires.
+        """Free a lease if this worker still has it. If that fails, it is not renewed and expires.
 
-        One that may have expired by now is left to do so. A later one of the same run, which this worker has
-        taken since, stays: another delivery of the request is being worked on under it.
+        A lease that may have expired is left to expire. A later lease of the same run, which this worker has
+        taken since, stays: another delivery of the request works under it.
         """
         if not self.is_holding(trace_id, lease):
             return
@@ -204,11 +214,11 @@ class Leases:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
     async def keep_recording_availability(self) -> None:
-        """See `availability.keep_noting`. Also keeps `readiness`: whether Postgres answers this process."""
+        """Record Postgres' availability, and set `readiness`, until cancelled."""
         await keep_recording_availability(self._renewals, self.readiness)
 
     async def has_live_lease(self, trace_id: str) -> bool:
-        """Whether anybody holds the lease."""
+        """Return True if any worker holds the lease."""
         async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_ALIVE, [trace_id])
             return await cursor.fetchone() is not None

@@ -1,10 +1,10 @@
-"""The line before a busy conversation: first come, first served, whichever worker each waits at.
+"""Queue the messages of a busy conversation: first come, first served, across all workers.
 
-A place is leased like a run. One whose worker died is passed over once it has expired, and kept: the
-message that comes back at another worker has its old place again.
+A place is leased like a run. If its worker died, it is skipped once it has expired, but kept: the message
+gets its old place back when it arrives at another worker.
 
-Who gives up a place notifies all workers. Each asks for those of its waiters who are now the first, in one
-statement however many they are, and now and then without a notification: places expire without one.
+Leaving a place notifies all workers. Each then asks, by one statement, which of its waiters are first, and
+does so now and then without a notification: places expire without one.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
 
 MAX_IN_CONVERSATION = 20
-"""How many messages may wait for one conversation."""
+"""The most messages that may wait for one conversation."""
 
 MAX_IN_ACCOUNT = 200
-"""How many messages of one account may wait, for any of its conversations."""
+"""The most messages of one account that may wait, for any of its conversations."""
 
 LOOK_SECONDS = 5.0
-"""Should a notification be missed, a turn is noticed after this time."""
+"""If a notification is missed, a turn is noticed after this time."""
 
 _RETRY_SECONDS = 1.0
 
@@ -64,12 +64,10 @@ class WaitingLine:
         account_id: str,
         model: str | None = None,
     ) -> None:
-        """Take the place of a request made at `asked_at` (ISO 8601), or keep the one that it has had.
+        """Take the place of a request made at `asked_at` (ISO 8601), or keep the one it had.
 
-        `model` is what it asked, for those who read it meanwhile.
-
-        Workers take requests up side by side: who was heard of first is not who asked first. Raises
-        WaitingLineFull, unless it has had a place.
+        Arrival order at workers differs from request order. `model` is the requested one, for readers of the
+        line. Raises WaitingLineFull, unless it had a place.
         """
         self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
         given = {
@@ -89,19 +87,26 @@ class WaitingLine:
             raise WaitingLineFull(conversation_id)
 
     async def join_before_all(self, conversation_id: str, trace_id: str) -> None:
-        """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
+        """Take the place before the first.
+
+        Nobody who waits or comes starts a run until it is left.
+        """
         self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
         async with acquire_connection(self._pool) as conn:
             await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
-        """Whether nobody waits before this trace; for one without a place, whether nobody waits at all."""
+        """Return True if nobody waits before this trace.
+
+        For one without a place, if nobody waits at all.
+        """
         return await self._find_first([trace_id], [conversation_id]) == [trace_id]
 
     async def wait_until_first(self, trace_id: str, seconds: float) -> bool:
-        """Wait until nobody waits before this trace, which has a place here; False when time is up.
+        """Wait until nobody waits before this trace, which has a place here.
 
-        Raises WaiterLost as soon as another delivery of the same request has left the line.
+        Return False when time is up. Raises WaiterLost as soon as another delivery of the same request has
+        left the line.
         """
         waiter = self._waiting.get(trace_id)
         if waiter is None:
@@ -116,7 +121,7 @@ class WaitingLine:
         return True
 
     async def leave(self, trace_id: str) -> None:
-        """Give up the place, because it is this trace's turn or it waits no more."""
+        """Give up the place, because it is this trace's turn or it stops waiting."""
         self.leave_to_successor(trace_id)
         async with acquire_connection(self._pool) as conn:
             left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
@@ -125,20 +130,23 @@ class WaitingLine:
                 await conn.execute(_NOTIFY, [_CHANNEL, left[0]])
 
     def leave_to_successor(self, trace_id: str) -> None:
-        """Leave the place to the worker that takes the request up next; until it has expired it counts."""
+        """Leave the place to the worker that receives the request next.
+
+        It counts until it expires.
+        """
         waiter = self._waiting.pop(trace_id, None)
         if waiter is not None:
             waiter.first.set()
 
     async def renew(self) -> None:
-        """Ten more seconds for all places of this worker. Call it as often as `Leases.renew`."""
+        """Renew all places of this worker for ten seconds. Call it as often as `Leases.renew`."""
         if not self._waiting:
             return
         async with acquire_connection(self._pool) as conn:
             await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(self._waiting)])
 
     async def follow(self, database_url: str) -> None:
-        """Wake those who wait here when they are the first. For ever."""
+        """Wake the local waiters when they are first, until cancelled."""
 
         async def wake_in_turn() -> None:
             async with open_session(database_url, self._worker) as connection:
@@ -152,7 +160,7 @@ class WaitingLine:
         await follow(wake_in_turn, away, retry_seconds=_RETRY_SECONDS, log=log, problem="line_not_followed")
 
     async def _wait_for_move(self, connection: Connection) -> None:
-        """Return when a line has moved in which somebody waits here, and after `look_seconds`."""
+        """Wait until a line with a local waiter has moved, or `look_seconds` have passed."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._look_seconds
         moved = False
@@ -168,21 +176,21 @@ class WaitingLine:
                     waiter.first.set()
 
     async def _find_first(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
-        """Those of these traces, each of its conversation, before whom nobody waits."""
+        """Return those of these traces, each of its conversation, that nobody waits before."""
         async with acquire_connection(self._pool) as conn:
             cursor = await conn.execute(_FIRST, [list(trace_ids), list(conversation_ids)])
             return [trace_id for (trace_id,) in await cursor.fetchall()]
 
 
 async def count_waiters(pool: Pool) -> int:
-    """How many runs wait, of all conversations. Raises DatabaseUnavailable."""
+    """Count the waiting messages of all conversations. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_COUNT)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def delete_expired_waiters(pool: Pool) -> None:
-    """Delete places that dead workers have left, an hour after they expired."""
+    """Delete the places of dead workers an hour after they expired."""
     async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)
 

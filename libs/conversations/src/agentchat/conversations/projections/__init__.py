@@ -1,4 +1,5 @@
-"""What is derived from the log and can be rebuilt from it: read models, each in a file of its own.
+"""Read models, each in a file of its own.
 
-A projection names its tables and its version, and applies facts of the log to them; `follower` feeds it.
+Tables that are derived from the log and can be rebuilt from it. A projection names its tables, and applies
+facts of the log to them; `read_model_follower` feeds it.
 """

@@ -24,7 +24,7 @@ class FactBatch(msgspec.Struct):
     unreadable: list[tuple[Placed, Exception]] = msgspec.field(default_factory=list)
 
     def keep_after(self, position: int) -> "FactBatch":
-        """What is after `position`."""
+        """Return the facts after `position`."""
         return FactBatch(
             [fact for fact in self.facts if fact.position > position],
             [pair for pair in self.unreadable if pair[0].position > position],
@@ -32,7 +32,10 @@ class FactBatch(msgspec.Struct):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """A stretch of the log after `start` up to `end`: how many entries, and the facts for each, by name."""
+    """A stretch of the log after `start` up to `end`.
+
+    Its number of entries, and the facts for each read model.
+    """
 
     start: int
     size: int
@@ -41,7 +44,10 @@ class LogPage(msgspec.Struct, frozen=True):
 
 
 class FactReader:
-    """Reads the log for some read models. What none of them takes is neither sent nor decoded."""
+    """Reads the log for some read models.
+
+    Events that none of them takes are neither sent nor decoded.
+    """
 
     def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
         self._log = log
@@ -55,10 +61,13 @@ class FactReader:
         """Read up to `limit` entries after position `after`; None if there are none.
 
         Args:
+            after: The position to continue after.
+            limit: The most entries to read.
             until: The last position to read, which must be settled.
             names: The read models to collect facts for; all of them by default.
 
-        Raises DatabaseUnavailable.
+        Raises:
+            DatabaseUnavailable: Postgres does not answer.
         """
         entries = await self._log.read(after, limit, without=self._unwanted, until=until)
         if not entries:
@@ -75,7 +84,7 @@ class FactReader:
 
 
 class RefusedEvent(msgspec.Struct, frozen=True):
-    """An event that a projection could not take, and why: no content of it."""
+    """An event that a projection could not apply, and the reason without its content."""
 
     position: int
     conversation_id: str
@@ -83,13 +92,16 @@ class RefusedEvent(msgspec.Struct, frozen=True):
 
 
 async def apply_batch(conn: Connection, projection: Projection, batch: FactBatch) -> list[RefusedEvent]:
-    """Apply facts to the table that `conn` finds, in its open transaction. Returns what it could not take."""
+    """Apply facts to the table in the open transaction of `conn`.
+
+    Return those it could not apply.
+    """
     refused = [*batch.unreadable, *await _apply_facts(conn, projection, batch.facts)]
     return [RefusedEvent(entry.position, entry.conversation_id, _explain(error)) for entry, error in refused]
 
 
 async def park_event(conn: Connection, projection: str, refused: RefusedEvent) -> None:
-    """Note an event that a read model could not take."""
+    """Record an event that a read model could not apply."""
     await conn.execute(_PARK, [projection, *msgspec.structs.astuple(refused)])
 
 
@@ -114,7 +126,7 @@ def _distribute(
 async def _apply_facts(
     conn: Connection, projection: Projection, facts: Sequence[LoggedFact]
 ) -> list[tuple[Placed, Exception]]:
-    """All at once; if one of them cannot be taken, half by half, to find it."""
+    """Apply all facts at once; if one is refused, halve the batch to find it."""
     if not facts:
         return []
     try:
@@ -133,7 +145,7 @@ async def _apply_facts(
 
 
 def _explain(error: Exception) -> str:
-    """Of the server's words only the first line: its details repeat what the row holds."""
+    """Return the reason; details of the server would repeat the row."""
     message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return clean_text(message or str(error))[:500]
 

@@ -1,7 +1,7 @@
-"""The read model `approvals`: a row a tool call that needs approval; for lists and the sweeper.
+"""The read model `approvals`: one row for each call that needs an approval.
 
-What the tool of a call asks has a row of its own: its `call_id` is that of the call, a `#`, and the
-approval's id.
+For lists and the sweeper. A tool's question has a row of its own: its `call_id` is that of the call, a `#`,
+and the approval's id.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""The read model `conversations`: one row a thread, for lists, and what each takes in the log.
+"""The read model `conversations`.
 
-Lists leave out those that are not `listed` (`ids.is_unlisted`). `bytes` are added up by account on request,
-so that an erasure takes out exactly what was counted; no index holds what changes often.
+One row for each, for lists and for the space it takes in the log. Lists leave out those that are not `listed`
+(`ids.is_unlisted`). `bytes` are added up by account on request, so that an erasure subtracts exactly what was
+counted; no index covers a column that changes often.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,10 +54,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_ser
 
 
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread in a list: times are ISO 8601 UTC, `title` the one that was set, or the beginning of its first
-    message.
+    """A conversation in a list. Times are ISO 8601 UTC.
 
-    `agent_id` is that of the last message, `updated_at` its time.
+    `title` is the one that was set, or the beginning of its first message. `agent_id` is that of the last
+    message, `updated_at` its time.
     """
 
     conversation_id: str
@@ -70,7 +71,7 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which threads a list has: those that match all that is given.
+    """The conditions on the conversations of a list; all that are given must hold.
 
     `agent_id` is that of the last message. `created_from` is inclusive, `created_before` is not; both are in
     the form of `created_at`. `title` is a part of the title, in upper or lower case. `rating` is that of one
@@ -86,7 +87,10 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     rating: Rating | None = None
 
     def build_conditions(self) -> list[tuple[sql.SQL, object]]:
-        """Each with its value; `created_before` is a bound of the list's order instead."""
+        """Return each condition with its value.
+
+        `created_before` is a bound of the list's order instead.
+        """
         found: list[tuple[sql.SQL, object | None]] = [
             (_WITH_METADATA, Jsonb(dict(self.metadata)) if self.metadata else None),
             (_FORKS_OF, self.source_id),
@@ -109,7 +113,7 @@ async def list_account_conversations(
     before: tuple[str, str] | None = None,
     matching: ConversationFilter | None = None,
 ) -> list[ConversationRow]:
-    """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
+    """List up to `limit` conversations of an account, the newest first, without erased ones.
 
     `before` is (created_at, conversation_id) of the last one of the page before. Raises DatabaseUnavailable.
     """
@@ -131,13 +135,16 @@ def _build_row(columns: dict[str, Any]) -> ConversationRow:
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
-    """How many threads `list_account_conversations` would give, on all its pages."""
+    """Count the conversations on all pages of `list_account_conversations`."""
     row = await (await conn.execute(_COUNT, [account_id])).fetchone()
     return int(row[0]) if row else 0
 
 
 class AccountStorage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the log has of an account: `bytes` are those of its events' JSON, of copies in forks too."""
+    """The space of an account in the log.
+
+    `bytes` are those of its events' JSON, copies in forks included.
+    """
 
     conversations: int
     events: int
@@ -148,7 +155,7 @@ NOTHING = AccountStorage(conversations=0, events=0, bytes=0)
 
 
 async def sum_stored_by_account(pool: Pool, account_id: str | None = None) -> dict[str, AccountStorage]:
-    """Add up what one account or each has stored, as far as the projector has read the log.
+    """Sum what one account or each has stored, as far as the projector has read the log.
 
     That takes a second for some 2,000,000 conversations. Raises DatabaseUnavailable.
     """
@@ -164,7 +171,10 @@ async def sum_stored_by_account(pool: Pool, account_id: str | None = None) -> di
 async def find_conversations_with_agent(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
-    """Count an account's threads whose last message is this agent's, and return the ids of the newest."""
+    """Count an account's conversations whose last message is this agent's.
+
+    Return the newest ids.
+    """
     named = {"account": account_id, "agent": agent_id, "limit": limit}
     cursor = await conn.execute(_WITH_AGENT, named)
     rows = await cursor.fetchall()
@@ -172,7 +182,7 @@ async def find_conversations_with_agent(
 
 
 async def is_behind(conn: Connection, position: int, name: str = "conversations") -> bool:
-    """Whether the read model of a name does not have all up to this position of the log yet."""
+    """Return True if a read model does not have everything up to this position of the log yet."""
     cursor = await conn.execute(
         "SELECT coalesce((SELECT position FROM projection_positions WHERE name = %s), 0) < %s",
         [name, position],
@@ -181,7 +191,7 @@ async def is_behind(conn: Connection, position: int, name: str = "conversations"
 
 
 class _Change(msgspec.Struct):
-    """What a batch adds to one row."""
+    """The changes of one row by a batch."""
 
     conversation_id: str
     account_id: str
@@ -196,7 +206,7 @@ class _Change(msgspec.Struct):
 
 
 class _Fork(msgspec.Struct):
-    """Of which conversation it is one."""
+    """The source of a fork."""
 
     conversation_id: str
     source_id: str
@@ -204,7 +214,7 @@ class _Fork(msgspec.Struct):
 
 
 class _Description(msgspec.Struct):
-    """Its newest title and metadata."""
+    """The newest title and metadata of a conversation."""
 
     conversation_id: str
     given_title: str | None

@@ -1,4 +1,4 @@
-"""The read model `feedback`: one row a reply and a name, with the newest that was given for it."""
+"""The read model `feedback`: one row for each reply and name, with the newest feedback."""
 
 from collections.abc import Sequence
 from typing import Literal, LiteralString, get_args
@@ -8,7 +8,7 @@ from agentchat.conversations.projections.projection import LoggedFact, Projectio
 
 Rating = Literal["bad", "good"]
 RATINGS: tuple[Rating, ...] = get_args(Rating)
-"""Of a reply: its mean score is below 0, or above."""
+"""The ratings of a reply: its mean score is below 0, or above."""
 
 _TABLES = """
 CREATE TABLE feedback (

@@ -1,4 +1,4 @@
-"""The read model `messages`: one row a saved message, of the user and of the assistant."""
+"""The read model `messages`: one row for each saved message of the user or the assistant."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON messages TO agentchat_service;
 
 
 async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
-    """The conversation and the trace of a message, None if it is not known here.
+    """Return the conversation and the trace of a message, None if it is unknown.
 
     Raises DatabaseUnavailable.
     """

@@ -1,4 +1,4 @@
-"""What a projection is: a table, and a function from facts of the log to changes of them."""
+"""Define projections: a table, and a function from facts of the log to its changes."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import LiteralString
@@ -19,7 +19,7 @@ class LoggedFact(msgspec.Struct, frozen=True):
 
 
 Statement = tuple[str, Sequence[object]]
-"""SQL with `%s` for its parameters, and these."""
+"""SQL with `%s` for its parameters, and the parameters."""
 
 Changes = Callable[[Sequence[LoggedFact]], list[Statement]]
 
@@ -55,7 +55,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     sums: Sums | None = None
 
     def build_statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
-        """What brings these facts into the table. Raises UnicodeError."""
+        """Return the statements that apply these facts to the table. Raises UnicodeError."""
         if self.keeps_erased:
             return self.changes(facts)
         # Nothing comes after an erasure, so the other facts of its conversation are from before.
@@ -66,20 +66,23 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def insert(table: str, columns: str, on_conflict: str) -> str:
-    """The SQL by which `put` adds rows; `columns` are names and types, `kept` is a row that is there."""
+    """Return the SQL by which `put` adds rows.
+
+    `columns` are names and types, `kept` is an existing row.
+    """
     names = ", ".join(column.split()[0] for column in columns.split(","))
     rows = f"SELECT * FROM json_to_recordset(%s) AS new({columns})"  # noqa: S608 - as above
     return f"INSERT INTO {table} AS kept ({names}) {rows} ON CONFLICT {on_conflict}"
 
 
 def put(statement: str, rows: Sequence[object]) -> list[Statement]:
-    """`statement` once for all `rows`, its one parameter: a JSON array, to be read by json_to_recordset.
+    """Return `statement` once for all `rows`, its one parameter.
 
-    A statement a batch is several times as fast as one a row.
+    A JSON array for json_to_recordset. One statement a batch is several times as fast as one a row.
     """
     return [(statement, (wire.encode(rows).decode(),))] if rows else []
 
 
 def remove(statement: str, ids: Collection[str]) -> list[Statement]:
-    """`statement` once for all `ids`, its one parameter."""
+    """Return `statement` once for all `ids`, its one parameter."""
     return [(statement, (list(ids),))] if ids else []

@@ -1,9 +1,10 @@
-"""Follow the log into the read models: a page of events and the new position in one transaction.
+"""Follow the log into the read models.
 
-Each read model has one row in `projection_positions`. Read models at the same position share the page and the
-transaction; one that is behind catches up on its own and then joins the others. A new version of a read model
-is a new table with a name of its own (`runs_2`), which begins at position 0: the release before goes on
-following its own table.
+One page of events and the new position in each transaction. Each read model has one row in
+`projection_positions`. Read models at the same position share the page and the transaction; one that is
+behind catches up on its own and then joins the others. A new version of a read model is a new table with its
+own name (`runs_2`), which begins at position 0: the release before goes on following its own table. Run by
+`projector.worker`.
 """
 
 import contextlib
@@ -71,8 +72,7 @@ class Follower:
     async def step(self) -> int:
         """Apply the next page to each read model.
 
-        Returns how many entries there were: less than `batch` at the end of the log. Raises
-        DatabaseUnavailable.
+        Returns the number of entries: less than `batch` at the end of the log. Raises DatabaseUnavailable.
         """
         # If a step fails, it is unknown what was committed, so the positions are read again.
         positions, self._positions = self._positions, None
@@ -95,7 +95,7 @@ class Follower:
             return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
 
     async def _step_from(self, start: int, later: int | None, positions: dict[str, int]) -> int:
-        """Take the read models that are at `start` one page further, at most to `later`, where others are."""
+        """Advance the read models at `start` by one page, at most to `later`, where others are."""
         group = [each for each in self._projections if positions[each.name] == start]
         names = [each.name for each in group]
         page = await self._reader.read(start, self.batch, later, names)
@@ -132,9 +132,10 @@ class Follower:
 
 
 async def _apply_together(conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
-    """Apply a page in one round trip and that of the commit. Raises _PositionMoved, or one of REFUSALS.
+    """Apply a page in one round trip and that of the commit.
 
-    8 statements for a page of one chat, where one by one takes 25.
+    Raises _PositionMoved, or one of REFUSALS. That is 8 statements for a page of one chat, instead of 25 one
+    by one.
     """
     pairs = [(each, page.batches[each.name]) for each in group]
     for _, batch in pairs:

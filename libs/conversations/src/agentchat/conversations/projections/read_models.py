@@ -1,4 +1,4 @@
-"""Every read model of this program."""
+"""List the read models of this program."""
 
 from agentchat.conversations.projections import (
     approvals_table,

@@ -1,10 +1,9 @@
-"""Build read models again from the log, and compare them with the live ones or correct these.
+"""Rebuild read models from the log, and compare the live ones with them or correct them.
 
 The read models are built in temporary tables of one session, in pages of the log, while services continue.
 The end is one transaction, which brings a temporary table to the position of the live one: `verify` compares
 both in one snapshot, `rebuild` holds the live position and replaces the rows that differ. A command that is
-killed leaves nothing behind. Both leave rows without a conversation alone: these outlive the log
-(`runs_table`).
+killed leaves nothing behind. Rows without a conversation are left alone: they outlive the log (`runs_table`).
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 BATCH = 5000
 CONNECTIONS = 3
-"""Connections that a rebuild or a verification takes of its pool."""
+"""Connections that a rebuild or a verification takes from its pool."""
 
 _SESSION_SECONDS = 30 * 86400.0
 _ERASED_SECONDS = 60.0
@@ -42,13 +41,13 @@ class RebuildProgress:
         """Report that all are built up to `position` of a log that ends at `head`."""
 
     def on_park(self, name: str, refused: RefusedEvent) -> None:
-        """Report an event that a read model could not take."""
+        """Report an event that a read model could not apply."""
 
 
 class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first difference between the live and the rebuilt table, by key.
 
-    `column` is None where one of the two lacks the row.
+    `column` is None if one of the two lacks the row.
     """
 
     table: str
@@ -59,7 +58,7 @@ class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that the live read model, or (`live` False) the one built now, could not take."""
+    """An event that the live read model, or (`live` False) the one built now, could not apply."""
 
     live: bool
     position: int
@@ -68,9 +67,10 @@ class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One read model compared at `position`: how many live rows there were, and the first difference.
+    """The comparison of one read model at `position`.
 
-    `position` is None for a read model that no projector has begun to fill.
+    Its number of live rows, and the first difference. `position` is None for a read model that no projector
+    has begun to fill.
     """
 
     name: str
@@ -81,7 +81,7 @@ class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Return True if the live table is what the log says."""
+        """Return True if the live table agrees with the log."""
         return self.position is not None and self.difference is None
 
 
@@ -105,6 +105,7 @@ class Builder:
         self._batch = batch
 
     async def create_tables(self) -> None:
+        """Create the temporary tables."""
         async with self.conn.transaction():
             await self.conn.execute("SET LOCAL search_path TO pg_temp, public")
             for each in self.projections:
@@ -161,10 +162,10 @@ async def rebuild(
     *,
     batch: int = BATCH,
 ) -> int:
-    """Build read models again, and make the live ones equal; returns the lowest position of these.
+    """Rebuild read models and correct the live ones; return the lowest position of these.
 
-    Nobody can follow the log into a live table while its rows are replaced; readers see the rows of before
-    until then. `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
+    While rows are replaced nobody can follow the log into that table, and readers see the old rows. `pool`
+    needs CONNECTIONS connections. Raises DatabaseUnavailable.
     """
     async with _open_builder(pool, log, projections, watch, batch) as builder:
         await builder.advance(await log.read_settled_position())

@@ -1,8 +1,8 @@
-"""Keep the read model `runs`, the ledger of runs, and its sums by day, `usage_by_day`.
+"""The read model `runs`, the ledger of runs.
 
-A row outlives the erasure of its conversation, without the conversation's id: deleting a conversation gives
-no tokens back. Only a run without an end is deleted then. The statement that ends a run adds it to the sums,
-so that no reader has to count runs.
+When each ran, for which agent and model, and at what cost. A row outlives the erasure of its conversation,
+without the conversation's id: deleting a conversation gives no tokens back. Only a run without an end is
+deleted then.
 """
 
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ async def list_open_runs_of_agent(
 
 
 class _Change(msgspec.Struct):
-    """What a batch has of one run; None is what it does not have. `tool_calls` are those that it adds."""
+    """The changes of one run by a batch; None is unknown. `tool_calls` are those that it adds."""
 
     conversation_id: str
     account_id: str

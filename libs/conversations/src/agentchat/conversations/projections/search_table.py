@@ -1,7 +1,7 @@
-"""The read model `search`: the words of each saved message, of titles and metadata, for a full-text search.
+"""The read model `search`: the words of messages, titles and metadata.
 
-Words are made here and not by Postgres' parser: documents and searches by one rule, in every database. A word
-is a run of letters and digits in lower case, or one character of a script that writes no spaces.
+Words are split here and not by Postgres' parser, so that documents and searches follow one rule in every
+database. A word is a run of letters and digits in lower case, or one character of a script without spaces.
 """
 
 import re
@@ -12,11 +12,14 @@ from agentchat.contracts import events, ids
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 
 MAX_CHARACTERS = 100_000
-"""Of a text; what comes after is not found. A tsvector takes 1 MiB at most, which these cannot fill."""
+"""The characters of a text that are indexed.
+
+A tsvector takes 1 MiB at most, which these cannot fill.
+"""
 
 MAX_WORD = 100
 _MAX_PLACE = 16_383
-"""The last place that a tsvector can record; words after it are found, and are in no phrase."""
+"""The last place that a tsvector can record; later words are found, but in no phrase."""
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -38,13 +41,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON search TO agentchat_service;
 
 
 def split_words(text: str) -> Iterator[str]:
-    """The words of a text, in order."""
+    """Yield the words of a text, in order."""
     folded = unicodedata.normalize("NFC", text).lower()
     return (found.group()[:MAX_WORD] for found in _WORD.finditer(folded))
 
 
 def build_tsvector(text: str) -> str:
-    """A text as Postgres reads a tsvector: `'ada':1,7 'order':2`."""
+    """Return a text as Postgres reads a tsvector: `'ada':1,7 'order':2`."""
     places: dict[str, list[str]] = {}
     for place, word in enumerate(split_words(text[:MAX_CHARACTERS]), start=1):
         places.setdefault(word, []).append(str(min(place, _MAX_PLACE)))

@@ -1,6 +1,6 @@
-"""The read model `tools`: what each tool call came to, which is added up by tool and day.
+"""The read model `tools`: the outcome of each tool call.
 
-One row a call, so that a conversation that is erased takes its own with it, and nothing else.
+One row for each call, so that the erasure of a conversation removes its rows and nothing else.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON tools TO agentchat_service;
 
 
 class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of one tool on one day (UTC, such as "2026-11-21"), by its name as the model saw it.
+    """The calls of one tool on one day (UTC, such as "2026-11-21").
 
-    `failed` are those that returned an error, `lost` those that have not returned (yet). The times, in ms,
-    are of those that returned: None where none did.
+    `failed` returned an error, `lost` have not returned (yet). The times, in ms, are of those that returned,
+    None if none did.
     """
 
     account_id: str
@@ -49,7 +49,7 @@ class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def sum_tools_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[ToolLine]:
-    """The lines of a month such as "2026-11", of one account or of all, in order.
+    """Sum the calls of a month such as "2026-11" by day and tool, of one account or of all.
 
     Raises DatabaseUnavailable.
     """

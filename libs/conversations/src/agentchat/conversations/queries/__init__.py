@@ -1,6 +1,9 @@
-"""What is read from the log itself.
+"""Read the log itself, or the read models with the log as the authority.
 
-- `threads`: a conversation for its readers; `time_travel`: as it was; `find_run`: from a trace to its run
-- `shown_history`: a conversation by the history that its caller shows; `unlisted`: those that are removed
-- `account_figures`: an account's tokens and bytes; `sampling`: conversations picked by chance
+- `threads`: a conversation for its readers; `time_travel`: earlier versions; `find_run`: from a trace to its
+  run
+- `find_by_history`: a conversation by the history that its client sends
+- `conversation_search`, `find_approvals`, `find_feedback`: what people look for
+- `account_usage`: an account's tokens and bytes; `current_activity`: open runs of all accounts
+- `sample_conversations`, `unlisted_conversations`, `what_if_runs`
 """

@@ -1,4 +1,4 @@
-"""What an account has spent this month and has stored, as far as the projector has read the log."""
+"""Read an account's tokens of this month and its stored bytes."""
 
 import msgspec
 
@@ -9,14 +9,14 @@ _SECONDS = 60.0
 
 
 class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`month_tokens` of the runs that ended this month (UTC, by Postgres' clock); `stored_bytes` of JSON."""
+    """The tokens of runs that ended this month (UTC), and the stored bytes of JSON."""
 
     month_tokens: int
     stored_bytes: int
 
 
 async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
-    """Add up an account's rows; that takes a second for some 2,000,000 conversations.
+    """Sum an account's rows; that takes a second for some 2,000,000 conversations.
 
     Raises DatabaseUnavailable.
     """

@@ -1,8 +1,8 @@
-"""Conversations that an operator looks for: of all accounts, by what the read models have of them.
+"""Search the conversations of all accounts for an operator, in the read models.
 
 Lists are in the order of the conversations' ids, the newest first: ids begin with the time. A search for
-words looks through the newest conversations first, which is all that a common word needs. What is left is
-rare, and is looked up in the index of words (decision 133).
+words first looks through the newest conversations, which suffices for a common word. Rare words are then
+looked up in the index of words (decision 133).
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,17 @@ from agentchat.conversations.queries.search_query import Snippet, WordQuery, par
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 SEARCH_SECONDS = 20.0
-"""What a search may take at most."""
+"""The longest time of a search."""
 
 NEWEST = 2_000
-"""So many conversations are looked through one by one, before the index of words is used."""
+"""The number of conversations that are looked through one by one, before the index of words is used."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest text of a conversation that was found; without `message_id` it is its title or metadata."""
+    """The newest text of a conversation that matches.
+
+    Without `message_id` it is its title or metadata.
+    """
 
     message_id: str | None
     role: str | None
@@ -40,7 +43,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, as lists have it; times are ISO 8601 UTC. `agent_id` answered last.
 
-    `hit` is what was found in it, where a text was looked for.
+    `hit` is the matching text, if a text was searched for.
     """
 
     id: str
@@ -55,10 +58,12 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """None: any. `since` and `until` bound what happened in it: [since, until), ISO 8601 UTC. A conversation
-    that began before and went on after is in between; where a `text` is looked for, that came then.
+    """The conditions of a search; None matches any.
 
-    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of one that
+    `since` and `until` bound the conversation's activity: [since, until), ISO 8601 UTC. A conversation that
+    began before and continued after is included; if a `text` is searched for, that must lie between.
+
+    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of a tool that
     was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
     id of it, of a run or of a message.
     """
@@ -82,10 +87,10 @@ async def find_conversations(
     after: str | None = None,
     limit: int,
 ) -> list[ConversationSearchResult]:
-    """Up to `limit`, the one that began last first; none that was erased.
+    """Find up to `limit` conversations, the one that began last first, without erased ones.
 
     `before` is the id of the last one of the page before; with `after` those that are newer than that id.
-    Raises DatabaseUnavailable, also where a search takes too long.
+    Raises DatabaseUnavailable, also if a search takes too long.
     """
     values = _build_values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
     async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
@@ -122,7 +127,7 @@ def _list_conditions(values: Mapping[str, Any]) -> list[sql.SQL]:
 async def _fetch_rows(
     conn: Connection, form: sql.SQL, conditions: list[sql.SQL], values: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """What a statement gives whose {wanted} are the conditions on the conversation, and {time} on a text."""
+    """Execute a statement, with {wanted} for the conditions and {time} for those on texts."""
     times = [condition for name, condition in _TIMES.items() if values[name] is not None]
     query = form.format(
         columns=_COLUMNS,
@@ -136,7 +141,7 @@ async def _fetch_rows(
 async def _fetch_hits(
     conn: Connection, query: WordQuery, ids: list[str], values: Mapping[str, Any]
 ) -> dict[str, Hit]:
-    """The newest text of each that was found."""
+    """Return the newest matching text of each conversation."""
     rows = await _fetch_rows(conn, _HITS, [], {**values, "ids": ids, "most": MAX_CHARACTERS})
     return {
         conversation_id: Hit(

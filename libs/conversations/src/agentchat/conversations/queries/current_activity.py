@@ -1,4 +1,4 @@
-"""What is under way in all accounts, and how far the read models are."""
+"""Read what is in progress in all accounts, and how far the read models are."""
 
 import msgspec
 
@@ -10,10 +10,10 @@ _SQL = load_statements(__file__)
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """`open_runs` have begun and have no end, the oldest for so many seconds.
+    """Counts of what is in progress.
 
-    `approvals` are tool calls that wait for a person's decision. `waiting_messages` wait until their
-    conversation is free.
+    `open_runs` have started and not ended, the oldest `oldest_run_seconds` ago. `approvals` are tool calls
+    that wait for a decision. `waiting_messages` wait until their conversation is free.
     """
 
     open_runs: int
@@ -23,7 +23,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A read model has taken the log up to `position`, but for `parked` events that it could not take."""
+    """A read model that has read the log up to `position`; `parked` events were refused."""
 
     name: str
     position: int
@@ -31,9 +31,9 @@ class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that has begun, `seconds` ago, and has no end.
+    """A run that started `seconds` ago and has not ended.
 
-    `tool` is a call that has not returned yet, `waits_for` a tool that a person has to allow. `model` is None
+    `tool` is a call that has not returned yet, `waits_for` a tool that needs an approval. `model` is None
     before its first attempt.
     """
 
@@ -52,7 +52,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
 async def open_runs(
     pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
 ) -> tuple[int, list[OpenRun]]:
-    """How many runs are open, of all or of an account or an agent, and the newest of them.
+    """Count the open runs of all, of an account or of an agent, and list the newest.
 
     Raises DatabaseUnavailable.
     """
@@ -64,7 +64,7 @@ async def open_runs(
 
 
 async def load_activity(pool: Pool) -> Activity:
-    """Raises DatabaseUnavailable."""
+    """Count what is in progress. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SQL["under_way"])).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
@@ -72,7 +72,7 @@ async def load_activity(pool: Pool) -> Activity:
 
 
 async def list_read_models(pool: Pool) -> list[ReadModel]:
-    """Those of this program, by name. Raises DatabaseUnavailable."""
+    """List the read models of this program by name. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         rows = await (
             await conn.execute(_SQL["read_models"], [[each.name for each in PROJECTIONS]])

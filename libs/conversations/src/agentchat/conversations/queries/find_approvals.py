@@ -1,4 +1,7 @@
-"""Approvals as those who decide see them: one out of the log, by its id, and lists out of the read model."""
+"""Read approvals for those who decide.
+
+One from the log by its id, and lists from the read model.
+"""
 
 from typing import Any, LiteralString
 
@@ -18,14 +21,16 @@ _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_re
 
 
 class FoundApproval(msgspec.Struct, frozen=True):
+    """An approval and the account of its conversation."""
+
     account_id: str
     approval: http.Approval
 
 
 async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
-    """By its id, as the log has it now; None where it is unknown, or its conversation erased.
+    """Find an approval by its id, as the log has it now.
 
-    Raises DatabaseUnavailable, UnreadableEvent.
+    Returns None if it is unknown or its conversation erased. Raises DatabaseUnavailable, UnreadableEvent.
     """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_FIND, [approval_id])).fetchone()
@@ -45,7 +50,7 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
 
 
 async def count_waiting_runs(pool: Pool) -> int:
-    """How many runs wait for a person, of all accounts. Raises DatabaseUnavailable."""
+    """Count the runs of all accounts that wait for approvals. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_COUNT_WAITING)).fetchone()
     return 0 if row is None else int(row[0])
@@ -81,9 +86,10 @@ async def list_approvals(
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
-    """Those of an account, or of all, the newest first, after the id `after`. Raises DatabaseUnavailable.
+    """List approvals of an account, or of all, the newest first, after the id `after`.
 
-    A row that cannot be read, as one with an event of a newer release, is left out and logged.
+    A row that cannot be read, for example with an event of a newer release, is left out and logged. Raises
+    DatabaseUnavailable.
     """
     named = {
         "account": account_id,

@@ -1,9 +1,8 @@
-"""Conversations by what their callers show of them, for protocols whose clients send the whole history each
-time.
+"""Find conversations by the history that clients of some protocols always send.
 
-A run's start holds a hash of all that was shown with its message. So a history finds its conversation by all
-but its last reply, and that reply is compared with what is saved. Content alone finds nothing: the hash is of
-the account, the agent and the caller's own key for the conversation too.
+A run's start holds a hash of all messages that were sent with its own. So a history finds its conversation by
+all but its last reply, and that reply is compared with the saved one. Content alone finds nothing: the hash
+covers the account, the agent and the client's own key for the conversation too.
 """
 
 import hashlib
@@ -20,10 +19,13 @@ from agentchat.conversations.queries.threads import Thread, list_messages
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _LOOKED_AT = 8
-"""So many runs that were asked for with the same are looked at, the newest first: replies made again."""
+"""The number of runs with the same hash that are compared, the newest first.
+
+Regenerated replies.
+"""
 
 _EVENTS = 15
-"""So many tell of a reply, and of what was asked after it in vain."""
+"""The number of events that show a reply, and the failed tries after it."""
 
 _HALF = 32  # hexadecimal digits
 _BEYOND = "g"  # every hexadecimal digit
@@ -33,10 +35,11 @@ _PAGE_BYTES = 2 * 1024 * 1024
 
 
 class ContinuedConversation(msgspec.Struct, frozen=True):
-    """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
+    """A conversation that is as the client shows it.
 
-    That is None where its last run waits for a person, and has said what was shown. With `has_gone_on` it was
-    as shown up to that message, the reply of the run `trace_id`, and more came after.
+    `reply_id` is of the message that it ends with. That is None if its last run waits for approvals and its
+    text is as shown. With `has_gone_on` it was as shown up to that message, the reply of the run `trace_id`,
+    and more came after.
     """
 
     conversation_id: str
@@ -46,10 +49,10 @@ class ContinuedConversation(msgspec.Struct, frozen=True):
 
 
 class Digests(msgspec.Struct, frozen=True):
-    """Of the texts of `messages`, 64 hexadecimal digits each.
+    """Hashes of the texts of messages, 64 hexadecimal digits each.
 
-    `before` is of those up to the user's last message but one, None where there is none. `reply` is the reply
-    to that, "" where there was none.
+    `messages` covers all. `before` covers those up to the user's last message but one, None if there is none.
+    `reply` is the reply to that, "" if there was none.
     """
 
     messages: str
@@ -58,7 +61,10 @@ class Digests(msgspec.Struct, frozen=True):
 
 
 def compute_digests(messages: Sequence[ShownMessage]) -> Digests:
-    """In one pass: a caller may show a megabyte. Blanks around a text make no difference."""
+    """Compute the digests in one pass: a client may send a megabyte.
+
+    Blanks around a text are ignored.
+    """
     has_reply = len(messages) > 1 and messages[-2].role == "assistant"
     asked = len(messages) - (2 if has_reply else 1)  # so many were shown with the run before
     digest, before = hashlib.sha256(), None
@@ -70,7 +76,7 @@ def compute_digests(messages: Sequence[ShownMessage]) -> Digests:
 
 
 def hash_shown(account_id: str, agent_id: str, key: str, digest: str) -> str:
-    """What is stored of what was shown: 64 hexadecimal digits."""
+    """Return the stored hash of a history: 64 hexadecimal digits."""
     return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
 
 
@@ -84,7 +90,7 @@ def _hash_thread(account_id: str, agent_id: str, key: str) -> str:
 
 
 async def find_newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
-    """The trace of the run that was begun last under a key, of those whose hash is a `hash_named`.
+    """Return the trace of the last run with a hash by `hash_named` under a key.
 
     Raises DatabaseUnavailable.
     """
@@ -95,12 +101,11 @@ async def find_newest_run(pool: Pool, account_id: str, agent_id: str, key: str) 
 
 
 async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> ContinuedConversation | None:
-    """The conversation that ends with `reply`, to what was asked for with the hash `asked`; else one in which
-    more came after that; None where there is none.
+    """Find the conversation that ends with `reply` to the history with the hash `asked`.
 
-    After it `message` may have been asked before, in vain: runs that failed before they said anything.
-    `reply` may be what was said by a run that waits for a person. Raises DatabaseUnavailable,
-    UnreadableEvent.
+    Otherwise one that went on after that reply; None if there is none. Failed tries of `message` after the
+    reply, which produced no output, are ignored. `reply` may be the text of a run that waits for approvals.
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
     async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
@@ -127,7 +132,7 @@ async def _is_waiting_after(pool: Pool, trace_id: str, text: str) -> bool:
 
 
 def _are_failed_tries(tries: Sequence[events.Event], message: str) -> bool:
-    """Whether these are questions for `message` alone, each with the end of its run after it."""
+    """Return True if these are only tries of `message`, each followed by its run's end."""
     return len(tries) % 2 == 0 and all(
         isinstance(question, events.MessageSaved)
         and question.content.strip() == message.strip()
@@ -167,10 +172,11 @@ SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
 async def find_place(
     pool: Pool, thread: Thread, history: Sequence[ShownMessage]
 ) -> ContinuedConversation | None:
-    """The place after `history`: the end of the conversation, or an earlier reply (`has_gone_on`).
+    """Find the place after `history`.
 
-    None where the history is another one; it ends with a reply. A message that was not answered counts on
-    neither side. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
+    The end of the conversation, or an earlier reply (`has_gone_on`). None if the history differs; it ends
+    with a reply. A message without a reply is ignored on both sides. No more is read than is shown. Raises
+    DatabaseUnavailable, UnreadableEvent.
     """
     shown = [(each.role, each.content.strip()) for each in history]
     said = await _read_seed(Log(pool), thread.conversation_id)
@@ -210,7 +216,7 @@ def _build_earlier(thread: Thread, reply: events.MessageSaved | None) -> Continu
 
 
 async def _read_seed(log: Log, conversation_id: str) -> list[tuple[str, str]]:
-    """What was shown of the conversation before it began here: right after its start."""
+    """Return the messages that the client showed before the conversation began here."""
     return [
         (message.role, message.content.strip())
         for event in await log.read_events(conversation_id, 0, 2)

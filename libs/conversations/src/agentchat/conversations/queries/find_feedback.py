@@ -1,4 +1,4 @@
-"""Feedback on replies, out of the log: whoever has given some reads it at once."""
+"""Read feedback on replies from the log, so that its author sees it at once."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):
-    """Feedback on one reply: from how many, the mean of their scores, and the newest of it first."""
+    """Feedback on one reply: the number of names, their mean score, the newest first."""
 
     count: int
     mean_score: float
@@ -21,7 +21,10 @@ class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):
 async def find_feedback(
     pool: Pool, conversation_id: str, message_ids: Sequence[str], until: int, *, most: int = MAX_FEEDBACK
 ) -> dict[str, ReplyFeedback]:
-    """By the reply's id, as it was at a version; with `most` of each at most. Raises DatabaseUnavailable."""
+    """Return feedback by the reply's id, as of a version; at most `most` of each reply.
+
+    Raises DatabaseUnavailable.
+    """
     named = {"id": conversation_id, "messages": list(message_ids), "until": until, "most": most}
     async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_NEWEST, named)).fetchall()

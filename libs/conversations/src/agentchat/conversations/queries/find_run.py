@@ -1,4 +1,4 @@
-"""From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
+"""Find the run of a trace: its conversation, its account, and where it starts."""
 
 from collections.abc import AsyncIterator
 
@@ -16,18 +16,23 @@ _COUNT_SECONDS = 30.0
 BEGUN = sql.SQL("""EXISTS (
     SELECT FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = {}
 )""")
-"""SQL for whether the log has a run of a trace, which is to be formatted in."""
+"""SQL for whether the log has a run of a trace, to be formatted in."""
 
 BEGUN_AT = sql.SQL("""(
     SELECT min(originator_version) - 1 FROM readable_conversation_events
      WHERE topic = 'run_started.v1' AND trace_id = {}
 )""")
-"""SQL for the version of its user message, after which it first started; null where the log has no run."""
+"""SQL for the version of a run's user message, which precedes its first start.
+
+Null if the log has no run.
+"""
 
 
 class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
-    """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
-    still stands in line. Of that `requested_at` is the time (seconds since 1970), `model` what it asked.
+    """A run, or a request that waits before a busy conversation.
+
+    `begun_at` is the version of the run's user message, `form` the requested one; both None for a request
+    that waits. That has `requested_at` (seconds since 1970) and the requested `model`.
     """
 
     conversation_id: str
@@ -39,9 +44,9 @@ class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
-    """The run of a trace, or the request in line before a busy conversation. Raises DatabaseUnavailable.
+    """Find the run of a trace, or the waiting request. Raises DatabaseUnavailable.
 
-    None where it is unknown or erased, or no worker has taken the request up yet.
+    None if it is unknown or erased, or no worker has received the request yet.
     """
     async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         row = await (await cursor.execute(_FIND, [trace_id, trace_id])).fetchone()
@@ -59,9 +64,9 @@ async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
 
 
 async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
-    """A run out of the log, with its conversation's id. Raises DatabaseUnavailable, UnreadableEvent.
+    """Load a run from the log, with its conversation's id.
 
-    None where it is unknown or erased, or has not begun.
+    Raises DatabaseUnavailable, UnreadableEvent. None if it is unknown or erased, or has not started.
     """
     found = await find_run(pool, trace_id)
     if found is None or found.begun_at is None:
@@ -74,7 +79,7 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
 
 
 async def count_runs(pool: Pool, conversation_id: str) -> int:
-    """How many runs of a conversation have begun. Raises DatabaseUnavailable."""
+    """Count the runs of a conversation that have started. Raises DatabaseUnavailable."""
     async with acquire_connection(pool, seconds=_COUNT_SECONDS) as conn:
         row = await (await conn.execute(_COUNT, [conversation_id])).fetchone()
     return row[0] if row else 0
@@ -105,7 +110,7 @@ SELECT conversation_id,
 
 
 async def iterate_conversation_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
-    """Every conversation of the log, or of one account, by id; those erased too.
+    """Yield every conversation of the log, or of one account, by id; erased ones included.
 
     Raises DatabaseUnavailable.
     """

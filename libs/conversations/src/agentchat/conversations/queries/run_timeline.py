@@ -1,6 +1,7 @@
-"""A run as bars on an axis of time: model calls, tools, waits for persons, retrieval, summaries, takeovers.
+"""Draw a run as bars on an axis of time.
 
-Out of the stored events of the run alone. Where the run is under way, what it does now is an open bar.
+Model calls, tools, approvals, retrieval, summaries, takeovers. Made from the stored events of the run alone.
+The current activity of a run in progress is an open bar.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,14 +25,15 @@ AXIS = 1000
 
 _LONG_WAIT = 0.5
 _SHOWN_WAIT = 0.2
-"""A wait for persons that is longer than this share of the rest of the run is drawn as that share."""
+"""A wait for people that is longer than this share of the rest of the run is drawn as that share."""
 
 
 class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
-    """`began` and `ended` are seconds since the run was requested; `ended` is None while it goes on.
+    """One activity of a run. `began` and `ended` are seconds since the request.
 
-    `version` is that of the event that it ends with, or of the one that it began with. `sent` is that of the
-    event that requested it. `note` says what came of it in words of the log: a stop reason, who decided.
+    `ended` is None while it lasts. `version` is that of the event that ends it, or of the one that began it.
+    `sent` is that of the event that requested it. `note` describes the outcome in words of the log: a stop
+    reason, who decided.
     """
 
     version: int
@@ -47,10 +49,11 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What tells it from the others of its run."""
+        """The bar's id among those of its run."""
         return f"{self.kind}-{self.version}"
 
     def seconds(self, now: float) -> float:
+        """Return its length in seconds."""
         return max(0.0, (now if self.ended is None else self.ended) - self.began)
 
 
@@ -62,7 +65,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple["_Stretch", ...] = ()
 
     def place(self, seconds: float) -> float:
-        """Where a moment is on the axis, in units of AXIS."""
+        """Return the place of a moment on the axis, in units of AXIS."""
         drawn = sum(each.drawn for each in self.ticks) or 1.0
         passed = 0.0
         for each in self.ticks:
@@ -87,7 +90,7 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 class _Moment(msgspec.Struct, frozen=True):
-    """An event of the run, with its place and how many seconds after the request it was stored."""
+    """An event of the run, its version, and the seconds from the request to it."""
 
     version: int
     event: events.Event
@@ -95,7 +98,7 @@ class _Moment(msgspec.Struct, frozen=True):
 
 
 def build_timeline(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
-    """The timeline of a run by its entries; `now` (ISO 8601 UTC) is where open bars end.
+    """Build the timeline of a run from its entries; open bars end at `now` (ISO 8601 UTC).
 
     Raises UnreadableEvent.
     """
@@ -118,7 +121,7 @@ def build_timeline(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
 
 
 def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
-    """Each bar that an event ends, or that is but a moment."""
+    """Yield each bar that an event ends, and those of a single moment."""
     calls: dict[str, _Moment] = {}
     asked: dict[str, _Moment] = {}
     decided = False  # since the last attempt began
@@ -145,7 +148,7 @@ def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
 
 
 def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
-    """What went on since the event before, where this one ends it."""
+    """Yield the bar of the activity since the event before, if this event ends it."""
     match moment.event:
         case events.SourcesRetrieved() as event:
             bar = _build_bar(before, moment, "retrieval", "retrieve")
@@ -178,7 +181,10 @@ def _build_bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> T
 def _list_takeover_bars(
     before: _Moment, moment: _Moment, event: events.RunStarted, *, decided: bool
 ) -> Iterator[TimelineBar]:
-    """A run that waited for a person resumes. Else its worker was lost, with what it was doing."""
+    """Yield the bar of a resumed run.
+
+    If it did not wait for people, also that of the lost worker.
+    """
     if not decided and not isinstance(before.event, events.ReplyLost):
         note = "its worker was not heard of any more; another does it again"
         yield replace(_build_bar(before, moment, "lost", "lost"), state="failed", note=note)
@@ -224,7 +230,10 @@ _STOPPED: dict[str, BarState] = {"running": "running", "failed": "failed", "canc
 
 
 def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
-    """What it does now; of a run that ended without a reply, what it was doing then."""
+    """Yield the bars of the current activity.
+
+    For a run that ended without a reply, of its last one.
+    """
     worked = [each for each in moments if not isinstance(each.event, _NO_WORK)]
     if not worked or run.state == "completed":
         return
@@ -270,7 +279,7 @@ def _build_open_bar(
 
 
 def _build_axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
-    """The time of the run in stretches; a long one in which only persons were waited for is drawn short."""
+    """Yield the stretches of the axis; a long wait for people alone is drawn short."""
     waits = list(_find_waits(list(bars), seconds))
     worked = seconds - sum(end - begin for begin, end in waits)
     passed = 0.0

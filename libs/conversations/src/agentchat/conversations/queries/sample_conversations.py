@@ -1,4 +1,4 @@
-"""Conversations picked by chance out of those that have certain runs: the same ones for the same seed."""
+"""Sample conversations that have certain runs: the same ones for the same seed."""
 
 from collections.abc import Mapping
 from typing import LiteralString
@@ -11,10 +11,12 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs that ended in one of `ends`, requested in [`since`, `until`), by `agent_id`; None: any.
+    """The conditions on runs; None matches any.
 
-    Times are ISO 8601 UTC as in the log. `metadata` are of the conversation: it has all of these. `rating` is
-    the worst and the best mean score of the feedback on its reply, both inclusive.
+    `ends` are the states, [`since`, `until`) is the time of the request.
+
+    Times are ISO 8601 UTC as in the log. The conversation has all of `metadata`. `rating` is the lowest and
+    the highest mean score of the feedback on its reply, both inclusive.
     """
 
     ends: tuple[str, ...] = ("completed",)
@@ -25,7 +27,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     rating: tuple[float, float] | None = None
 
     def matches(self, run: Run) -> bool:
-        """Whether the run is one of them, but for its conversation."""
+        """Return True if the run matches, its conversation aside."""
         return (
             run.state in self.ends
             and self.agent_id in (None, run.agent_id)
@@ -44,9 +46,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def sample_conversations(
     pool: Pool, account_id: str, runs: RunFilter, most: int, seed: int
 ) -> list[str]:
-    """At most `most` ids of the account's conversations with such a run. Raises DatabaseUnavailable.
+    """Return at most `most` ids of the account's conversations with such a run.
 
-    Read from the projections `runs` and `conversations`, which may be an instant after the log.
+    Read from the projections `runs` and `conversations`, which may be an instant behind the log. Raises
+    DatabaseUnavailable.
     """
     asked = {
         "account": account_id,

@@ -1,4 +1,4 @@
-"""What people type to find a conversation: as a query of the read model `search`, and as marks in a text."""
+"""Parse a search for conversations into a query of `search` and marks in a text."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import msgspec
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS, split_words
 
 MAX_SNIPPET = 240
-"""Characters of a text that are shown around what was found."""
+"""The characters of a text that are shown around a match."""
 
 _BEFORE = 60
 _MAX_TERMS = 20
@@ -16,14 +16,17 @@ _TERM = re.compile(r'"([^"]*)"?|([^\s"]+)')
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """A part of a text; `marks` are the places in it that were found, [start, end) in code points."""
+    """A part of a text; `marks` are the matches in it, [start, end) in code points."""
 
     text: str
     marks: tuple[tuple[int, ...], ...] = ()  # of two numbers each: generators of clients know no tuples
 
 
 class _Term(msgspec.Struct, frozen=True):
-    """Words that follow each other; the last of them may be the beginning of one, unless it is `exact`."""
+    """Words that follow each other.
+
+    The last may be the beginning of a word, unless it is `exact`.
+    """
 
     words: tuple[str, ...]
     exact: bool
@@ -40,7 +43,7 @@ class _Term(msgspec.Struct, frozen=True):
 
 
 class WordQuery(msgspec.Struct, frozen=True):
-    """All of its terms are to be in one text: `late "where is" ORD-10` are three.
+    """Terms that must all be in one text: `late "where is" ORD-10` are three.
 
     In quotes words are whole and follow each other; others may be the beginnings of words.
     """
@@ -49,16 +52,16 @@ class WordQuery(msgspec.Struct, frozen=True):
 
     @property
     def tsquery(self) -> str | None:
-        """As Postgres reads a tsquery; None where nothing is looked for."""
+        """The query as Postgres reads a tsquery; None if it has no terms."""
         return " & ".join(term.tsquery for term in self.terms) or None
 
     def matches(self, text: str) -> bool:
-        """Whether all of it is in the text, as `tsquery` finds it; where nothing is looked for, it is not."""
+        """Return True if all terms are in the text, as `tsquery` finds them; False without terms."""
         shown = text[:MAX_CHARACTERS]
         return bool(self.terms) and all(re.search(term.pattern, shown, re.IGNORECASE) for term in self.terms)
 
     def build_snippet(self, text: str) -> Snippet:
-        """The part of a text that shows what was found, or its beginning."""
+        """Return the part of a text that shows the match, or its beginning."""
         if not self.terms:
             return _cut_snippet(text, 0, ())
         pattern = re.compile("|".join(term.pattern for term in self.terms), re.IGNORECASE)
@@ -68,7 +71,7 @@ class WordQuery(msgspec.Struct, frozen=True):
 
 
 def parse_search(text: str) -> WordQuery:
-    """What is looked for by what a person typed; signs alone look for nothing."""
+    """Parse what a person typed; punctuation alone gives no terms."""
     return WordQuery(tuple(_parse_terms(text))[:_MAX_TERMS])
 
 
@@ -81,7 +84,7 @@ def _parse_terms(text: str) -> Iterator[_Term]:
 
 
 def _find_word_start(text: str, start: int, end: int) -> int:
-    """After the first space in text[start:end], so that no half word is shown."""
+    """Return the place after the first space in text[start:end]."""
     if start == 0:
         return 0
     space = text.find(" ", start, end)

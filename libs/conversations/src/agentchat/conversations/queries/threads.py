@@ -1,4 +1,4 @@
-"""A conversation as its readers are shown it, row by row out of the log: none of it is folded.
+"""Read a conversation for its readers, row by row from the log: none of it is folded.
 
 A page costs what it shows, however long the conversation is, and is as new as the log itself.
 """
@@ -24,22 +24,24 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedMessage(msgspec.Struct, frozen=True):
-    """A saved message, and its place in the conversation."""
+    """A saved message, and its version."""
 
     version: int
     message: events.MessageSaved
 
 
 class SavedMessagePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that follow each other, the oldest first; `more` of them come after."""
+    """Messages that follow each other, the oldest first; `more` if there are later ones."""
 
     messages: tuple[SavedMessage, ...]
     more: bool
 
 
 class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages there are, the first and the last of them, when the conversation began, what its
-    account had said of it last, and of which it is a fork.
+    """The summary of a conversation at a version.
+
+    It has the number of messages, the first and the last of them, when the conversation began, its newest
+    description, and its source if it is a fork.
     """
 
     started_at: str
@@ -51,9 +53,9 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
-    """A conversation by its id; None where it is unknown or erased. Raises DatabaseUnavailable.
+    """Find a conversation by its id; None if it is unknown or erased.
 
-    It takes as long for one of a hundred events as for one of a hundred thousand.
+    Raises DatabaseUnavailable. It takes as long for one of a hundred events as for one of a hundred thousand.
     """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_SQL["find"], [conversation_id])).fetchone()
@@ -63,7 +65,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
 
 
 async def find_version_at(pool: Pool, thread: Thread, time: datetime) -> int:
-    """The version of the last event that had been stored at a time, 0 for none.
+    """Return the version of the last event that was stored by a time, 0 for none.
 
     Raises DatabaseUnavailable.
     """
@@ -76,10 +78,10 @@ async def find_version_at(pool: Pool, thread: Thread, time: datetime) -> int:
 async def list_messages(
     pool: Pool, conversation_id: str, *, after: int, until: int, limit: int, max_bytes: int
 ) -> SavedMessagePage:
-    """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
-    `max_bytes` of stored JSON.
+    """List up to `limit` messages with versions in (after, until].
 
-    Raises DatabaseUnavailable, UnreadableEvent.
+    The last of them is the one that reaches `max_bytes` of stored JSON. Raises DatabaseUnavailable,
+    UnreadableEvent.
     """
     parameters = [conversation_id, after, until, limit + 1, max_bytes]
     async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
@@ -94,7 +96,7 @@ async def list_messages(
 
 
 async def load_summary(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:
-    """The conversation up to a version; None before its first message.
+    """Summarise the conversation up to a version; None before its first message.
 
     Raises DatabaseUnavailable, UnreadableEvent.
     """

@@ -1,4 +1,4 @@
-"""Parse the places of time travel: a version of a conversation, or a time."""
+"""Parse the parameters of time travel: a version of a conversation, or a time."""
 
 import re
 from datetime import UTC, datetime
@@ -11,7 +11,10 @@ _VERSION = re.compile(r"[0-9]{1,18}\Z")
 
 
 def parse_version_or_time(text: str) -> VersionOrTime:
-    """A place as people write it; a time without an offset is UTC. Raises ValueError."""
+    """Parse a version or a time as people write it; a time without an offset is UTC.
+
+    Raises ValueError.
+    """
     if text.isascii() and _VERSION.match(text):
         return int(text)
     try:
@@ -22,7 +25,7 @@ def parse_version_or_time(text: str) -> VersionOrTime:
 
 
 def log_time(text: str) -> str:
-    """A time in ISO 8601 as events have it: UTC, with microseconds. Raises ValueError."""
+    """Format a time in ISO 8601 as events have it: UTC, with microseconds. Raises ValueError."""
     time = datetime.fromisoformat(text)
     utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Conversations that no list shows, and that are removed after a while (`ids.make_unlisted_id`)."""
+"""Find conversations that no list shows (`ids.new_unlisted_id`); they are removed later."""
 
 from collections.abc import AsyncIterator
 
@@ -10,6 +10,8 @@ _PAGE = 50
 
 
 class UnlistedConversation(msgspec.Struct, frozen=True):
+    """A conversation that no list shows."""
+
     conversation_id: str
     account_id: str
 
@@ -17,9 +19,9 @@ class UnlistedConversation(msgspec.Struct, frozen=True):
 async def list_unlisted(
     pool: Pool, *, idle_seconds: float | None = None
 ) -> AsyncIterator[UnlistedConversation]:
-    """Yield those that are not erased, the oldest first; or only those without an event for so long.
+    """Yield unlisted conversations, the oldest first.
 
-    Raises DatabaseUnavailable.
+    With `idle_seconds` those without an event for so long. Raises DatabaseUnavailable.
     """
     after = ""
     while True:

@@ -1,8 +1,8 @@
-"""What-if questions of the console and their answers, one row for each recorded run.
+"""Store what-if questions of the console and their answers, one row for each recorded run.
 
 The rows of an erased conversation are not found, and are deleted by the projector (`erasures`). A page that
-shows a what-if claims a row, asks an orchestrator, and stores the answer; a claim that was not answered
-expires.
+shows a what-if claims a row, asks an orchestrator (`orchestrator.rpc.what_if`), and stores the answer; a
+claim without an answer expires.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON what_if_runs TO agentchat_service;
 
 
 class WhatIfQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers recorded runs again; `model` and `system_prompt` replace the version's own if given."""
+    """The agent version that answers again.
+
+    `model` and `system_prompt` replace its own if given.
+    """
 
     account_id: str
     agent_id: str
@@ -112,7 +115,7 @@ async def list_newest(pool: Pool, limit: int) -> list[WhatIfSummary]:
 
 
 async def claim(pool: Pool, what_if_id: str) -> WhatIfRow | None:
-    """Claim the next run that nobody is asking about. Raises DatabaseUnavailable."""
+    """Claim the next run that is not being answered. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_CLAIM, {"id": what_if_id, "seconds": CLAIM_SECONDS})).fetchone()
     return None if row is None else _build_row(row)
