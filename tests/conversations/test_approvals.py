@@ -182,7 +182,7 @@ def test_an_input_that_is_the_models_own_changes_nothing() -> None:
 def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
     decided = after(waiting(), answer("denied", reason="It has left."))
     call = run_of(decided).rounds[0].calls[1]
-    said_ = "The call was not run: a person refused it. Their reason: It has left."
+    said_ = "The call was not run: a person denied it. Their reason: It has left."
     assert call.output == f'{{"error":"{said_}"}}'
     assert call.is_error
     assert decide_next_step(run_of(decided)) == CallModel(round=2, tools=True)
@@ -227,7 +227,7 @@ def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     assert isinstance(resumed, ResumeRun)
     expired = run_of(evolve_all(parked, resumed.events))
     assert decide_next_step(expired) == CallModel(round=2, tools=True)
-    assert "nobody decided about it in time" in (expired.rounds[0].calls[1].output or "")
+    assert "its approval expired" in (expired.rounds[0].calls[1].output or "")
     assert expired.paused_seconds == 7 * 24 * 3600 + 1e-6
     assert decide_approval(expired, answer(), now=AFTER) == DecisionRefused("approval_expired")
 

@@ -91,7 +91,7 @@ async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(
     assert (await first.until(frames.Failed)).code == "cancelled"
     refusals = await asyncio.gather(*(each.until(frames.Refused) for each in waiters))
     assert {(each.code, each.message) for each in refusals} == {
-        ("conversation_not_found", "There is no such conversation.")
+        ("conversation_not_found", "No such conversation.")
     }
     await working.calls[0].until_left()
     assert len(working.calls) == 1

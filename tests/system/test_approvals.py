@@ -216,6 +216,6 @@ async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(
     impatient = Caller(shop.http, shop.base_url, shop.headers["X-Api-Key"], made.json()["id"])
     problem = await waiting(impatient, 1039)
     read = await reply_of(impatient, problem["trace_id"])
-    assert b"nobody decided about it in time" in read
+    assert b"its approval expired" in read
     answer = await decide(impatient, problem["approvals"][0]["id"])
     assert (answer.status_code, answer.json()["code"]) == (410, "approval_expired")

@@ -34,7 +34,7 @@ async def test_a_name_whose_address_has_become_private_is_not_called(world: Worl
     attempt = await _attempt(Guard([], resolve), "https://hooks.example/x")
     assert (attempt.status, attempt.error) == (None, "address_refused")
     reason = "hooks.example is at an address that is not public"
-    assert attempt.message == f"The address may not be called: {reason}."
+    assert attempt.message == f"The address is not allowed: {reason}."
     assert world.receiver.received == []
 
 
@@ -43,13 +43,13 @@ async def test_a_name_without_an_address_is_said_to_have_none() -> None:
         raise OSError("no such name")
 
     attempt = await _attempt(Guard([], resolve), "https://nowhere.example/x")
-    assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
+    assert (attempt.error, attempt.message) == ("unresolved", "The host name has no address.")
 
 
 async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
     """The client's own URL raises for it, which once kept the endpoint's sender from recording anything."""
     attempt = await _attempt(Guard([]), "https://xn--a.-.example/x")
-    assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
+    assert (attempt.error, attempt.message) == ("unresolved", "The host name has no address.")
 
 
 async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None:
@@ -59,7 +59,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None
     [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "delivered")
     first = delivery.attempts[0]
     assert (first.status, first.error) == (302, "redirect_refused")
-    assert first.message == "The endpoint answered 302, and no redirect is followed."
+    assert first.message == "The endpoint answered 302; redirects are not followed."
     assert world.receiver.at("/inside") == []
 
 
@@ -84,8 +84,8 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world:
         [delivery] = await world.until(endpoint.id, attempted(1))
         said[port] = delivery.attempts[0].message
     assert said == {
-        8443: "The address may not be called: 127.0.0.1 is not a public address.",
-        8444: "The address may not be called: port 8444.",
+        8443: "The address is not allowed: 127.0.0.1 is not a public address.",
+        8444: "The address is not allowed: port 8444.",
     }
 
 

@@ -14,7 +14,7 @@ from tests.chaos.records import Item, Violation
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _CHANGED = "A person changed the input of this call before it ran."
 _OF_NO_RUN = ("conversation_started", "conversation_described", "conversation_erased")
-_NOT_RUN = "The call was not run: nobody had approved it."
+_NOT_RUN = "The call was not run: it was not approved."
 
 
 def one_at_a_time(view: View) -> Iterator[Violation]:

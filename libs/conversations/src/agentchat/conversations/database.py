@@ -102,7 +102,7 @@ async def wait_for_notifications(session: Connection, *, seconds: float) -> list
 
     Raises psycopg.Error. psycopg's own wait would wake this process ten times a second.
     """
-    if came := await _take(session):  # with the answer to a statement
+    if came := await _take(session):  # received with the answer to a statement
         return came
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     socket_of = session.pgconn.socket

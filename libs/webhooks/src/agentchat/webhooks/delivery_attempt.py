@@ -146,16 +146,16 @@ class WebhookSender:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 answer = await self._session.post(target, data=body, headers=headers, allow_redirects=False)
         except TimeoutError:
-            raise _Failure("timeout", f"No answer came within {ATTEMPT_SECONDS:.0f} s.") from None
+            raise _Failure("timeout", f"No answer within {ATTEMPT_SECONDS:.0f} s.") from None
         except AddressRefused as error:
-            raise _Failure("address_refused", f"The address may not be called: {error}.") from None
+            raise _Failure("address_refused", f"The address is not allowed: {error}.") from None
         except NotLookedUp:
-            reason = "The name of the endpoint could not be looked up just now."
+            reason = "The host name could not be looked up right now."
             raise _Failure("unresolved", reason) from None
-        except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
-            raise _Failure("unresolved", "The name of the endpoint has no address.") from None
+        except (Unresolved, UnicodeError):  # the latter for an invalid Punycode name
+            raise _Failure("unresolved", "The host name has no address.") from None
         except (aiohttp.ClientError, OSError, ValueError):
-            reason = "No connection with the endpoint came about, or it broke."
+            reason = "The connection failed or broke."
             raise _Failure("connection_failed", reason) from None
         try:
             if not answer.content.at_eof():
@@ -163,7 +163,7 @@ class WebhookSender:
                     async with asyncio.timeout(_BODY_SECONDS):
                         await answer.content.readexactly(_ANSWER_BYTES)
         finally:
-            answer.release()  # closes a connection whose answer was not read to its end
+            answer.release()  # closes a connection whose answer was not read completely
         return answer.status, answer.headers.get("retry-after")
 
 
@@ -184,5 +184,5 @@ def _build_failure(status: int) -> _Failure | None:
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
-        return _Failure("redirect_refused", f"The endpoint answered {status}, and no redirect is followed.")
+        return _Failure("redirect_refused", f"The endpoint answered {status}; redirects are not followed.")
     return _Failure("status", f"The endpoint answered {status}.")

@@ -91,7 +91,7 @@ class DeliveryProjection:
 
         Raises DatabaseUnavailable.
         """
-        position, self._position = self._position, None  # to be looked up again, should anything fail
+        position, self._position = self._position, None  # read again if anything fails
         if position is None:
             position = await self._read_position()
         entries = await self._log.read(position, BATCH, without=OTHERS)
@@ -196,7 +196,7 @@ SELECT account_id, endpoint_id, events, payload, begins_after FROM webhook_endpo
  WHERE account_id = ANY(%s)
 """
 
-# An endpoint that is deleted at the same time is passed over.
+# Skips an endpoint that is deleted at the same time.
 _INSERT = """
 INSERT INTO webhook_deliveries
        (delivery_id, endpoint_id, type, position, conversation_id, body, status, next_attempt_at)

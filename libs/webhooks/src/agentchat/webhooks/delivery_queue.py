@@ -197,7 +197,7 @@ async def _notify_others(conn: Connection, account_id: str, data: EndpointData, 
         await conn.execute(INSERT_READY, [delivery_id, other, "endpoint.disabled", body.decode()])
 
 
-# Comparisons are with now(), which an index can be searched by. An endpoint that fails gets one at a time.
+# Compares with now(), which an index can be searched by. A failing endpoint gets one at a time.
 _CLAIM = """
 WITH ready AS (
     SELECT endpoint_id, failures FROM (

@@ -44,9 +44,9 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
     except ValueError:
         well_formed = False
     if not well_formed or not url.isascii() or not url.isprintable() or " " in url:
-        raise Invalid("url", "must be an https address")
+        raise Invalid("url", "must be an https URL")
     if parts.username is not None or parts.password is not None or parts.fragment:
-        raise Invalid("url", "must carry no credentials and no fragment")
+        raise Invalid("url", "must have no credentials and no fragment")
     await judge_url(guard, url, account_id)
 
 
@@ -58,11 +58,11 @@ async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewE
     endpoint_id, secret = make_id(), _generate_secret()
     sealed = sealer.seal(secret, owner=build_seal_owner(account_id, endpoint_id))
     async with acquire_connection(pool) as conn, conn.transaction():
-        # Requests that create one at the same time take turns, so that the bound is exact.
+        # Lock the account, so that concurrent requests do not exceed the limit.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
         row = await (await conn.execute(_COUNT, [account_id])).fetchone()
         if row is None or row[0] >= MAX_ENDPOINTS:
-            raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
+            raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, which is the limit; delete one first")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
         await conn.execute(_INSERT, {**given, **asdict(new), "events": _drop_repeated(new.events)})
         made = await load_endpoint(conn, account_id, endpoint_id)

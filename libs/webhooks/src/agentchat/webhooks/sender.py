@@ -103,7 +103,7 @@ class DeliverySender:
                     await wait_for_event(self._wake, _POLL_SECONDS)
         finally:
             await self._finish()
-            metrics.EVENTS_BEHIND.labels(worker=self._name).set(0)  # from now on another process knows
+            metrics.EVENTS_BEHIND.labels(worker=self._name).set(0)  # another process sets it from now on
             metrics.ENDPOINTS_FAILING.labels(worker=self._name).set(0)
 
     async def _start_batches(self) -> bool:
@@ -127,7 +127,7 @@ class DeliverySender:
         with bind_context(endpoint_id=endpoint_id):
             try:
                 await batch.run()
-            except Exception:  # the outermost frame of a batch: others continue
+            except Exception:  # the outermost frame of a batch: other batches continue
                 self._logger.exception("batch_failed")
                 batch.pause = _FAULT_PAUSE_SECONDS
             finally:
@@ -182,7 +182,7 @@ class EndpointBatch:
         self._sender = sender
         self._signers = _build_signers(endpoint, sealer)
         self._failures = endpoint.failures
-        # What was under way together fails together: it doubles no pause.
+        # Concurrent attempts fail together and must not double the pause.
         self._most_failures = max(endpoint.failures + 1, FAILURES_IN_A_ROW)
         self._has_failed = self._has_succeeded = self._is_gone = False
         self._outcomes: list[AttemptOutcome] = []
@@ -271,5 +271,5 @@ def _build_signers(endpoint: DueEndpoint, sealer: Sealer) -> Sequence[Signer]:
         return [Signer(sealer.open(each, owner=owner)) for each in sealed]
     except SealBroken as error:
         logger = get_logger("agentchat.webhooks.sender")
-        logger.warning("secret_does_not_open", endpoint_id=endpoint.id, reason=str(error))
+        logger.warning("secret_not_decrypted", endpoint_id=endpoint.id, reason=str(error))
         return []

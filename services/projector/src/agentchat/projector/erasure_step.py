@@ -62,8 +62,8 @@ class ErasureStep:
             room -= len(chunk.positions)
         if not chunks:
             return 0
-        # The queues and DEAD are read through once for all of them. In the first pass a request in line is
-        # about to be refused by its worker.
+        # The queues and DEAD are read once for all of them. In the first pass the worker of a waiting request
+        # is about to refuse it.
         trace_ids = [trace_id for chunk in chunks for trace_id in chunk.trace_ids]
         late = [chunk.erasure.conversation_id for chunk in chunks if chunk.erasure.passes > 0]
         await self._bus.eraser.erase_runs(trace_ids)

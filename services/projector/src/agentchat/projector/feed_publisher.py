@@ -61,7 +61,7 @@ class FeedPublisher:
         self._on_erasure = on_erasure
         self._reader = FeedReader(log)
         self._end: FeedEnd | None = None
-        self._seen_at = 0.0  # when the end was last known to be right
+        self._seen_at = 0.0  # when the end was last verified
         self._remembered = (0, 0.0)  # the position, when
         self._logger = get_logger("agentchat.projector.feed_publisher")
         bus.on_reconnect(self._forget)
@@ -75,7 +75,7 @@ class FeedPublisher:
 
         Raises BusUnavailable, DatabaseUnavailable, and FeedConflict where somebody else publishes.
         """
-        end, self._end = self._end, None  # to be looked up again, should anything fail
+        end, self._end = self._end, None  # looked up again if anything fails
         if end is None or time.monotonic() - self._seen_at > self._look_seconds:
             end = await self._find(end)
         events = await self._reader.read(end.position, BATCH)
@@ -95,12 +95,12 @@ class FeedPublisher:
         head = await self._log.read_head()
         self._seen_at = time.monotonic()
         if known is not None and known.sequence == end.sequence:
-            return known  # also where what stands there has been removed since
+            return known  # also if its messages were removed since
         if end.position > head:
-            # The database has lost events, and would give their positions again: `agentchat repair`.
+            # The database has lost events and would reuse their positions: run `agentchat repair`.
             self._logger.error("feed_ahead_of_log", position=end.position, head=head)
             raise FeedConflict(end.sequence)
-        self._logger.info("feed_goes_on", sequence=end.sequence, position=end.position)
+        self._logger.info("feed_resumed", sequence=end.sequence, position=end.position)
         return end
 
     async def _remember(self, position: int) -> None:
@@ -122,6 +122,6 @@ async def find_feed_end(feed: Feed, pool: Pool) -> FeedEnd:
     end = await feed.find_end()
     if end.position > 0:
         return end
-    # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.
+    # Its messages were removed by age or by hand; a wiped stream begins at sequence 0.
     position = await (read_fed_position(pool) if end.sequence > 0 else find_kept_position(pool))
     return replace(end, position=position)

@@ -97,10 +97,10 @@ class Leader:
             await wait_first(work(), self._hold(session))
         finally:
             self.is_leading = False
-            # The lock is free at once, and not only when the server notices that the session is gone.
+            # Free the lock at once, before the server notices that the session is gone.
             with contextlib.suppress(DatabaseError), cut_after(session):
                 await session.execute("SELECT pg_advisory_unlock(%s)", [LEADER_LOCK])
-            self._logger.info("leads_no_more")
+            self._logger.info("stopped_leading")
 
     async def _hold(self, session: Connection) -> None:
         """Pass on notifications, and notice a session that is gone. Raises psycopg.Error."""

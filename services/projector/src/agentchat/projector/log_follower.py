@@ -74,4 +74,4 @@ class LogFollower:
     def check(self) -> None:
         """Raise LogLag if it has been behind for too long."""
         if self.lag > _LAG_SECONDS:
-            raise LogLag(f"{self.name} has not been at the end of the log for {self.lag:.0f} s")
+            raise LogLag(f"{self.name} has been behind the log for {self.lag:.0f} s")

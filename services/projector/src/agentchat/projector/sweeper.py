@@ -60,14 +60,14 @@ class Sweeper:
 
         Raises DatabaseUnavailable, BusUnavailable.
         """
-        await self._bus.ping()  # claims are not to be spent while nothing can be published
+        await self._bus.ping()  # do not spend claims while nothing can be published
         abandoned = await claim_abandoned(self._pool)
         asked = [await self._ask_again(each) for each in abandoned]
         return sum(asked)
 
     async def _ask_again(self, abandoned: AbandonedRun) -> bool:
         with bind_context(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
-            # One that nobody can read is requested too: a worker ends its run.
+            # An unreadable conversation is requested too: a worker ends its run.
             conversation = await self._log.load_newest_run(abandoned.conversation_id)
             run = conversation.run(abandoned.trace_id)
             if run is None or run.state != "running":

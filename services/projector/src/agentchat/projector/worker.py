@@ -43,7 +43,7 @@ async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> N
     async with (
         _keep_streams(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
-        # All that it commits is done again, should the server lose it.
+        # Not durable: a commit that the server loses is repeated.
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
         projector = Projector(settings, name, bus, pool)
@@ -136,7 +136,7 @@ class Projector:
                 log=get_logger("projector"),
                 problem="cannot_measure",
             )
-        finally:  # from now on another process knows
+        finally:  # another process sets them from now on
             metrics.WAITING_LINE.set(0)
             metrics.APPROVALS.set(0)
 

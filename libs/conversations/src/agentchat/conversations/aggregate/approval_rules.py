@@ -25,9 +25,9 @@ from agentchat.contracts.values import (
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
 
-NOT_RUN = "The call was not run: nobody had approved it."
-_EXPIRED = "The call was not run: nobody decided about it in time. Ask for it again if it is still wanted."
-_DENIED = "The call was not run: a person refused it."
+NOT_RUN = "The call was not run: it was not approved."
+_EXPIRED = "The call was not run: its approval expired. Call the tool again if the result is still needed."
+_DENIED = "The call was not run: a person denied it."
 _SERVICE = Decider(kind="service", id="service")
 
 
@@ -130,9 +130,9 @@ def decide_approval(
         input=changed,
         reason=answer.reason,
     )
-    said = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
+    reason = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
     runs = answer.decision == "approved" or approval.asked is not None
-    refused = () if runs else (_refuse_call(run, approval, said, now),)
+    refused = () if runs else (_refuse_call(run, approval, reason, now),)
     return DecisionEvents(events=(decided, *refused), resumes=len(_list_waiting(run)) == 1)
 
 
@@ -216,10 +216,10 @@ def build_content(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str,
 def find_fault(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
     """Return why an answer is invalid for any schema; "" if it is valid."""
     if asked.mode == "url":
-        return "" if answer.input is None else "A link is opened, and takes no input."
+        return "" if answer.input is None else "A link takes no input; open it and approve."
     if all(_is_plain(value) for value in (answer.input or {}).values()):
         return ""
-    return "Each value is a text, a number, true, false, null, or a list of texts."
+    return "Each value must be a string, a number, true, false, null, or a list of strings."
 
 
 def _is_plain(value: Any) -> bool:
@@ -253,7 +253,7 @@ def _close(run: Run, approval: CallApproval, decision: ApprovalDecision, now: st
     )
 
 
-def _refuse_call(run: Run, approval: CallApproval, said: str, now: str) -> events.ToolReturned:
+def _refuse_call(run: Run, approval: CallApproval, reason: str, now: str) -> events.ToolReturned:
     return events.ToolReturned(
         trace_id=run.trace_id,
         at=now,

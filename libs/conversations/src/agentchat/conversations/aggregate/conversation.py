@@ -178,7 +178,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, trace_id: str) -> Run | None:
         """Return the run of a trace, None if it has none."""
-        for run in reversed(self.runs):  # nearly always it is the last
+        for run in reversed(self.runs):  # from the end: nearly always it is the last
             if run.trace_id == trace_id:
                 return run
         return None
@@ -196,7 +196,7 @@ def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
 
 def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
     """Return the conversation after these events, as if evolved one by one."""
-    # A list for all of them: a tuple copied at each would make a long log's fold quadratic.
+    # Lists that are changed in place: copying a tuple for each event would make a long fold quadratic.
     runs, described = list(conversation.runs), list(conversation.described)
     for event in following:
         conversation = _evolve(conversation, runs, described, event)
@@ -317,7 +317,7 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             return replace(run, feedback=(*_drop_feedback_of(run, event), event))
         case events.FeedbackWithdrawn():
             return replace(run, feedback=_drop_feedback_of(run, event))
-        case _:  # what the run does next does not depend on it
+        case _:  # irrelevant to what the run does next
             return run
 
 
@@ -332,7 +332,7 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         prompt_override=event.prompt_override,
         instructions=event.instructions,
         shown_sha256=event.shown_sha256,
-        # a worker of an earlier release drops these
+        # a worker of an earlier release omits these
         output_schema=event.output_schema or run.output_schema,
         requested_model=event.requested_model or run.requested_model,
         **copy_agent_facts(event),

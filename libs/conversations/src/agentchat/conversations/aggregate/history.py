@@ -27,7 +27,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _SUMMARISED = """\
-What was said in this conversation before is not shown. It was summarised:
+The earlier part of this conversation is not shown. This is its summary:
 
 <summary>
 {}
@@ -133,9 +133,9 @@ class HistoryCache:
     ) -> History:
         """Return the history of `runs` after `opening`, extended from the cached one if that fits."""
         key = (conversation.conversation_id, provider, tools_offered)
-        # Taken out: one whose rendering fails half way is not to be gone on with.
+        # Removed first, so that a history whose rendering fails half way is not used again.
         size, history = self._kept.get_size(key), self._kept.pop(key)
-        # Runs that have ended are the same objects from one state of a conversation to the next.
+        # States of a conversation share the objects of ended runs.
         if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
             history, size = History(opening, provider, tools_offered=tools_offered), 0
         size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])

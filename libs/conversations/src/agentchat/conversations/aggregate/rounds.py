@@ -157,22 +157,22 @@ def _add_approval(
 def apply_decision(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tuple[Call, ...]:
     """Add a decision to a round's calls, unless it was decided before."""
 
-    def decided(approval: CallApproval) -> CallApproval:
+    def decide(approval: CallApproval) -> CallApproval:
         is_it = approval.id == event.approval_id and approval.decided is None
         return replace(approval, decided=event) if is_it else approval
 
-    return _update_approvals(calls, decided)
+    return _update_approvals(calls, decide)
 
 
 def mark_resumed(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, ...]:
     """Note the attempt in the approvals that were decided since the one before."""
 
-    def resumed(approval: CallApproval) -> CallApproval:
+    def resume(approval: CallApproval) -> CallApproval:
         if approval.decided is None or approval.resumed != 0:
             return approval
         return replace(approval, resumed=event.attempt, resumed_at=event.at)
 
-    return _update_approvals(calls, resumed)
+    return _update_approvals(calls, resume)
 
 
 def _update_approvals(

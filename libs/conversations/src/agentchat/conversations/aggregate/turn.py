@@ -80,7 +80,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 Opening = StartRun | SupersedeRun | ResumeRun | GiveUpRun | MustWait | AlreadyEnded | AlreadyPaused | Rejected
 
-NOT_FOUND = Rejected(code="conversation_not_found", message="There is no such conversation.")
+NOT_FOUND = Rejected(code="conversation_not_found", message="No such conversation.")
 _FULL = Rejected(
     code="conversation_full",
     message=(
@@ -88,8 +88,10 @@ _FULL = Rejected(
         " summary of it, or fork it at an earlier message."
     ),
 )
-_GONE_ON = Rejected(code="conversation_busy", message="The conversation has gone on meanwhile.")
-_EXPIRED = Rejected(code="overloaded", message="The request was not taken up in time.")
+_GONE_ON = Rejected(
+    code="conversation_busy", message="The conversation changed since you loaded it. Load it again."
+)
+_EXPIRED = Rejected(code="overloaded", message="No worker was available in time. Try again.")
 
 
 def open_turn(
@@ -137,7 +139,7 @@ def _reject_undecided(run: Run) -> Rejected:
     ids = tuple(ApprovalNeeded(id=each.id) for each in approval_rules.list_needed_approvals(run))
     return Rejected(
         code="approval_pending",
-        message="The conversation waits for a person to decide about a tool call.",
+        message="A tool call in this conversation waits for approval. Decide it first.",
         approvals=ids,
     )
 
@@ -181,7 +183,7 @@ def _reopen_paused(
     if not expired:
         return AlreadyPaused(run=run)
     if approval_rules.on_expiry(run) == "fail":
-        message = "Nobody decided about a tool call in time."
+        message = "The approval of a tool call expired."
         failed = events.RunFailed(
             trace_id=run.trace_id, at=now, code="approval_expired", message=message, usage=run.usage
         )
@@ -266,7 +268,7 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         message=run.user_text,
         form=run.form,
         requested_at=run.requested_at,
-        deadline=run.requested_at,  # it has begun, so no deadline voids it
+        deadline=run.requested_at,  # it has started, so no deadline applies
         prompt=run.prompt_override,
         instructions=run.instructions,
         shown_sha256=run.shown_sha256,

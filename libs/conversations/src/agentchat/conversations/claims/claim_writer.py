@@ -31,7 +31,7 @@ class Claims:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        # Where the connection broke, the claim may have been made: repeated, it would find its own row.
+        # Not repeatable: if the connection broke after the commit, a repeat would find its own row.
         insert = Form(_INSERT, _build_parameters, _read_times, repeatable=False)
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
 
@@ -57,7 +57,7 @@ def _read_times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
     return [made.pop(claim.key_hash, None) for claim in batch]
 
 
-# In the order of their keys, so that two gateways do not wait for each other.
+# In the order of their keys, so that two gateways do not deadlock.
 _INSERT = f"""
 INSERT INTO idempotency_keys
        (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until)

@@ -97,7 +97,7 @@ async def _read_position(pool: Pool, query: str, parameters: list[object]) -> in
 
 _LAST = "SELECT position FROM projection_positions WHERE name = %s"
 
-# Nothing was fed on the days that are not there. Without any day the feed is older than this table.
+# Nothing was fed on a missing day. Without any row the feed is older than this table.
 _KEPT_FROM = """
 SELECT coalesce(
     (SELECT position FROM feed_days
@@ -106,7 +106,7 @@ SELECT coalesce(
     0)
 """
 
-# What is fed on a day comes after the position that was remembered last before.
+# A day's events come after the position stored last before it.
 _REMEMBER = """
 WITH began AS (
     INSERT INTO feed_days (day, position)

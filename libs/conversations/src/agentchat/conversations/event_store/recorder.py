@@ -35,7 +35,7 @@ from agentchat.conversations.event_store.append_statement import (
 from agentchat.runtime.logs import get_first_line
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connect_options, cut, is_readable
 
-# The library sets both to ERROR when it is imported, and "error connecting" would not be in our logs.
+# The library sets both to ERROR when it is imported, which would hide the pool's "error connecting".
 for _name in ("psycopg", "psycopg.pool"):
     logging.getLogger(_name).setLevel(logging.NOTSET)
 
@@ -100,7 +100,7 @@ class ConversationRecorder(PostgresApplicationRecorder):
         self.select_events_statement = sql.SQL(
             "SELECT originator_id, originator_version, topic, state FROM {} WHERE originator_id = %s"
         ).format(sql.Identifier("readable_conversation_events"))
-        # The queries of notifications name the table when they are made.
+        # The queries of notifications take the table's name when they are built.
         self.events_table_name = "readable_conversation_events"
 
     def build_call(self, items: Sequence[AppendItem]) -> tuple[sql.Composed, list[Any]]:
@@ -167,7 +167,7 @@ def _check(conn: Connection[Any]) -> None:
     Raises psycopg.Error.
     """
     if is_readable(conn):
-        conn.close()  # else the pool would give it again
+        conn.close()  # otherwise the pool would hand it out again
         raise psycopg.OperationalError("the server has closed the connection")
 
 

@@ -44,7 +44,7 @@ class ConversationStore:
             edition = self._cache.edition
             start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
             conversation = await self._log.load_conversation(conversation_id, start)
-            if edition == self._cache.edition:  # else it began with what may be lost
+            if edition == self._cache.edition:  # otherwise it began with a state that may be lost
                 break
         if conversation.version:
             self._cache.put(conversation)

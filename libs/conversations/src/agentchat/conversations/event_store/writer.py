@@ -108,9 +108,9 @@ class Writer:
     async def _store(self, items: Sequence[AppendItem], end: float) -> list[Outcome]:
         try:
             accepted = await self._try(items, end, self._send)
-        except DatabaseUnavailable as error:  # of the server, and so of all of them
+        except DatabaseUnavailable as error:  # the server is away, for all of them
             return [error] * len(items)
-        except (psycopg.Error, UnicodeError) as error:  # of whichever append: the others go without it
+        except (psycopg.Error, UnicodeError) as error:  # one of them is refused: find out which
             if len(items) == 1:
                 return [await self._explain_failure(items[0], end, error)]
             return [outcome for item in items for outcome in await self._store([item], end)]

@@ -16,7 +16,7 @@ from agentchat.runtime.logs import get_first_line, get_logger
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from agentchat.runtime.readiness import ReadinessFlag
 
-_AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
+_AGAIN_SECONDS = 0.5  # during an outage, to notice its end soon
 
 
 async def record_availability(pool: Pool) -> None:
@@ -36,7 +36,7 @@ async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | Non
         try:
             await record_availability(pool)
             readiness.set(True)
-        except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
+        except (DatabaseUnavailable, psycopg.Error) as error:  # for example of a server that is read-only
             logger.warning("store_unavailable", reason=get_first_line(error))
             readiness.set(False)
         await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
@@ -56,7 +56,7 @@ _STEADY = sql.SQL("""EXISTS (
        AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})""")
 
 
-# Those that come right after another change nothing: one row is not to be written by every worker.
+# A call right after another changes nothing, so that not every worker writes the one row.
 _NOTE = """
 INSERT INTO availability AS known (since, noted_at) VALUES (clock_timestamp(), clock_timestamp())
 ON CONFLICT (only_row) DO UPDATE

@@ -131,7 +131,7 @@ class Leases:
         from the time in it would be behind.
         """
         async with acquire_connection(self._pool) as conn:
-            sent_at = self._clock()  # a wait for a connection says nothing about the answer
+            sent_at = self._clock()  # after the wait for a connection
             taken = await conn.execute(_ACQUIRE, [trace_id, self._worker, self._timings.lease_seconds])
             row = await taken.fetchone()
         if row is None:
@@ -139,7 +139,7 @@ class Leases:
         lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock, self._timings)
         if self._clock() - sent_at > _LATE_SECONDS:
             await self.release(trace_id, lease)
-            raise DatabaseUnavailable("the answer about a lease came late")
+            raise DatabaseUnavailable("Postgres' answer about a lease came too late")
         return lease
 
     def plan_acquisition(self, trace_id: str) -> LeaseChange:
@@ -193,7 +193,7 @@ class Leases:
                 lease.extend(sent_at)
             elif (
                 self.is_holding(trace_id, lease) and not lease.is_releasing
-            ):  # else it was released meanwhile
+            ):  # otherwise it was released meanwhile
                 lease.mark_lost()
                 del self._held[trace_id]
                 lost.add(trace_id)

@@ -126,7 +126,7 @@ class WaitingLine:
         async with acquire_connection(self._pool) as conn:
             left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
             if left is not None:
-                # After the commit: see `event_store.writer`. Others look by themselves if it is lost.
+                # After the commit: see `event_store.writer`. Waiters also poll, in case it is lost.
                 await conn.execute(_NOTIFY, [_CHANNEL, left[0]])
 
     def leave_to_successor(self, trace_id: str) -> None:
@@ -157,7 +157,9 @@ class WaitingLine:
 
         away = (psycopg.Error, DatabaseUnavailable)
         log = get_logger("agentchat.conversations.leases.waiting_line")
-        await follow(wake_in_turn, away, retry_seconds=_RETRY_SECONDS, log=log, problem="line_not_followed")
+        await follow(
+            wake_in_turn, away, retry_seconds=_RETRY_SECONDS, log=log, problem="queue_listener_failed"
+        )
 
     async def _wait_for_move(self, connection: Connection) -> None:
         """Wait until a line with a local waiter has moved, or `look_seconds` have passed."""

@@ -74,7 +74,7 @@ class FactReader:
             return None
         batches = {each.name: FactBatch() for each in self._projections}
         for entry in entries:
-            # A tag of before an upcast, or an unknown one, may be of any type.
+            # An old or unknown tag may be of any type.
             takers = self._takers.get(entry.topic, self._projections)
             if names is not None:
                 takers = tuple(each for each in takers if each.name in names)
@@ -110,7 +110,7 @@ def _distribute(
 ) -> None:
     try:
         if account_id is None:
-            raise UnreadableEvent(entry.topic, "nothing says whose its conversation is")  # noqa: TRY301
+            raise UnreadableEvent(entry.topic, "the account of its conversation is unknown")  # noqa: TRY301
         size = len(entry.state)
         fact = LoggedFact(entry.position, entry.conversation_id, account_id, entry.event, size)
     except UnreadableEvent as error:
@@ -150,7 +150,7 @@ def _explain(error: Exception) -> str:
     return clean_text(message or str(error))[:500]
 
 
-# What the server or psycopg says of a value that does not fit its column.
+# Errors of the server or psycopg for a value that does not fit its column.
 REFUSALS = (UnreadableEvent, psycopg.DataError, psycopg.IntegrityError, UnicodeError)
 
 _PARK = """

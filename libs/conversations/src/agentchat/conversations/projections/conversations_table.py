@@ -277,7 +277,7 @@ _UPSERT = insert(
        bytes = kept.bytes + excluded.bytes""",
 )
 
-# After the row's beginning, which is in the log before it.
+# After the insert of the row, which precedes it in the log.
 _DESCRIBE = """
 UPDATE conversations SET given_title = new.given_title, metadata = new.metadata
   FROM json_to_recordset(%s) AS new(conversation_id text, given_title text, metadata jsonb)
@@ -290,10 +290,10 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
  WHERE conversations.conversation_id = new.conversation_id
 """
 
-# After every key: times are ISO 8601, which begins with a digit.
+# Sorts after every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")
 
-# The read model may not have its erasure yet.
+# The log decides: the read model may not have the erasure yet.
 NOT_ERASED = sql.SQL("""
 NOT EXISTS (SELECT FROM conversation_events
              WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
@@ -308,7 +308,7 @@ SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message
 
 _ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
 
-# The second condition is that of the index.
+# The second condition is the index's.
 _WITH_METADATA = sql.SQL(" AND metadata @> %s AND metadata <> '{}'")
 _FORKS_OF = sql.SQL(" AND source_id = %s")
 _OF_AGENT = sql.SQL(" AND agent_id = %s")

@@ -58,7 +58,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         """Return the statements that apply these facts to the table. Raises UnicodeError."""
         if self.keeps_erased:
             return self.changes(facts)
-        # Nothing comes after an erasure, so the other facts of its conversation are from before.
+        # Nothing follows an erasure, so the other facts of its conversation precede it.
         erased = {each.conversation_id for each in facts if isinstance(each.event, events.ConversationErased)}
         present = [fact for fact in facts if fact.conversation_id not in erased]
         delete = f"DELETE FROM {self.name} WHERE conversation_id = ANY(%s)"  # noqa: S608 - a name of ours

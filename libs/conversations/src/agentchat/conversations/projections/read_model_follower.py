@@ -110,7 +110,7 @@ class Follower:
                 await self._apply_each(conn, group, page)
         failpoints.reach("projector-batch-committed")
         positions.update(dict.fromkeys(names, page.end))
-        # Read models that have just caught up have not joined the others yet.
+        # Return a full batch: read models that have just caught up have not joined the others yet.
         return self.batch if later is not None else page.size
 
     async def _apply_each(self, conn: Connection, group: Sequence[Projection], page: LogPage) -> None:

@@ -178,14 +178,14 @@ async def _open_builder(
 ) -> AsyncIterator[Builder]:
     async with acquire_connection(pool, seconds=_SESSION_SECONDS) as conn:
         prepare_threshold = conn.prepare_threshold
-        # A statement that was prepared before would go on to name the live table.
+        # A statement prepared before would still use the live table.
         conn.prepare_threshold = None
         try:
             builder = Builder(conn, log, projections, watch, batch)
             await builder.create_tables()
             yield builder
         finally:
-            with contextlib.suppress(psycopg.Error):  # the session may be gone, and the tables with it
+            with contextlib.suppress(psycopg.Error):  # the session, and its tables, may be gone
                 await conn.execute("DISCARD TEMP")
             conn.prepare_threshold = prepare_threshold
 
@@ -199,7 +199,7 @@ async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> V
         if position is None:
             return VerifiedReadModel(name=name, position=None)
         await builder.catch_up(projection, position)
-        # What was erased after the snapshot is in neither the log nor, soon, the live table.
+        # Conversations erased after the snapshot are missing in the log and soon in the live table.
         erased = await _list_erased_after(pool, position)
         rows, difference = await _compare(conn, name, erased)
         if difference is None and projection.sums is not None:

@@ -88,7 +88,7 @@ PROJECTION = Projection(
     changes=_build_statements,
 )
 
-# A message's text never changes; what a conversation is called does. Its row has the conversation's id.
+# Only the row of a conversation's title changes, whose id is the conversation's; a message never does.
 _UPSERT = insert(
     "search",
     "text_id text, conversation_id text, account_id text, at text, words tsvector",

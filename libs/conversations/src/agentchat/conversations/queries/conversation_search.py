@@ -184,7 +184,7 @@ SELECT {columns}
  ORDER BY c.conversation_id DESC LIMIT %(limit)s
 """)
 
-# Whether there are conversations that were not looked through.
+# Finds out whether there are conversations that were not looked through.
 _IS_MORE = sql.SQL("""
 SELECT FROM conversations AS c WHERE listed{wanted} OFFSET %(newest)s LIMIT 1
 """)

@@ -137,7 +137,7 @@ _FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
 
 _COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending'"
 
-# What a tool has asked for the log has alone; the rows of a page are few.
+# A tool's question is only in the log; a page has few of them.
 _LIST: LiteralString = f"""
 SELECT input, requested.topic, requested.state, decided, name, server, approval_id, conversation_id, trace_id,
        agent_id, requested_at, expires_at, status

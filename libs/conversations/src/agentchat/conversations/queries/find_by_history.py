@@ -148,7 +148,7 @@ SELECT trace_id FROM readable_conversation_events
  ORDER BY notification_id DESC LIMIT 1
 """
 
-# Text after the reply is of a run that said something.
+# A Delta after the reply is of a later run that produced output.
 _BEHIND = """
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
   FROM (SELECT originator_id, originator_version, trace_id FROM readable_conversation_events

@@ -124,7 +124,7 @@ def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
     """Yield each bar that an event ends, and those of a single moment."""
     calls: dict[str, _Moment] = {}
     asked: dict[str, _Moment] = {}
-    decided = False  # since the last attempt began
+    decided = False  # since the last attempt started
     before: _Moment | None = None
     for moment in moments:
         before = before or moment
@@ -161,7 +161,7 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
             yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
         case events.ReplyLost() as event:
             bar = _build_bar(before, moment, "lost", "given up")
-            note = "its worker stopped; another does it again"
+            note = "the worker stopped; another one repeats it"
             yield replace(bar, usage=event.usage, round=event.round, note=note, state="failed")
         case _:
             pass
@@ -186,7 +186,7 @@ def _list_takeover_bars(
     If it did not wait for people, also that of the lost worker.
     """
     if not decided and not isinstance(before.event, events.ReplyLost):
-        note = "its worker was not heard of any more; another does it again"
+        note = "the worker was lost; another one repeats it"
         yield replace(_build_bar(before, moment, "lost", "lost"), state="failed", note=note)
     label = "resumed" if decided else f"attempt {event.attempt}"
     yield replace(_build_bar(moment, moment, "takeover", label), note=event.worker or "")

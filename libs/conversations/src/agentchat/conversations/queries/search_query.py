@@ -19,7 +19,7 @@ class Snippet(msgspec.Struct, frozen=True):
     """A part of a text; `marks` are the matches in it, [start, end) in code points."""
 
     text: str
-    marks: tuple[tuple[int, ...], ...] = ()  # of two numbers each: generators of clients know no tuples
+    marks: tuple[tuple[int, ...], ...] = ()  # two numbers each: generators of clients know no tuples
 
 
 class _Term(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ async def list_unlisted(
         after = rows[-1][0]
 
 
-# The log has the last word: the read model may be behind.
+# The log decides: the read model may be behind.
 _FIND = """
 SELECT conversation_id, account_id FROM conversations
  WHERE NOT listed AND conversation_id > %(after)s

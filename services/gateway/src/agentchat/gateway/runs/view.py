@@ -32,7 +32,7 @@ from agentchat.gateway.runs.progress import SentUpdates
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
 
 _HELD_FRAMES = 20_000
-_GONE = Broken("conversation_not_found", "There is no such conversation.")
+_GONE = Broken("conversation_not_found", "No such conversation.")
 
 
 class Phase(enum.Enum):
