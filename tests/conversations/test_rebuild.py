@@ -24,7 +24,7 @@ class Progress(RebuildProgress):
     def __init__(self, at: Callable[[int], None]) -> None:
         self.at = at
 
-    def advanced(self, position: int, head: int) -> None:
+    def on_advance(self, position: int, head: int) -> None:
         self.at(position)
 
 

@@ -80,10 +80,10 @@ class Bar(RebuildProgress):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def advanced(self, position: int, head: int) -> None:
+    def on_advance(self, position: int, head: int) -> None:
         self._progress.update(self._task, completed=position, total=max(position, head))
 
-    def parked(self, name: str, refused: RefusedEvent) -> None:
+    def on_park(self, name: str, refused: RefusedEvent) -> None:
         if self._reports_parked:
             event = describe_parked_event(refused.position, refused.conversation_id)
             warn(self._progress, f"{name}: {event}: {refused.reason}")
