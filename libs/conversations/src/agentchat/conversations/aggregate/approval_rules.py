@@ -259,7 +259,7 @@ def _refuse_call(run: Run, approval: CallApproval, reason: str, now: str) -> eve
         at=now,
         round=approval.requested.round,
         call_id=approval.requested.call_id,
-        output=wire.encode_tool_error(said),
+        output=wire.encode_tool_error(reason),
         is_error=True,
         ms=0,
     )

@@ -115,7 +115,7 @@ async def _feed_again(admin: Admin, start: int) -> Refed:
         def on_position(position: int) -> None:
             nonlocal last
             last = position
-            bar.advanced(position, head)
+            bar.on_advance(position, head)
 
         try:
             published = await refeed(admin.need_bus(), log, start, on_position)
