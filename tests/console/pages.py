@@ -42,7 +42,7 @@ class Browser:
     async def get(self, path: str, **headers: str) -> httpx.Response:
         return await self.http.get(path, headers=headers)
 
-    async def page(self, path: str) -> str:
+    async def open_page(self, path: str) -> str:
         """The text of a page as a person reads it."""
         response = await self.get(path)
         assert response.status_code == 200, response.text

@@ -10,10 +10,10 @@ def test_a_stream_that_ends_makes_room_for_another() -> None:
     streams = OpenStreams()
     with contextlib.ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(streams.counted("a"))
-        assert "You have 20 live pages open" in str(streams.refusal("a"))
-        assert streams.refusal("b") is None
-    assert streams.refusal("a") is None
+            stack.enter_context(streams.count("a"))
+        assert "You have 20 live pages open" in str(streams.explain_refusal("a"))
+        assert streams.explain_refusal("b") is None
+    assert streams.explain_refusal("a") is None
 
 
 async def test_a_live_page_too_many_is_refused_in_words(browser: Browser) -> None:

@@ -23,7 +23,7 @@ def ids(html: str) -> list[str]:
 
 
 async def test_without_a_conversation_it_says_how_to_hold_one(storage: Storage, browser: Browser) -> None:
-    assert "There is no conversation yet. Hold one: agentchat chat" in await browser.page("/conversations")
+    assert "No conversations yet. Start one with agentchat chat" in await browser.open_page("/conversations")
 
 
 async def test_words_an_account_and_a_day_find_one(storage: Storage, browser: Browser) -> None:
@@ -36,8 +36,8 @@ async def test_words_an_account_and_a_day_find_one(storage: Storage, browser: Br
     assert "I want a &lt;b&gt;<mark>refund</mark>&lt;/b&gt;" in html
     assert f'?run={trace("a")}"' in html, "it leads to the run in which that was said"
     assert f'value="{ACCOUNT}" selected' in html, "the form holds what the address does"
-    nothing = await browser.page("/conversations?q=refund&day=yesterday")
-    assert "Nothing was found" in nothing
+    nothing = await browser.open_page("/conversations?q=refund&day=yesterday")
+    assert "No conversations match" in nothing
     assert len(ids((await browser.get("/conversations")).text)) == 2
 
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from agentchat.console.frame.sessions import LOCAL
-from agentchat.console.pages.accounts import bars_of
-from agentchat.console.pages.agents import differences
+from agentchat.console.pages.accounts_page import build_bars
+from agentchat.console.pages.agents_page import diff_lines
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.secrets import build_sealer
@@ -52,9 +52,9 @@ def refusal_of(response: httpx.Response) -> str:
 
 async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Browser, account: str) -> None:
     path = f"/accounts/{account}"
-    assert "Acme" in await browser.page("/accounts")
+    assert "Acme" in await browser.open_page("/accounts")
     await browser.post(path, {"name": "Acme & Sons", "plan": "Pro"})
-    shown = await browser.page(path)
+    shown = await browser.open_page(path)
     assert "Acme & Sons" in shown
     assert f"{LOCAL} change" in shown, "the person stands in the audit log"
     wrong = await browser.post(path, {"name": "Acme & Sons", "plan": "Gold"})
@@ -80,19 +80,19 @@ async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
     rotated = await browser.post(one[1], {"action": "rotate"})
     assert re.search(r"sk-ac-[\w-]{43}", rotated.text)
     await browser.post(one[1], {"action": "disable"})
-    assert "disabled" in await browser.page(path)
+    assert "disabled" in await browser.open_page(path)
     await browser.post(one[1], {"action": "revoke"})
-    assert "revoked" in await browser.page(path)
+    assert "revoked" in await browser.open_page(path)
     assert (await browser.post(one[1], {"action": "eat"})).status_code == 400
 
 
 async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
     await browser.post("/plans/new", {"name": "Tiny", "requests_per_minute": "3"})
-    assert f"Tiny 3 {NONE} {NONE}" in await browser.page("/accounts")
+    assert f"Tiny 3 {NONE} {NONE}" in await browser.open_page("/accounts")
     wrong = await browser.post("/plans/Tiny", {"requests_per_minute": "many"})
     assert "must be a number" in refusal_of(wrong)
     await browser.post("/plans/Tiny", {"requests_per_minute": "", "form2_streaming": "on"})
-    assert f"Tiny {NONE} {NONE} {NONE} {NONE} yes" in await browser.page("/accounts")
+    assert f"Tiny {NONE} {NONE} {NONE} {NONE} yes" in await browser.open_page("/accounts")
 
 
 async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: str) -> None:
@@ -106,7 +106,7 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     edited |= {"allow_request_schema": "on", "on_interruption": "continue", "approvers": "account"}
     edited |= {"approval_seconds": "604800", "on_expiry": "continue", "on_new_message": "refuse"}
     assert (await browser.post(agent, edited)).history
-    shown = await browser.page(agent)
+    shown = await browser.open_page(agent)
     assert "version 2" in shown
     diff = (await browser.get(f"{agent}/diff?old=1&new=2")).text
     assert "<del>Be brief.</del>" in diff
@@ -120,16 +120,16 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
 async def test_versions_share_conversations_until_one_answers_all(browser: Browser, agent: str) -> None:
     await browser.post(f"{agent}/restore", {"version": "1"})
     await browser.post(f"{agent}/canary", {"shares": "1=95, 2=5"})
-    shown = await browser.page(agent)
+    shown = await browser.open_page(agent)
     assert "1 share 95" in shown
     assert "2 current share 5" in shown
-    compared = await browser.page(f"{agent}/canary")
+    compared = await browser.open_page(f"{agent}/canary")
     assert "Versions of Shop" in compared
-    assert "Answer all with it" in compared
+    assert "Send all traffic here" in compared
     assert "versions.9" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
     assert "such as 12=95" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "1"}))
     await browser.post(f"{agent}/canary", {"promote": "2"})
-    assert "share 95" not in await browser.page(agent)
+    assert "share 95" not in await browser.open_page(agent)
 
 
 async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:
@@ -148,11 +148,11 @@ async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, ag
     shown = await browser.get(path)
     assert "Authorization" in shown.text
     assert "Bearer x" not in shown.text
-    assert "one, two" in await browser.page(agent)
+    assert "one, two" in await browser.open_page(agent)
     wrong = await browser.post(path, {**server, "url": "ftp://x"})
     assert "url" in refusal_of(wrong)
     await browser.post(path, {"remove": "1"})
-    assert "no tools of its own" in await browser.page(agent)
+    assert "No tool servers yet" in await browser.open_page(agent)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ async def test_who_saves_after_somebody_else_is_told_and_keeps_what_he_wrote(
     saved = await browser.post(path, {**opened, field: theirs})
     assert saved.history, text_of(saved.text)
     late = await browser.post(path, {**opened, field: ours})
-    assert f"{field.replace('_', ' ').capitalize()} was changed by somebody else" in refusal_of(late)
+    assert f"{field.replace('_', ' ').capitalize()} was changed by someone else" in refusal_of(late)
     shown = form_of(late.text, path)
     assert shown[field] == ours
     assert form_of((await browser.get(path)).text, path)[field] == theirs
@@ -200,16 +200,16 @@ async def test_documents_are_uploaded_and_found_with_their_scores(browser: Brows
         return await browser.http.post(f"{base}/documents", data=data, files=files)
 
     await upload("returns.md", b"# Returns\n\nGoods may be returned within thirty days.")
-    found = await browser.page(f"{base}?q=returned goods")
+    found = await browser.open_page(f"{base}?q=returned goods")
     assert "Goods may be returned" in found
     assert "Score" in found
-    assert "Nothing fits" in await browser.page(f"{base}?q=zebra")
+    assert "No results" in await browser.open_page(f"{base}?q=zebra")
     assert "must end in one of" in refusal_of(await upload("returns.exe", b"MZ"))
     assert "UTF-8" in refusal_of(await upload("returns.txt", b"\xff"))
     document = re.search(rf'action="({base}/documents/[^"]+/delete)"', (await browser.get(base)).text)
     assert document is not None
     await browser.post(document[1], {})
-    assert "No document yet" in await browser.page(base)
+    assert "No documents yet" in await browser.open_page(base)
 
 
 async def test_a_webhook_endpoint_is_seen_and_stopped(
@@ -219,14 +219,16 @@ async def test_a_webhook_endpoint_is_seen_and_stopped(
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
     async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as pool:
         endpoint = await endpoints.create_endpoint(pool, sealer, account, new)
-    assert "https://shop.example/hook Acme ✓ well" in await browser.page(f"/webhooks?account_id={account}")
+    assert "https://shop.example/hook Acme ✓ active" in await browser.open_page(
+        f"/webhooks?account_id={account}"
+    )
     path = f"/webhooks/{endpoint.id}"
     await browser.post(f"{path}/switch", {"disabled": "true"})
-    shown = await browser.page(path)
+    shown = await browser.open_page(path)
     assert "disabled: account" in shown
     assert f"{LOCAL} change" in shown
     await browser.post(f"{path}/switch", {"disabled": "false"})
-    assert "✓ well" in await browser.page(path)
+    assert "✓ active" in await browser.open_page(path)
     assert (await browser.post(f"{path}/deliveries/msg_{'0' * 32}/resend", {})).status_code == 404
 
 
@@ -245,14 +247,14 @@ def line(day: str, **counts: Any) -> UsageLine:
 
 def test_bars_are_of_whole_days_and_the_highest_fills_the_chart() -> None:
     lines = [line("2026-11-02", input_tokens=30, runs=1), line("2026-11-02", output_tokens=10, runs=2)]
-    first, second = bars_of([*lines, line("2026-11-30", cache_read_tokens=10)])
+    first, second = build_bars([*lines, line("2026-11-30", cache_read_tokens=10)])
     assert (first.tokens, first.runs, first.x, first.height) == (40, 3, 1, 100)
     assert (second.x, second.height, second.y) == (29, 25, 75)
-    assert bars_of([]) == ()
+    assert build_bars([]) == ()
 
 
 def test_what_differs_is_told_line_by_line() -> None:
-    lines = differences("a\nb\nc", "a\nx\nc")
+    lines = diff_lines("a\nb\nc", "a\nx\nc")
     assert [(each.kind, each.text) for each in lines] == [
         ("same", "…"),
         ("same", "a"),
@@ -260,4 +262,4 @@ def test_what_differs_is_told_line_by_line() -> None:
         ("new", "x"),
         ("same", "c"),
     ]
-    assert differences("a", "a") == ()
+    assert diff_lines("a", "a") == ()

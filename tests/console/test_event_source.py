@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import anyio
 
-from agentchat.console.frame.event_source import events_of
+from agentchat.console.frame.event_source import stream_events
 
 
 async def test_closed_page_lets_the_parts_finish() -> None:
@@ -24,7 +24,7 @@ async def test_closed_page_lets_the_parts_finish() -> None:
             finished.set()
 
     async def read_all() -> None:
-        async with contextlib.aclosing(events_of(parts())) as events:
+        async with contextlib.aclosing(stream_events(parts())) as events:
             async for _ in events:
                 pass
 

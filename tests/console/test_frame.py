@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentchat.console.frame.outer import HEADERS
+from agentchat.console.frame.console_middleware import HEADERS
 from tests.console.pages import Browser, text_of
 
 

@@ -9,10 +9,10 @@ from tests.support.proxy import proxied
 
 
 async def test_the_page_shows_figures_and_every_reader_of_the_log(browser: Browser) -> None:
-    shown = await browser.page("/health")
+    shown = await browser.open_page("/health")
     assert "Open runs 0" in shown
     assert "Readers of the log" in shown
-    assert "No process is listed" in shown
+    assert "No processes listed" in shown
 
 
 async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
@@ -28,16 +28,16 @@ async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_b
         own = environ | {"AGENTCHAT_DATABASE_URL": url}
         with tempfile.TemporaryDirectory() as folder:
             async with ConsoleProcess(Path(folder), own) as process, Browser(process.url) as browser:
-                await browser.page("/now")
+                await browser.open_page("/now")
                 await proxy.set_mode("refuse")
                 health = await browser.get("/health")
-                assert (health.status_code, "Away postgres" in text_of(health.text)) == (200, True)
+                assert (health.status_code, "Unavailable postgres" in text_of(health.text)) == (200, True)
                 now = await browser.get("/now?agent=another")
                 assert "A part of the service does not answer" in text_of(now.text)
                 assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
                 accounts = await browser.get("/accounts")
                 assert accounts.status_code == 503
-                assert "A part of the service does not answer" in text_of(accounts.text)
+                assert "Temporarily unavailable" in text_of(accounts.text)
                 assert "Trace" in text_of(accounts.text)
                 await proxy.set_mode("pass")
-                assert "All processes" not in await browser.page("/health")
+                assert "All processes" not in await browser.open_page("/health")

@@ -7,11 +7,11 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.event_source import message
-from agentchat.console.frame.rendering import environment
-from agentchat.console.live.monitor import point
-from agentchat.console.pages.now.now_view import BoardCost, cost_of
-from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, run_row
+from agentchat.console.frame.event_source import encode_event
+from agentchat.console.frame.rendering import build_environment
+from agentchat.console.live.monitor import build_point
+from agentchat.console.pages.now.now_board import BoardCost, compute_cost
+from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, build_row
 from agentchat.contracts import frames
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.evals.prices import Price, Prices
@@ -73,7 +73,7 @@ async def test_a_run_streams_into_the_page_of_every_browser(
         speaking = asyncio.create_task(speak())
         await asyncio.gather(until("word word"), until("word word"))
         await speaking
-    assert "word word" not in await browser.page("/now?agent=nobody")
+    assert "word word" not in await browser.open_page("/now?agent=nobody")
 
 
 async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, pool: Pool, bus: Bus) -> None:
@@ -81,7 +81,7 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     await storage.told(asked(word), started(word))
     await storage.follow()
     runs = OpenRuns(pool, bus)
-    await runs.table(NowFilter(account_id=ACCOUNT))
+    await runs.load_table(NowFilter(account_id=ACCOUNT))
     received = asyncio.Event()
     following = await bus.traces.follow_trace(trace(word), lambda _: received.set())
     await bus.traces.publish_frame(
@@ -89,13 +89,13 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     )
     await received.wait()
     await following.close()
-    table = await runs.table(NowFilter())
+    table = await runs.load_table(NowFilter())
     assert {row.words for row in table.rows if row.trace_id == trace(word)} == {""}
 
 
 async def test_a_filter_that_finds_nothing_says_so_and_stays_chosen(browser: Browser) -> None:
     response = await browser.get("/now?account=nobody")
-    assert "No run is open" in text_of(response.text)
+    assert "No open runs" in text_of(response.text)
     assert '<option value="nobody" selected>' in response.text
 
 
@@ -118,21 +118,21 @@ def _run(**more: object) -> OpenRun:
 @pytest.mark.parametrize(
     ("run", "stage"),
     [
-        (_run(model=None), ("running", "starts")),
+        (_run(model=None), ("running", "starting")),
         (_run(rounds=1), ("running", "model 2")),
         (_run(tool="search"), ("running", "tool search")),
         (_run(waits_for="cancel"), ("waiting", "approval cancel")),
     ],
 )
 def test_a_stage_is_what_the_run_waits_for(run: OpenRun, stage: tuple[str, str]) -> None:
-    row = run_row(run, "Shop", "Acme", LastWords())
+    row = build_row(run, "Shop", "Acme", LastWords())
     assert (row.kind, row.stage) == stage
 
 
 def test_the_last_words_are_kept_and_all_are_counted() -> None:
     words = LastWords()
-    words.take(frames.DeltaFrame(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
-    row = run_row(_run(), "Shop", "Acme", words)
+    words.apply(frames.DeltaFrame(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
+    row = build_row(_run(), "Shop", "Acme", words)
     assert row.words.endswith("end")
     assert len(row.words) <= 160
     assert row.tokens == 1101
@@ -148,11 +148,11 @@ def test_rates_are_of_the_time_between_two_scrapes_and_errors_by_name() -> None:
         'agentchat_model_calls_seconds_count{provider="anthropic",outcome="ok"} 9\n'
         'agentchat_model_calls_seconds_count{provider="anthropic",outcome="overloaded"} 4\n',
     )
-    found = point(before, after)
+    found = build_point(before, after)
     assert found.ended == {"completed": 7, "failed": 3, "cancelled": 0}
     assert found.failures == {"model_error": 3}
     assert found.model_errors == {"anthropic: overloaded": 4}
-    assert point(after, before).ended["failed"] == 0
+    assert build_point(after, before).ended["failed"] == 0
 
 
 def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() -> None:
@@ -164,22 +164,22 @@ def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() 
             for kind in ("input", "output", "cache_read")
         )
         scrape.add("o", counted)
-    found = point(before, after)
+    found = build_point(before, after)
     assert (found.input_tokens, found.output_tokens) == (4_000_000, 2_000_000)
     prices = Prices(models={"m-1": Price(input=3, output=15, cache_read=0.3)}, currency="€")
-    assert cost_of([found, found], prices) == BoardCost(amount=36.6, currency="€", unpriced=("m-2",))
-    assert cost_of([found], Prices()) is None
+    assert compute_cost([found, found], prices) == BoardCost(amount=36.6, currency="€", unpriced=("m-2",))
+    assert compute_cost([found], Prices()) is None
 
 
 def test_each_line_of_a_part_is_a_line_of_its_event() -> None:
-    assert message("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
+    assert encode_event("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
 
 
 def test_what_agents_and_models_say_is_never_markup() -> None:
     hostile = '<script>alert("x")</script><a href="javascript:alert(1)" onclick=x>'
-    row = run_row(_run(tool=hostile), hostile, hostile, LastWords())
+    row = build_row(_run(tool=hostile), hostile, hostile, LastWords())
     table = RunTable(rows=[row], total=1)
-    shown = environment(Assets.read()).get_template("parts/now_table_body.html").render(table=table)
+    shown = build_environment(Assets.read()).get_template("parts/now_table_body.html").render(table=table)
     assert "<script" not in shown
     assert '<a href="javascript' not in shown
     assert hostile in text_of(shown)

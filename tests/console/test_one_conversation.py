@@ -35,29 +35,29 @@ async def approvals(migrated_database_url: str) -> str:
 
 
 async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, approvals: str) -> None:
-    shown = await browser.page(f"/conversations/{approvals}")
+    shown = await browser.open_page(f"/conversations/{approvals}")
     assert "run 2 of 2 ◀" in shown
     assert "Cancel ORD-1030" in shown
-    for step in ("model 1 asks for tools", "cancel_order ✕ failed denied by", "resumed", "model 2"):
+    for step in ("model 1 requests tools", "cancel_order ✕ failed denied by", "resumed", "model 2"):
         assert step in shown
     html = (await browser.get(f"/conversations/{approvals}")).text
     assert html.count('<rect class="bar') == 5
     assert re.search(r'data-copy="agentchat eval add SUITE [0-9a-f]{32}"', html)
     (previous,) = re.findall(r'rel="prev" href="([^"]+)"', html)
-    assert "run 1 of 2 ▶" in await browser.page(previous)
+    assert "run 1 of 2 ▶" in await browser.open_page(previous)
 
 
 async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, approvals: str) -> None:
-    past = await browser.page(f"/conversations/{approvals}?at=7")
+    past = await browser.open_page(f"/conversations/{approvals}?at=7")
     assert "event 7 of 27 · ApprovalRequested" in past or "event 7 of" in past
-    assert "cancel_order ‖ waits for a person" in past
+    assert "cancel_order ‖ waiting for approval" in past
     assert "run 1 of 1" in past
     assert "completed" not in past
     assert "eval add" not in past, "a run that has not ended is no case"
     part = await browser.get(f"/conversations/{approvals}?at=2", **{"hx-request": "true"})
     assert "<html" not in part.text
-    assert "No run had begun" in text_of((await browser.get(f"/conversations/{approvals}?at=1")).text)
-    assert "event 1 of" in await browser.page(f"/conversations/{approvals}?at=0")
+    assert "No run had started" in text_of((await browser.get(f"/conversations/{approvals}?at=1")).text)
+    assert "event 1 of" in await browser.open_page(f"/conversations/{approvals}?at=0")
 
 
 async def test_a_bar_opens_what_was_sent_and_what_came(browser: Browser, storage: Storage) -> None:
@@ -73,21 +73,21 @@ async def test_a_bar_opens_what_was_sent_and_what_came(browser: Browser, storage
     html = (await browser.get(here)).text
     bars = re.findall(r"bar=([a-z]+-[0-9]+)#detail", html)
     assert list(dict.fromkeys(bars)) == ["model-4", "tool-6", "model-8"], "by its name and its bar"
-    tool = await browser.page(f"{here}&bar=tool-6")
-    assert 'Sent Input the model\'s own { "order": "ORD-1" }' in tool
-    assert 'Came Output 4 ms {"at":"sea"}' in tool
+    tool = await browser.open_page(f"{here}&bar=tool-6")
+    assert 'Sent Input written by the model { "order": "ORD-1" }' in tool
+    assert 'Received Output 4 ms {"at":"sea"}' in tool
     assert hashlib.sha256(b'{"at":"sea"}').hexdigest()[-8:] in tool
-    model = await browser.page(f"{here}&bar=model-8")
+    model = await browser.open_page(f"{here}&bar=model-8")
     assert '"tool_result"' in model
-    assert "Came Reply" in model
+    assert "Received Reply" in model
     assert '"text": "At sea."' in model
-    assert "is no bar" not in await browser.page(f"{here}&bar=model-99")
+    assert "is no bar" not in await browser.open_page(f"{here}&bar=model-99")
 
 
 async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage) -> None:
     stored = await storage.told(*turn("a", "Hello", "Hi"))
     path = f"/conversations/{stored.conversation_id}/events"
-    assert (await browser.page(path)).count("as stored") == 7
+    assert (await browser.open_page(path)).count("as stored") == 7
     (entry,) = await storage.log.read_rows(stored.conversation_id, 1, 2)
     response = await browser.get(f"{path}/2")
     assert response.content == entry.state
@@ -107,7 +107,7 @@ async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Sto
     for path, status, words in [
         (f"/conversations/{stored.conversation_id}", 410, "Erased This conversation was erased at 2026-"),
         (f"/conversations/{make_id()}", 404, "There is no conversation"),
-        ("/conversations/nonsense", 404, "search for words"),
+        ("/conversations/nonsense", 404, "Search for words"),
         (f"/traces/{'9' * 32}", 404, "No run has the trace id"),
         ("/traces/x", 404, "No run has the trace id"),
     ]:
@@ -135,9 +135,9 @@ async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, stor
     stored = await storage.told(*turn("f", "Where is it?", "At sea."), given)
     await storage.follow()
     here = f"/conversations/{stored.conversation_id}"
-    shown = await browser.page(here)
+    shown = await browser.open_page(here)
     assert "-1 wrong <b>No</b> by ada" in shown
-    assert "by ada" not in await browser.page(f"{here}?at={stored.version - 1}")
+    assert "by ada" not in await browser.open_page(f"{here}?at={stored.version - 1}")
     assert stored.conversation_id in (await browser.get("/conversations?rating=bad")).text
     assert stored.conversation_id not in (await browser.get("/conversations?rating=good")).text
     assert (await browser.get("/conversations?rating=awful")).status_code == 400
@@ -147,12 +147,12 @@ async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: 
     turns = [event for number in range(400) for event in turn(f"{number:03}", f"Question {number}", "Yes")]
     stored = await storage.told(*turns)
     here = f"/conversations/{stored.conversation_id}"
-    newest = await browser.page(here)
+    newest = await browser.open_page(here)
     assert "Question 399" in newest
     assert "Question 100 " not in newest
     assert "are not on this page" in newest
-    assert "Question 5 " in await browser.page(f"{here}?at=40")
-    assert "Question 150 " in await browser.page(f"{here}?run={trace('150')}")
+    assert "Question 5 " in await browser.open_page(f"{here}?at=40")
+    assert "Question 150 " in await browser.open_page(f"{here}?run={trace('150')}")
 
 
 async def test_a_run_that_goes_on_streams_into_the_page(
@@ -161,7 +161,7 @@ async def test_a_run_that_goes_on_streams_into_the_page(
     thread = await storage.told(asked("l"), started("l"))
     here = f"/conversations/{thread.conversation_id}"
     html = (await browser.get(here)).text
-    assert "is at work" in text_of(html)
+    assert "running" in text_of(html)
     (stream,) = re.findall(r'hx-sse:connect="([^"]+)"', html)
     assert "hx-sse:connect" not in (await browser.get(f"{here}?at=2")).text, "the past stays as it is"
     seen, ended = "", False

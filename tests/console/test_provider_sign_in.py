@@ -14,8 +14,8 @@ import httpx
 import pytest
 from joserfc.jwk import OctKey, RSAKey
 
-from agentchat.console.frame.oidc import OidcProvider, claim_values, person_name
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_claim
 from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
@@ -126,7 +126,7 @@ async def test_the_highest_role_of_the_claim_counts(
 
 
 _OTHER_KEY = RSAKey.generate_key(2048, {"kid": "first"})
-_NOT_FOR_US = "is not for us, or not of now"
+_NOT_FOR_US = "is not valid"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ async def test_who_has_no_role_is_told_so(
     person: Person, provider: OpenIdProvider, claims: dict[str, Any]
 ) -> None:
     provider.changed = claims
-    await refused(person, "knows you as user-1 (ada), and nothing in your groups gives you a role here")
+    await refused(person, "knows you as user-1 (ada), but no value of your groups has a role here")
 
 
 async def test_a_key_that_is_new_is_read(person: Person, provider: OpenIdProvider) -> None:
@@ -203,10 +203,10 @@ async def test_a_provider_that_fails_is_said_to_be_away(person: Person, provider
     [
         (
             {"issuer": "https://evil.example"},
-            "calls itself 'https://evil.example'",
+            "names the issuer 'https://evil.example'",
         ),
-        ({"token_endpoint": "http://login.example/token"}, "has no token_endpoint by https"),
-        ({"jwks_uri": None}, "has no jwks_uri by https"),
+        ({"token_endpoint": "http://login.example/token"}, "has no token_endpoint with https"),
+        ({"jwks_uri": None}, "has no jwks_uri with https"),
     ],
 )
 async def test_a_document_that_is_wrong_is_named(
@@ -214,14 +214,14 @@ async def test_a_document_that_is_wrong_is_named(
 ) -> None:
     provider.document = document
     with pytest.raises(ProviderUnavailable, match=reason):
-        await OidcProvider(settings_of(provider.url)).begin()
+        await OidcProvider(settings_of(provider.url)).start()
 
 
 @pytest.mark.parametrize("path", ["", "/nothing"])
 async def test_a_provider_that_is_not_there_is_said_to_be_away(provider: OpenIdProvider, path: str) -> None:
     url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{find_free_port()}"
     with pytest.raises(ProviderUnavailable, match=r"^127\.0\.0\.1:\d+ does not answer: "):
-        await OidcProvider(settings_of(url)).begin()
+        await OidcProvider(settings_of(url)).start()
 
 
 def settings_of(issuer: str, **more: Any) -> SignInSettings:
@@ -237,14 +237,14 @@ async def test_an_address_gives_a_role_once_the_provider_has_verified_it(
 ) -> None:
     provider.claims = {"sub": "1", "email": "ada@example.com", **claims}
     found = OidcProvider(settings_of(provider.url, oidc_role_claim="email"))
-    begun = await found.begin()
+    begun = await found.start()
     async with httpx.AsyncClient() as browser:
         agreed = await browser.get(begun.url)
     code = dict(parse_qsl(urlsplit(agreed.headers["location"]).query))["code"]
     if comes_in:
         assert (await found.finish(code, None, begun.nonce, begun.code_verifier)).role == Role.OWNER
     else:
-        with pytest.raises(SignInRefused, match="nothing in your email gives you a role"):
+        with pytest.raises(SignInRefused, match="no value of your email has a role"):
             await found.finish(code, None, begun.nonce, begun.code_verifier)
 
 
@@ -261,7 +261,7 @@ async def test_an_address_gives_a_role_once_the_provider_has_verified_it(
     ],
 )
 def test_nobody_has_the_name_of_somebody_else(claims: dict[str, Any], name: str) -> None:
-    assert person_name(claims) == name
+    assert build_person_name(claims) == name
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_claim_is_found_by_its_name_or_its_path(name: str, values: list[str]) 
         "realm_access": {"roles": ["c"]},
         "https://x.example/roles": "d",
     }
-    assert claim_values(claims, name) == values
+    assert read_claim(claims, name) == values
 
 
 async def test_a_code_and_a_state_are_good_once_and_in_one_browser(
@@ -288,10 +288,10 @@ async def test_a_code_and_a_state_are_good_once_and_in_one_browser(
 ) -> None:
     back = await person.at_provider()
     other = Person(console)
-    assert "begun in another browser" in text_of((await other.get(back)).text)
+    assert "started in another browser" in text_of((await other.get(back)).text)
     kept = dict(person.cookies)
     assert (await person.get(back)).status_code == 303
-    assert "begun in another browser" in text_of((await person.get(back)).text)
+    assert "started in another browser" in text_of((await person.get(back)).text)
     person.cookies = kept
     assert "refused: the code is not good" in text_of((await person.get(back)).text)
     await other.http.aclose()
@@ -301,8 +301,8 @@ async def test_who_failed_often_waits(person: Person, provider: OpenIdProvider) 
     provider.changed = {"nonce": "another"}
     for _ in range(20):
         answer = await person.sign_in()
-        if "Too many sign-ins failed" in answer.text:
+        if "Too many failed sign-ins" in answer.text:
             break
     asked = len(provider.token_requests)
-    assert "Too many sign-ins failed" in text_of((await person.sign_in()).text)
+    assert "Too many failed sign-ins" in text_of((await person.sign_in()).text)
     assert len(provider.token_requests) == asked, "the provider is not asked"

@@ -14,7 +14,7 @@ from litestar.middleware.csrf import generate_csrf_token
 
 from agentchat.console import app
 from agentchat.console.frame import oidc
-from agentchat.console.frame.roles import Rights, Role
+from agentchat.console.frame.console_roles import Rights, Role
 from agentchat.console.frame.sessions import Person, Sessions
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import NewEndpoint
@@ -129,7 +129,7 @@ class Visitor:
         token = generate_csrf_token(sessions.secret.hex())
         cookies = {"_forms": token}
         if role is not None:
-            cookies[""] = await sessions.begin(Person(name=role.word, role=role))
+            cookies[""] = await sessions.start(Person(name=role.word, role=role))
         return cls(console, role, cookies, token)
 
     async def answer(self, route: str, **fields: str) -> httpx.Response:
@@ -160,7 +160,7 @@ def handlers() -> list[HTTPRouteHandler]:
 
 
 def test_the_table_has_every_route_with_its_role() -> None:
-    assert app.role_table(Litestar(handlers(), openapi_config=None).routes) == ROLES
+    assert app.build_role_table(Litestar(handlers(), openapi_config=None).routes) == ROLES
 
 
 def test_a_handler_that_names_no_role_keeps_the_console_from_starting() -> None:
@@ -169,7 +169,7 @@ def test_a_handler_that_names_no_role_keeps_the_console_from_starting() -> None:
 
     made = Litestar([*handlers(), get_secrets], openapi_config=None)
     with pytest.raises(app.RoleMissing, match="the handler of /secrets has no role"):
-        app.role_table(made.routes)
+        app.build_role_table(made.routes)
 
 
 @pytest.mark.parametrize("role", [None, *Role], ids=lambda role: role.word if role else "nobody")
@@ -184,7 +184,7 @@ async def test_each_page_and_action_with_each_role(
         elif role is None:
             assert answer.headers["location"].startswith("/sign-in?next="), route
         elif role < needed:
-            said = f"This needs the role {needed.word}, and you are signed in as {role.word}."
+            said = f"This needs the role {needed.word}; you are signed in as {role.word}."
             assert (answer.status_code, said in text_of(answer.text)) == (403, True), route
         else:
             assert answer.status_code < 500, route

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
 from agentchat.console.settings import ConsoleSettings
 from agentchat.runtime.settings import SettingsError, load
 
@@ -66,9 +66,9 @@ def test_with_a_token_it_listens_anywhere(url: str) -> None:
 def test_with_a_provider_it_listens_anywhere_and_values_have_roles() -> None:
     settings = load(ConsoleSettings, _GOOD | _provider() | {"AGENTCHAT_HOST": "0.0.0.0"})
     settings.check()
-    assert settings.roles_by_value() == {"staff": Role.VIEWER, "cn=admins": Role.OWNER}
+    assert settings.map_roles() == {"staff": Role.VIEWER, "cn=admins": Role.OWNER}
     other = load(ConsoleSettings, _GOOD | _provider(ROLES="staff=owner"))
-    assert settings.credentials() != other.credentials(), "other roles end all sessions"
+    assert settings.get_credentials() != other.get_credentials(), "other roles end all sessions"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])

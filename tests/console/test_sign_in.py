@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.sessions import Person, Sessions
-from agentchat.console.frame.sign_in import own_path
+from agentchat.console.frame.sign_in import keep_local_path
 from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
@@ -41,7 +41,7 @@ async def test_a_session_names_the_person_and_its_cookie_is_for_this_host_over_t
     cookie = await signed_in(browser)
     assert cookie.startswith("__Host-agentchat_console=")
     assert {"httponly", "secure", "samesite=lax", "path=/"} <= set(cookie.lower().split("; "))
-    assert "console:ada" in await browser.page("/health")
+    assert "console:ada" in await browser.open_page("/health")
     copied = browser.cookies["__Host-agentchat_console"]
     out = await browser.post("/sign-out", {})
     ended = out.history[0].headers["set-cookie"]
@@ -97,7 +97,7 @@ async def test_a_session_ends_after_its_hours_and_with_its_token(
     def sessions(token: str) -> Sessions:
         return Sessions(pool, Sealer(b"k" * 32), SignInSettings(admin_token=token), "key")
 
-    token = await sessions("a").begin(Person(name="ada", role=Role.VIEWER))
+    token = await sessions("a").start(Person(name="ada", role=Role.VIEWER))
     found = await sessions("a").find(token)
     assert found is not None
     assert (found.actor, found.role) == ("console:ada", Role.VIEWER)
@@ -112,12 +112,12 @@ def test_an_address_may_try_ten_tokens_and_then_waits() -> None:
     now = 0.0
     limit = SignInLimit(lambda: now)
     for _ in range(AT_ONCE):
-        assert limit.wait("a") == 0
-        limit.was_wrong("a")
-    assert 0 < limit.wait("a") <= SECONDS_EACH + 1
-    assert limit.wait("b") == 0
+        assert limit.get_wait("a") == 0
+        limit.add_failure("a")
+    assert 0 < limit.get_wait("a") <= SECONDS_EACH + 1
+    assert limit.get_wait("b") == 0
     now += SECONDS_EACH + 1
-    assert limit.wait("a") == 0
+    assert limit.get_wait("a") == 0
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_an_address_may_try_ten_tokens_and_then_waits() -> None:
     ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "now", "//["],
 )
 def test_after_signing_in_nobody_is_sent_to_another_site(text: str) -> None:
-    assert own_path(text) == "/"
-    assert own_path("/now?agent=a") == "/now?agent=a"
+    assert keep_local_path(text) == "/"
+    assert keep_local_path("/now?agent=a") == "/now?agent=a"

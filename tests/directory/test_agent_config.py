@@ -100,7 +100,7 @@ async def test_another_accounts_agent_is_not_found(
     assert await load_provider_key(pool, SEALER, other, agent, 1) is None
 
 
-async def test_a_disabled_agent_has_no_current_version_but_a_run_keeps_its_own(
+async def test_disabled_agent_keeps_the_versions_of_its_runs(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")

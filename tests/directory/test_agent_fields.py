@@ -13,7 +13,7 @@ from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "agents.md"
 
 
-def test_every_field_has_its_row() -> None:
+def test_every_field_is_documented() -> None:
     (table,) = re.findall(r"^\| field \| meaning \|\n(.+?)\n\n", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     cells = [row.split("|")[1] for row in table.splitlines()[1:]]
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]

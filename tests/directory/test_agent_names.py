@@ -28,7 +28,7 @@ async def _make(conn: Connection, account: str, name: str) -> str:
     return await create_agent(conn, SEALER, account, draft, actor="test")
 
 
-async def _called(names: AgentNames, pool: Pool, account: str, name: str) -> str | None:
+async def _resolve(names: AgentNames, pool: Pool, account: str, name: str) -> str | None:
     """What is found, as the list has it too."""
     found = await names.resolve(account, name)
     listed = find_named_agent(await list_named_agents(pool, account), name)
@@ -41,10 +41,10 @@ async def test_an_id_finds_its_agent_however_many_have_its_name(
 ) -> None:
     same = [await _make(conn, account, "Shop") for _ in range(5)]
     for agent_id in same:
-        assert await _called(names, pool, account, agent_id.upper()) == agent_id
+        assert await _resolve(names, pool, account, agent_id.upper()) == agent_id
     named_like = await _make(conn, account, same[0])
-    assert await _called(names, pool, account, same[0]) == same[0]
-    assert await _called(names, pool, account, "Shop") is None
+    assert await _resolve(names, pool, account, same[0]) == same[0]
+    assert await _resolve(names, pool, account, "Shop") is None
     listed = await list_named_agents(pool, account)
     assert [agent.public_name for agent in listed] == [*same, named_like]
 
@@ -54,17 +54,17 @@ async def test_a_name_is_enough_where_no_other_enabled_agent_has_it(
 ) -> None:
     one, other = [await _make(conn, account, "Shop") for _ in range(2)]
     await change_agent(conn, SEALER, other, AgentChanges(disabled=True), actor="test")
-    assert await _called(names, pool, account, "Shop") == one
-    assert await _called(names, pool, account, other) is None
+    assert await _resolve(names, pool, account, "Shop") == one
+    assert await _resolve(names, pool, account, other) is None
     unfit = [await _make(conn, account, name) for name in ("a/b", ".", "..")]
     for agent_id, name in zip(unfit, ("a/b", ".", ".."), strict=True):
-        assert await _called(names, pool, account, name) == agent_id
+        assert await _resolve(names, pool, account, name) == agent_id
     listed = {agent.agent_id: agent.public_name for agent in await list_named_agents(pool, account)}
     assert [listed[agent_id] for agent_id in unfit] == unfit, "it cannot stand in an address"
     assert listed[one] == "Shop"
 
 
-async def test_names_that_are_looked_up_together_are_found_as_alone(
+async def test_concurrent_look_ups_find_the_same_as_single_ones(
     names: AgentNames, pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     odd = ('"', "\\", '{"a","b"}', "NULL", "null", "{}", ",", " x ", "é\u2028", "n" * 200, "%s", "{0}")
@@ -78,7 +78,7 @@ async def test_names_that_are_looked_up_together_are_found_as_alone(
     assert await names.resolve(other, odd[0]) is None
 
 
-async def test_an_agent_that_was_renamed_or_disabled_is_seen_so_at_the_next_look_up(
+async def test_renamed_or_disabled_agent_is_seen_at_the_next_look_up(
     names: AgentNames, conn: Connection, account: str
 ) -> None:
     agent_id = await _make(conn, account, "Shop")

@@ -22,7 +22,7 @@ SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
 
 
-async def test_a_key_leads_to_its_account_plan_and_agent(
+async def test_key_resolves_to_its_account_plan_and_agent(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     key = await admin_keys.create(admin, account, NewKey(name="server"))
@@ -98,9 +98,7 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
         assert found[1] is None
 
 
-async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_look_the_same(
-    pool: Pool, admin: Admin, account: str
-) -> None:
+async def test_all_invalid_keys_look_the_same(pool: Pool, admin: Admin, account: str) -> None:
     revoked = await admin_keys.create(admin, account, NewKey())
     await admin_keys.revoke(admin, revoked.id)
     shut = await admin_accounts.create(admin, NewAccount(name="Shut", plan="Pro"))
@@ -117,7 +115,7 @@ async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_
     assert await resolve(pool, disabled.key, None) is not None
 
 
-async def test_a_disabled_key_stays_so_when_it_is_rotated(pool: Pool, admin: Admin, account: str) -> None:
+async def test_rotated_key_stays_disabled(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.change(admin, key.id, KeyChanges(disabled=True))
     fresh = await admin_keys.rotate(admin, key.id)
@@ -126,7 +124,7 @@ async def test_a_disabled_key_stays_so_when_it_is_rotated(pool: Pool, admin: Adm
     assert await resolve(pool, fresh.key, None) is not None
 
 
-async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
+async def test_revoked_key_cannot_be_rotated(admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.revoke(admin, key.id)
     await admin_keys.revoke(admin, key.id)
@@ -147,7 +145,7 @@ async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, ac
     assert fresh.key not in repr(fresh)
 
 
-async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
+async def test_changed_plan_applies_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await put_plan(pool, plan_with("Small", requests_per_minute=1, form2_streaming=False))
     await admin_accounts.change(admin, account, AccountChanges(plan="Small"))
@@ -160,7 +158,7 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admi
     assert changed.concurrent_runs == 3
 
 
-async def test_a_key_needs_an_account_and_is_one_accounts(admin: Admin, account: str) -> None:
+async def test_key_belongs_to_exactly_one_account(admin: Admin, account: str) -> None:
     with pytest.raises(NotFound, match="no such account"):
         await admin_keys.create(admin, "nobody", NewKey())
     key = await admin_keys.create(admin, account, NewKey())
@@ -173,12 +171,12 @@ async def test_no_service_removes_audit_rows(conn: Connection) -> None:
         await conn.execute("DELETE FROM audit_log")
 
 
-async def test_last_use_is_written_once_a_minute_and_off_the_path(
+async def test_last_use_is_written_once_a_minute(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     key = await admin_keys.create(admin, account, NewKey())
 
-    async def last_used() -> datetime | None:
+    async def read_last_used() -> datetime | None:
         cursor = await conn.execute("SELECT last_used_at FROM api_keys WHERE key_id = %s", [key.id])
         row = await cursor.fetchone()
         assert row is not None
@@ -190,12 +188,12 @@ async def test_last_use_is_written_once_a_minute_and_off_the_path(
         contextlib.aclosing(Callers(pool, noted)) as callers,
     ):
         assert await callers.resolve(key.key, None) is not None
-        assert await last_used() is None
+        assert await read_last_used() is None
         await noted.write()
-        first = await last_used()
+        first = await read_last_used()
         assert first is not None
         await callers.resolve(key.key, None)
-    assert await last_used() == first
+    assert await read_last_used() == first
 
 
 async def test_migrating_again_keeps_what_was_changed(

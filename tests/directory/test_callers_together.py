@@ -38,11 +38,11 @@ async def callers(pool: Pool) -> AsyncIterator[Callers]:
         yield opened
 
 
-def _timeless(found: ResolvedCaller | None) -> ResolvedCaller | None:
+def _drop_time(found: ResolvedCaller | None) -> ResolvedCaller | None:
     return found and (replace(found[0], now=""), found[1])
 
 
-async def test_each_is_answered_as_it_would_be_alone(
+async def test_concurrent_look_ups_get_the_answers_of_single_ones(
     callers: Callers, pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     issued = [(await admin_keys.create(admin, account, NewKey())).key for _ in range(3)]
@@ -54,10 +54,10 @@ async def test_each_is_answered_as_it_would_be_alone(
     alone = [await resolve(pool, key, agent) for key, agent in asked]
     for _ in range(2):
         together = await asyncio.gather(*(callers.resolve(key, agent) for key, agent in asked))
-        assert [*map(_timeless, together)] == [*map(_timeless, alone)]
+        assert [*map(_drop_time, together)] == [*map(_drop_time, alone)]
 
 
-async def test_many_that_wait_keep_one_connection(
+async def test_waiting_look_ups_share_one_connection(
     callers: Callers, pool: Pool, admin: Admin, account: str
 ) -> None:
     key = (await admin_keys.create(admin, account, NewKey())).key
@@ -66,7 +66,7 @@ async def test_many_that_wait_keep_one_connection(
     assert pool.get_stats()["requests_num"] - before == 1
 
 
-async def test_a_rotated_key_fails_at_the_next_look_up_though_others_wait(
+async def test_rotated_key_fails_while_other_look_ups_wait(
     callers: Callers, admin: Admin, account: str
 ) -> None:
     other = (await admin_keys.create(admin, account, NewKey())).key
@@ -81,7 +81,7 @@ async def test_a_rotated_key_fails_at_the_next_look_up_though_others_wait(
         key = fresh
 
 
-async def test_who_goes_takes_nobody_along(callers: Callers, admin: Admin, account: str) -> None:
+async def test_cancelled_look_up_does_not_affect_others(callers: Callers, admin: Admin, account: str) -> None:
     key = (await admin_keys.create(admin, account, NewKey())).key
     asking = [asyncio.create_task(callers.resolve(key, None)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -91,7 +91,7 @@ async def test_who_goes_takes_nobody_along(callers: Callers, admin: Admin, accou
     assert all(isinstance(found, tuple) for found in others)
 
 
-async def test_a_connection_that_breaks_costs_nobody_an_answer(
+async def test_broken_connection_loses_no_answer(
     callers: Callers, migrated_database_url: str, admin: Admin, account: str
 ) -> None:
     key = (await admin_keys.create(admin, account, NewKey())).key
@@ -102,7 +102,7 @@ async def test_a_connection_that_breaks_costs_nobody_an_answer(
             assert (True,) in owner.execute(_BREAK).fetchall()
 
 
-async def test_a_statement_that_fails_is_asked_for_each_alone(
+async def test_failed_statement_is_repeated_for_each_look_up(
     callers: Callers, migrated_database_url: str, admin: Admin, account: str
 ) -> None:
     key = (await admin_keys.create(admin, account, NewKey())).key
@@ -114,7 +114,7 @@ async def test_a_statement_that_fails_is_asked_for_each_alone(
     assert None not in found
 
 
-async def test_where_postgres_does_not_answer_all_are_told_in_time(
+async def test_all_look_ups_fail_in_time_without_postgres(
     callers: Callers, migrated_database_url: str
 ) -> None:
     loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ def test_each_version_answers_its_share(shares: dict[str, int]) -> None:
     assert [choose_version(dict(reversed(shares.items())), each) for each in IDS] == answered
 
 
-def test_what_a_conversation_gets_is_the_same_in_every_process_and_release() -> None:
+def test_choice_of_version_is_the_same_in_every_release() -> None:
     ids = [f"0192f0c1-7c4e-7aaa-8bbb-{number:012x}" for number in range(12)]
     assert [choose_version({"12": 50, "13": 50}, each) for each in ids] == [
         12,

@@ -33,7 +33,7 @@ def test_provider_parameters_pass(provider: str, parameters: dict[str, Any]) -> 
         ("anthropic", {"tool_choice": {"type": "any"}}, "tool_choice.type", "never ends"),
         ("anthropic", {"output_config": {"format": {}}}, "output_config.format", "output_schema"),
         ("anthropic", {"cache_control": {"type": "on"}}, "cache_control.type", "ephemeral or off"),
-        ("openai", {"max_tokens": 1, "max_completion_tokens": 1}, "max_tokens", "another name"),
+        ("openai", {"max_tokens": 1, "max_completion_tokens": 1}, "max_tokens", "older name"),
         ("openai", {"stop_sequences": ["x"]}, "stop_sequences", "called stop"),
         ("openai", {"top_k": 1}, "top_k", "extra_body"),
         ("openai", {"model": "x"}, "model", "set by the service"),
@@ -43,7 +43,7 @@ def test_provider_parameters_pass(provider: str, parameters: dict[str, Any]) -> 
         ("openai", {"extra_body": {"messages": []}}, "extra_body.messages", "set by the service"),
     ],
 )
-def test_what_the_service_sets_is_refused(
+def test_parameters_set_by_the_service_are_refused(
     provider: str, parameters: dict[str, Any], field: str, reason: str
 ) -> None:
     with pytest.raises(Invalid, match=reason) as caught:

@@ -17,7 +17,7 @@ from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
-    Client,
+    OAuthClient,
     PendingLink,
     ToolServerKey,
     find,
@@ -37,7 +37,7 @@ AFTER = Sealer(NEW)
 
 
 @pytest.fixture(autouse=True)
-async def none_left_by_others(conn: Connection) -> None:
+async def no_other_agents(conn: Connection) -> None:
     await conn.execute("DELETE FROM agents")
 
 
@@ -51,7 +51,7 @@ async def _change(conn: Connection, account: str, agent: str, sealer: Sealer, **
     return await change_agent(conn, sealer, agent, AgentChanges(**changes), actor="test")
 
 
-async def _opens(pool: Pool, account: str, agent: str, version: int, key: str) -> bool:
+async def _is_opened_by_new_key(pool: Pool, account: str, agent: str, version: int, key: str) -> bool:
     """With the new key alone."""
     config = await load_agent(pool, account, agent, version, AFTER)
     assert config is not None
@@ -67,13 +67,18 @@ async def test_every_version_of_every_agent_opens_under_the_new_key_alone(
     bare = await create_agent(conn, BEFORE, account, AgentDraft(name="Bare", model="m"), actor="test")
     done = await reseal(pool, BOTH, actor="test")
     assert (done.rows, done.values, done.resealed, done.unopened) == (6, 12, 12, [])
-    assert await _opens(pool, account, agents[0], 1, "sk-ant-0")
-    assert await _opens(pool, account, agents[0], 2, "sk-ant-0")
-    assert all([await _opens(pool, account, agent, 1, f"sk-ant-{n}") for n, agent in enumerate(agents)])
+    assert await _is_opened_by_new_key(pool, account, agents[0], 1, "sk-ant-0")
+    assert await _is_opened_by_new_key(pool, account, agents[0], 2, "sk-ant-0")
+    assert all(
+        [
+            await _is_opened_by_new_key(pool, account, agent, 1, f"sk-ant-{n}")
+            for n, agent in enumerate(agents)
+        ]
+    )
     assert await load_provider_key(pool, AFTER, account, bare, 1) is None
 
 
-async def test_again_there_is_nothing_to_do_and_no_audit_row(
+async def test_second_reseal_changes_nothing_and_adds_no_audit_row(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     agent = await _make(conn, account)
@@ -96,7 +101,7 @@ async def test_a_dry_run_counts_and_changes_nothing(pool: Pool, conn: Connection
     assert await load_provider_key(pool, BEFORE, account, agent, 1) == "sk-ant-one"
 
 
-async def test_what_no_key_opens_is_named_and_left_and_the_rest_is_done(
+async def test_unopened_values_are_named_and_the_rest_is_resealed(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     lost = await _make(conn, account, "sk-ant-lost", Sealer(b"x" * 32))
@@ -116,13 +121,11 @@ async def test_what_no_key_opens_is_named_and_left_and_the_rest_is_done(
     assert {found.account_id for found in done.unopened} == {account}
     assert "sk-ant" not in repr(done)
     assert done.resealed == 3
-    assert await _opens(pool, account, good, 1, "sk-ant-one")
+    assert await _is_opened_by_new_key(pool, account, good, 1, "sk-ant-one")
     assert await load_provider_key(pool, Sealer(b"x" * 32), account, lost, 1) == "sk-ant-lost"
 
 
-async def test_a_change_that_is_on_its_way_is_waited_for_and_its_version_sealed_too(
-    pool: Pool, conn: Connection, account: str
-) -> None:
+async def test_reseal_waits_for_a_change_under_way(pool: Pool, conn: Connection, account: str) -> None:
     """A change copies what the version before it had, sealed as it was."""
     agent = await _make(conn, account)
     async with conn.transaction():
@@ -132,10 +135,10 @@ async def test_a_change_that_is_on_its_way_is_waited_for_and_its_version_sealed_
     done = await sealing
     assert done.values == 4
     assert done.resealed == 4
-    assert await _opens(pool, account, agent, 2, "sk-ant-one")
+    assert await _is_opened_by_new_key(pool, account, agent, 2, "sk-ant-one")
 
 
-async def test_changes_that_go_on_meanwhile_leave_nothing_under_the_old_key(
+async def test_concurrent_changes_leave_nothing_under_the_old_key(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     agents = [await _make(conn, account) for _ in range(5)]
@@ -147,7 +150,9 @@ async def test_changes_that_go_on_meanwhile_leave_nothing_under_the_old_key(
     done = await sealing
     assert done.unopened == []
     for agent, version in versions.items():
-        assert all([await _opens(pool, account, agent, n + 1, "sk-ant-one") for n in range(version)])
+        assert all(
+            [await _is_opened_by_new_key(pool, account, agent, n + 1, "sk-ant-one") for n in range(version)]
+        )
 
 
 async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
@@ -165,7 +170,7 @@ async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
     link = PendingLink(
         verifier="v",
         redirect_uri="https://chat.example",
-        client=Client(id="c", secret="s"),
+        client=OAuthClient(id="c", secret="s"),
         endpoint="https://auth.example/token",
         resource="https://shop.example/mcp",
         issuer="https://auth.example",
@@ -199,7 +204,7 @@ async def test_a_key_that_opens_nothing_in_the_database_is_refused(
     await refuse_unknown_key(pool, Sealer(b"x" * 32))  # one was entered again: the rest can follow
 
 
-def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> None:
+def test_error_names_the_setting_of_a_bad_key_without_its_value() -> None:
     good = base64.b64encode(os.urandom(32)).decode()
     for current, previous, name in (
         ("hunter2", (), "AGENTCHAT_SECRET_KEY "),
@@ -211,12 +216,10 @@ def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> 
     assert build_sealer(good, (good,)).key_id == Sealer.from_setting(good).key_id
 
 
-async def test_secrets_of_webhook_endpoints_are_sealed_again_with_the_others(
-    pool: Pool, conn: Connection, account: str
-) -> None:
-    made = [await _endpoint(pool, account, BEFORE) for _ in range(3)]
+async def test_webhook_secrets_are_resealed_too(pool: Pool, conn: Connection, account: str) -> None:
+    made = [await _make_endpoint(pool, account, BEFORE) for _ in range(3)]
     await endpoints.rotate_secret(pool, BEFORE, account, made[0].id)
-    lost = await _endpoint(pool, account, Sealer(b"x" * 32))
+    lost = await _make_endpoint(pool, account, Sealer(b"x" * 32))
     done = await reseal(pool, BOTH, actor="test")
     assert (done.rows, done.values, done.resealed) == (4, 5, 4)
     assert [each.key for each in done.unopened] == [(lost.id,)]
@@ -230,6 +233,6 @@ async def test_secrets_of_webhook_endpoints_are_sealed_again_with_the_others(
             assert all(secret.startswith("whsec_") for secret in opened)
 
 
-async def _endpoint(pool: Pool, account: str, sealer: Sealer) -> IssuedEndpoint:
+async def _make_endpoint(pool: Pool, account: str, sealer: Sealer) -> IssuedEndpoint:
     new = NewEndpoint(url="https://hooks.example.com/", events=("run.completed",))
     return await endpoints.create_endpoint(pool, sealer, account, new)

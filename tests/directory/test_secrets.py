@@ -12,12 +12,12 @@ KEY = b"k" * 32
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_what_is_sealed_opens_to_the_same_text(plain: str) -> None:
+def test_sealed_text_opens_to_the_same_text(plain: str) -> None:
     sealer = Sealer(KEY)
     assert sealer.open(sealer.seal(plain, owner="a/b"), owner="a/b") == plain
 
 
-def test_the_same_text_is_sealed_differently_each_time_and_is_not_seen() -> None:
+def test_same_text_is_sealed_differently_each_time() -> None:
     sealer = Sealer(KEY)
     first, second = sealer.seal("sk-ant-secret", owner="a"), sealer.seal("sk-ant-secret", owner="a")
     assert first != second
@@ -32,7 +32,7 @@ def test_another_owner_or_another_key_does_not_open_it() -> None:
         Sealer(b"x" * 32).open(sealed, owner="account-1/agent-1")
 
 
-def test_no_byte_of_it_can_be_changed_and_no_part_is_enough() -> None:
+def test_changed_or_cut_sealed_value_does_not_open() -> None:
     sealer = Sealer(KEY)
     sealed = sealer.seal("secret", owner="a")
     for position in range(len(sealed)):
@@ -44,7 +44,7 @@ def test_no_byte_of_it_can_be_changed_and_no_part_is_enough() -> None:
             sealer.open(sealed[:position], owner="a")
 
 
-def test_after_a_rotation_old_values_open_and_new_ones_are_under_the_new_key() -> None:
+def test_rotation_opens_old_values_and_seals_with_the_new_key() -> None:
     old, new = Sealer(KEY), Sealer(b"n" * 32, previous=[KEY])
     sealed = old.seal("secret", owner="a")
     assert new.open(sealed, owner="a") == "secret"

@@ -35,7 +35,7 @@ async def test_it_is_shown_with_its_conversation_and_allowed(stack: RunningStack
         done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
         assert "approved by operator console:local" in text_of(done.text)
         late = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "denied"})
-        assert "somebody was faster" in text_of(late.text)
+        assert "Already decided by someone else" in text_of(late.text)
     assert b"cancelled" in await reply_of(shop, trace_id)
 
 
@@ -55,7 +55,7 @@ async def test_a_denial_tells_the_model_why(stack: RunningStack, shop: Caller) -
         wrong = await browser.post(
             f"/approvals/{approval_id}/decision", {"decision": "perhaps", "reason": "why"}
         )
-        assert "Not taken" in text_of(wrong.text)
+        assert "Not saved" in text_of(wrong.text)
         part = await browser.post(
             f"/approvals/{approval_id}/decision",
             {"decision": "denied", "reason": "not today"},
@@ -77,7 +77,7 @@ async def test_an_input_is_not_lost_with_the_tool_whose_schema_reads_it(
         await browser.post(server[1], {"remove": "1"})
         sent = {"has_input": "1", "decision": "approved", "input.order_id": "ORD-1007", "reason": "she asked"}
         refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
-        assert "Not taken: input: cannot be read" in text_of(refused.text)
+        assert "Not saved: input: cannot be edited" in text_of(refused.text)
         assert 'value="she asked"' in refused.text
         done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
         assert "approved by operator console:local" in text_of(done.text)

@@ -144,7 +144,7 @@ async def test_past_runs_are_answered_again_with_another_prompt(
     await watched.open("/what-if")
     await watched.judge()
     await page.get_by_label("Agent").select_option(demo.AGENT_ID)
-    await page.get_by_label("These runs").fill(conversation)
+    await page.get_by_label("Ids of conversations").fill(conversation)
     await page.get_by_label("System prompt").fill("You are brief.")
     await page.locator("#estimate").get_by_text("2 runs").wait_for()
     await watched.judge()
@@ -168,7 +168,7 @@ async def test_an_agent_is_tried_in_the_playground(watched: WatchedPage) -> None
     await page.locator("details.tool summary").first.click()
     await watched.judge()
     await page.get_by_role("link", name="ask again").click()
-    await page.get_by_text("begins with your next message").wait_for()
+    await page.get_by_text("Your next message starts a fork").wait_for()
 
 
 @pytest.mark.parametrize("decision", ["Approve", "Deny"])
@@ -186,7 +186,7 @@ async def test_an_approval_is_decided_where_it_is_listed(
     assert (await page.title()).startswith("(1) ")
     card = page.locator("article.approval")
     await watched.judge()
-    await card.get_by_text("Context, edit").click()
+    await card.get_by_text("Show context, edit").click()
     await card.locator("input[name=reason]").fill("As the customer wrote.")
     await watched.judge()
     await card.get_by_role("button", name=decision).click()
@@ -206,7 +206,7 @@ async def test_an_agent_is_changed_and_compared(watched: WatchedPage) -> None:
     await watched.judge()
     await page.get_by_label("max tool rounds").fill("7")
     await page.get_by_role("button", name=re.compile("Save as version")).click()
-    await page.get_by_role("link", name="what changed").first.click()
+    await page.get_by_role("link", name="changes").first.click()
     await page.locator("ins", has_text="7").wait_for()
     await watched.judge()
     await page.get_by_role("link", name="Back to the agent").click()
@@ -229,10 +229,10 @@ async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
         "mimeType": "text/markdown",
         "buffer": b"# Umbrellas\n\nWe mend umbrellas.",
     }
-    await page.get_by_label("Add, or replace by name").set_input_files(file)
+    await page.get_by_label("Add a file").set_input_files(file)
     await page.get_by_role("button", name="Upload").click()
     await page.get_by_role("cell", name="umbrellas.md").wait_for()
-    await page.get_by_label("Ask it").fill("Do you mend an umbrella?")
+    await page.get_by_label("Search", exact=True).fill("Do you mend an umbrella?")
     await page.get_by_role("button", name="Search").click()
     await page.get_by_text("We mend umbrellas.").wait_for()
     await watched.judge()
@@ -244,11 +244,11 @@ async def test_an_account_gets_a_key_and_a_plan_and_goes(watched: WatchedPage) -
     await watched.judge()
     await page.get_by_text("New account").click()
     await page.get_by_label("name").fill("Umbrellas")
-    await page.get_by_role("button", name="Make the account").click()
+    await page.get_by_role("button", name="Create account").click()
     await page.get_by_role("heading", name="Umbrellas").wait_for()
-    await page.get_by_label("New key, used").fill("in a test")
-    await page.get_by_role("button", name="Make a key").click()
-    await page.get_by_text("It is shown this once.").wait_for()
+    await page.get_by_label("New key for").fill("in a test")
+    await page.get_by_role("button", name="Create key").click()
+    await page.get_by_text("shown only once").wait_for()
     await watched.judge()
     await page.get_by_role("link", name="Delete this account").click()
     await page.get_by_label("Type Umbrellas").fill("umbrella")
@@ -256,7 +256,7 @@ async def test_an_account_gets_a_key_and_a_plan_and_goes(watched: WatchedPage) -
     await page.get_by_text("is not the account's name").first.wait_for()
     await watched.judge()
     await page.get_by_label("Type Umbrellas").fill("Umbrellas")
-    await page.get_by_label("with all that it has").check()
+    await page.get_by_label("Delete everything").check()
     await page.get_by_role("button", name="Delete").click()
     await page.wait_for_url(re.compile("/accounts$"))
     assert await page.get_by_text("Umbrellas").count() == 0
@@ -294,7 +294,7 @@ async def test_health_names_every_process(watched: WatchedPage) -> None:
 
 async def test_the_audit_log_is_read(watched: WatchedPage) -> None:
     await watched.open("/audit")
-    await watched.page.get_by_role("columnheader", name="Who").wait_for()
+    await watched.page.get_by_role("columnheader", name="Actor").wait_for()
     await watched.judge()
 
 

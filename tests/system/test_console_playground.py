@@ -71,7 +71,7 @@ async def test_a_customers_conversation_is_forked_at_a_message(
     assert "choose a message to fork it at" in shown
     assert await readers(stack, agent, theirs) == ["console:local"]
     page = (await browser.get(f"/playground?fork={theirs}:{second['id']}")).text
-    assert "A fork of" in text_of(page)
+    assert "starts a fork of" in text_of(page)
     assert page.count("Second") == 1  # in the box for the message alone
     page = (await browser.get(f"/playground?fork={theirs}:{first['id']}")).text
     assert page.count("First") == 1
@@ -94,7 +94,7 @@ async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAge
     conversation = (await policies.chat("How many days do I have to return an order?")).json()[
         "conversation_id"
     ]
-    assert "source" in await browser.page(f"/playground?conversation={conversation}")
+    assert "source" in await browser.open_page(f"/playground?conversation={conversation}")
 
 
 async def test_what_people_and_models_say_is_text(browser: Browser, make_agent: MakeAgent) -> None:

@@ -33,7 +33,7 @@ def fields(agent: Caller, **changed: str) -> dict[str, str]:
 async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Browser, agent: Caller) -> None:
     conversation = (await agent.chat("The blue mug")).json()["conversation_id"]
     await agent.chat("The <b>red</b> mug", conversation_id=conversation)
-    form = await browser.page(f"/what-if?runs={conversation}")
+    form = await browser.open_page(f"/what-if?runs={conversation}")
     assert "Be brief." in form
     assert conversation in form
     changed = fields(agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long.")

@@ -20,9 +20,9 @@ from agentchat.contracts.timings import AUTHORIZE_SECONDS
 from agentchat.directory.agent_draft import check_url
 from agentchat.directory.tool_authorizations import (
     SECRETS,
-    Client,
     ClientAuthentication,
     Grant,
+    OAuthClient,
     OAuthSettings,
     Scope,
     SealedSecrets,
@@ -100,12 +100,12 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
         row = await found(conn, agent_id, lock=True)
         url = named_server(row.settings.mcp_servers, name).url
         settings = OAuthSettings(**{field: getattr(body, field) for field in OAuthSettings.__struct_fields__})
-        client = body.client_id and Client(
+        client = body.client_id and OAuthClient(
             id=body.client_id, secret=body.client_secret, authentication=body.client_authentication
         )
         plain = msgspec.json.encode(SealedSecrets(client=client or None)).decode()
         sealed = admin.sealer.seal(
-            plain, owner=ToolServerKey(row.account_id, row.agent_id, name).owner(SECRETS)
+            plain, owner=ToolServerKey(row.account_id, row.agent_id, name).seal_owner(SECRETS)
         )
         shown = msgspec.json.encode(settings).decode()
         await conn.execute(_PUT, [row.agent_id, name, make_id(), url, shown, sealed, _MISSING[body.grant]])

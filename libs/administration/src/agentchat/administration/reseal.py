@@ -46,7 +46,7 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
             "mcp_authorizations",
             ("agent_id", "server"),
             ("secrets", "link"),
-            lambda account, key, column: ToolServerKey(account, *key).owner(_PURPOSES[column]),
+            lambda account, key, column: ToolServerKey(account, *key).seal_owner(_PURPOSES[column]),
         ),
     ),
     ("webhook_endpoints", "endpoint_id"): (

@@ -1,5 +1,6 @@
-"""Accounts, plans, API keys and agents in Postgres, and the sealing of what is secret in them.
+"""Read accounts, plans, API keys and agents from Postgres, and seal their secrets.
 
-`caller.Callers` has the gateway's one look-up a request, `agents` what a run reads, `agent_draft` what an
-agent may be; `migrations` makes the tables. Every write is in the library `administration`.
+`caller.Callers` resolves an API key for each request of the gateway, `agent_config` loads the agent of a run,
+`agent_draft` validates an agent before it is saved, `migrations` creates the tables. All writes are in the
+library `administration`.
 """

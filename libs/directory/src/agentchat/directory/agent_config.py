@@ -1,4 +1,7 @@
-"""An agent's configuration, version by version. A version never changes, so callers may cache it."""
+"""Load versions of an agent's configuration.
+
+A version never changes, so callers may cache it.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 
@@ -28,11 +31,12 @@ ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool server. `headers` are empty unless unsealed; `allowed_tools` None allows every tool.
+    """A tool server.
 
-    One that is `disabled` is neither listed nor called. `require_approval`: which of its tools a person has
-    to allow, call by call. `elicitation`: they may ask a person for input in the middle of a call.
-    `max_call_seconds`: its calls time out after so long.
+    `headers` are empty unless unsealed; `allowed_tools` None allows every tool. A `disabled` server is
+    neither listed nor called. `require_approval` says for which tools a person must approve each call. With
+    `elicitation`, its tools may ask a person for input during a call. `max_call_seconds` is the time-out of
+    its calls.
     """
 
     name: ServerName
@@ -45,7 +49,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     max_call_seconds: MaxCallSeconds = 30
 
     def __repr__(self) -> str:
-        """Without the headers' values: they are credentials, and a repr ends in logs."""
+        """Return the URL and the headers' names; their values are credentials."""
         return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers)})"
 
 
@@ -53,24 +57,24 @@ McpServers = Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)]
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an agent looks before it answers, and how many passages it takes."""
+    """The knowledge base that an agent searches, and the number of passages it uses."""
 
     knowledge_base_id: str
     top_k: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an agent is told to be, without its provider key.
+    """The configuration of an agent, without its provider key.
 
-    `base_url` None: the deployment's own for the provider. `parameters` go to the provider as they are
-    (max_tokens, temperature, stop_sequences, thinking, ...).
+    `base_url` None means the deployment's URL for the provider. `parameters` are sent to the provider
+    unchanged (max_tokens, temperature, stop_sequences, thinking, ...).
 
-    Of tool calls that need approval: `approvers` may do so, for `approval_seconds`; then the run goes
-    on without them, or fails. A message that comes meanwhile is refused, or ends the run.
+    `approvers` may approve tool calls within `approval_seconds`. After that the run continues without the
+    calls, or fails (`on_expiry`). A message that arrives meanwhile is refused, or ends the run
+    (`on_new_message`).
 
-    `allow_request_schema`: a request may ask for JSON by a schema of its own.
-
-    `compaction` None: a thread that has grown too long for the model fails.
+    With `allow_request_schema`, a request may ask for JSON with a schema of its own. With `compaction` None,
+    a thread that no longer fits into the model's context fails.
     """
 
     name: Name
@@ -94,11 +98,11 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
-    """One version of an agent. `created_at` tells it from that of a deleted agent of the same id.
+    """One version of an agent. `created_at` tells it from a deleted agent with the same id.
 
-    `sealed_key`: its provider key, as it is stored. `authorizations` are found with its headers alone: the id
-    of each tool server's, by the server's name. `canary`: the shares of the agent's versions, none where the
-    current one answers all.
+    `sealed_key` is the provider key as it is stored. `authorizations` are the ids of the tool servers' OAuth
+    authorizations by server name; they are only loaded together with the headers. `canary` has the traffic
+    shares of the agent's versions, and is empty if the current version answers all conversations.
     """
 
     agent_id: str
@@ -111,11 +115,12 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What to cache under: no other version of any agent has the same, whatever was deleted meanwhile."""
+        """The key to cache the version under: unique even if agents are deleted and created again."""
         return self.agent_id, self.version, self.created_at
 
     @property
     def facts(self) -> tuple[str, str, int, str, bytes | None]:
+        """The values that `UNCHANGED` compares with the database."""
         return self.account_id, self.agent_id, self.version, self.created_at, self.sealed_key
 
 
@@ -129,14 +134,16 @@ async def load_agent(
     *,
     conversation_id: str | None = None,
 ) -> AgentConfig | None:
-    """A version of the account's agent; None where there is none.
+    """Return a version of the account's agent; None if there is none.
 
-    With `conversation_id` and without `version` it is the one that answers this conversation (`canary`).
+    Without `version`, return the version that answers `conversation_id` (see `canary`), or the current one;
+    a disabled agent has no current version. A run that has started names its version and keeps it.
+    With `sealer`, unseal the headers of the MCP servers. `run` is the trace id of the run that needs them.
 
-    Without `version` it is the current one, and a disabled agent has none; a run that has begun names its
-    version and keeps it. With `sealer`, the MCP servers' headers are unsealed, and `run` may be the trace of
-    one that the agent is needed for.
-    Raises DatabaseUnavailable, SealBroken, and RunEnded where that run has not begun, or has ended.
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+        SealBroken: If the headers cannot be unsealed.
+        RunEnded: If `run` has not started, or has ended.
     """
     row = await _load_version_row(
         pool, _VERSION if sealer is None else _UNSEALED, account_id, agent_id, version, run
@@ -164,23 +171,25 @@ async def load_agent(
 async def load_provider_key(
     pool: Pool, sealer: "Sealer", account_id: str, agent_id: str, version: int
 ) -> str | None:
-    """The provider key of an agent's version, unsealed; None where it has none of its own.
+    """Return the unsealed provider key of a version; None if it has no key of its own.
 
-    Raises DatabaseUnavailable, SealBroken.
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+        SealBroken: If the key cannot be unsealed.
     """
     agent = await load_agent(pool, account_id, agent_id, version)
     return None if agent is None else unseal_provider_key(sealer, agent)
 
 
 def unseal_provider_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
-    """The provider key of an agent that was loaded. Raises SealBroken."""
+    """Return the provider key of a loaded agent, or None. Raises SealBroken."""
     if agent.sealed_key is None:
         return None
     return sealer.open(agent.sealed_key, owner=seal_owner(agent.account_id, agent.agent_id, "provider_key"))
 
 
 def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
-    """What a secret of an agent is bound to: its bytes do not open elsewhere, nor as another secret."""
+    """Return the owner that an agent's secret is sealed for: it opens nowhere else."""
     return f"{account_id}/{agent_id}/{purpose}"
 
 
@@ -206,7 +215,7 @@ WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND (%(version)s::integer IS NOT NULL OR g.disabled_at IS NULL)
 """
 
-# Whether a run is open is the log's to say, by a view of the library `conversations`.
+# `open_run_traces` is a view of the library `conversations`: the log knows which runs are open.
 _VERSION: LiteralString = _ROW.format(authorizations="NULL", wanted="true")
 _UNSEALED: LiteralString = _ROW.format(
     authorizations="(SELECT json_object_agg(a.server, a.authorization_id) "
@@ -215,8 +224,8 @@ _UNSEALED: LiteralString = _ROW.format(
 )
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"
-"""SQL for a boolean[]: whether each is its account's agent still, not disabled, at this current version,
-which answers all conversations, and with this key. The parameters are the columns of `AgentConfig.facts`.
+"""SQL for a boolean[]: true for each agent that still has this account, current version and key, is enabled,
+and has no canary. The parameters are the columns of `AgentConfig.facts`.
 """
 
 FUNCTION = """

@@ -1,4 +1,4 @@
-"""What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
+"""Validate an agent's configuration when it is saved, so that no run meets a bad one."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,11 @@ _LARGEST = 2.0**53
 
 
 def check_headers(headers: Mapping[str, str], field: str) -> None:
-    """Raises Invalid with the header's path below `field`."""
+    """Check the headers that are sent to a tool server.
+
+    Raises:
+        Invalid: With the path of the header below `field`.
+    """
     seen: dict[str, str] = {}
     for name, value in headers.items():
         if not _NAME.match(name):
@@ -68,11 +72,15 @@ def check_headers(headers: Mapping[str, str], field: str) -> None:
 
 
 def is_header_value(text: str) -> bool:
+    """Return True if `text` can be sent as the value of an HTTP header."""
     return _VALUE.match(text) is not None
 
 
 class AgentDraft(AgentSettings, frozen=True, kw_only=True):
-    """A whole configuration, secrets included: MCP headers and the provider key (None: the service's own)."""
+    """A complete configuration with its secrets: MCP headers and the provider key.
+
+    `provider_key` None means the service's own key.
+    """
 
     provider_key: str | None = None
 
@@ -81,7 +89,10 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
 
 
 class AgentChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays. `mcp_servers` are replaced together, headers included."""
+    """Changes to an agent.
+
+    Fields that are not given stay; `mcp_servers` are replaced as a whole.
+    """
 
     name: Name | UnsetType = UNSET
     provider: str | UnsetType = UNSET
@@ -106,7 +117,11 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
 
 
 def validate_draft(draft: AgentDraft) -> AgentDraft:
-    """The draft, if an agent can be like that. Raises Invalid with the field's path."""
+    """Return the draft if it is a valid configuration.
+
+    Raises:
+        Invalid: With the path of the field that is wrong.
+    """
     try:
         draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
     except msgspec.ValidationError as error:
@@ -179,7 +194,11 @@ def _check_approval(server: McpServer, field: str) -> None:
 
 
 def check_url(url: str, field: str) -> None:
-    """Its form only; whether the address may be reached is judged at each call, where it can change."""
+    """Check the form of a URL. Each call checks again whether its address may be reached.
+
+    Raises:
+        Invalid: If the URL is not http or https, or carries credentials or a fragment.
+    """
     try:
         parts = urlsplit(url)
         well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,4 +1,4 @@
-"""An account's agents by what callers may call them: an id, or a name that no other of them has."""
+"""Find an account's agents by id, or by a name that no other agent of the account has."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class NamedAgent(msgspec.Struct, frozen=True):
-    """An enabled agent. `created` is in Unix seconds, `same_name` counts the agents of its name."""
+    """An enabled agent. `same_name` counts the account's agents with its name."""
 
     agent_id: str
     name: str
@@ -21,55 +21,64 @@ class NamedAgent(msgspec.Struct, frozen=True):
 
     @property
     def public_name(self) -> str:
-        """Its name where that is enough, and can stand in an address; else its id."""
+        """The name if it is unique and fits into a URL path, otherwise the id."""
         is_usable = "/" not in self.name and self.name not in (".", "..") and not is_uuid(self.name.lower())
         return self.name if self.same_name == 1 and is_usable else self.agent_id
 
 
 async def list_named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
-    """The account's enabled agents, the oldest first. Raises DatabaseUnavailable within 3 s."""
+    """Return the account's enabled agents, the oldest first.
+
+    Raises:
+        DatabaseUnavailable: Within 3 s.
+    """
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_LIST, [account_id])).fetchall()
     return [NamedAgent(*row) for row in rows]
 
 
 def find_named_agent(agents: Sequence[NamedAgent], name: str) -> NamedAgent | None:
-    """That which `AgentNames` finds in the account that has these enabled agents."""
+    """Return the agent with this id or unique name, by the same rule as `AgentNames.resolve`."""
     found = [agent for agent in agents if agent.agent_id == name.lower()]
     found = found or [agent for agent in agents if agent.name == name]
     return found[0] if len(found) == 1 else None
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _NameLookup(msgspec.Struct, frozen=True):
     account_id: str
     name: str
 
 
 class AgentNames:
-    """Looks up what agents are called, all calls that wait together. Close with `aclose`, before the pool."""
+    """Resolves ids and names of agents; concurrent calls share one statement.
+
+    Close it before the pool.
+    """
 
     def __init__(self, pool: Pool) -> None:
-        self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _build_parameters, _read_results))
 
     async def resolve(self, account_id: str, name: str) -> str | None:
-        """The id of the enabled agent that has it or, where none does, of the only one with this name.
+        """Return the id of the enabled agent with this id, or else with this unique name.
 
-        Raises DatabaseUnavailable within 3 s.
+        Raises:
+            DatabaseUnavailable: Within 3 s.
         """
         if len(name) > MAX_NAME or "\x00" in name or not is_storable(name):
             return None
-        return await self._statement.call(_Asked(account_id, name))
+        return await self._statement.call(_NameLookup(account_id, name))
 
     async def aclose(self) -> None:
+        """Wait for statements under way, then refuse new ones."""
         await self._statement.aclose()
 
 
-def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
-    names = [asked.name for asked in batch]
-    return [asked.account_id for asked in batch], [name.lower() for name in names], names
+def _build_parameters(batch: Sequence[_NameLookup]) -> Sequence[object]:
+    names = [lookup.name for lookup in batch]
+    return [lookup.account_id for lookup in batch], [name.lower() for name in names], names
 
 
-def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
+def _read_results(batch: Sequence[_NameLookup], rows: Rows) -> Sequence[str | None]:
     found = index_rows(rows)
     return [found[place][1] for place in range(len(batch))]
 
@@ -80,7 +89,7 @@ SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OV
  WHERE g.account_id = %s AND g.disabled_at IS NULL ORDER BY g.created_at, g.agent_id
 """
 
-# Where the id finds one, no name is looked at.
+# The name is only looked up if the id finds no agent.
 _RESOLVE = b"""
 SELECT asked.place, coalesce(g.agent_id, named.agent_id)
   FROM unnest(%b::text[], %b::text[], %b::text[]) WITH ORDINALITY AS asked (account_id, agent_id, name, place)

@@ -1,6 +1,7 @@
-"""API keys: 256 random bits after a fixed prefix, of which only the SHA-256 is stored.
+"""Generate and hash API keys.
 
-Bits that are random need no slow hash."""
+A key has a prefix and 256 random bits. Only its SHA-256 is stored: random bits need no slow hash.
+"""
 
 import hashlib
 import secrets
@@ -9,14 +10,15 @@ PREFIX = "sk-ac-"
 
 
 def generate_api_key() -> str:
-    """`sk-ac-` and 43 URL-safe characters. It is shown once and cannot be had again."""
+    """Return a new key: `sk-ac-` and 43 URL-safe characters. It is shown once and not stored."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def hash_key(key: str) -> bytes:
-    """What the table holds of a key. Any text has one, so that a look-up never fails on odd headers."""
+    """Return the hash that the table holds. Any text has one, so odd headers never raise."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def get_last4(key: str) -> str:
+    """Return the last four characters, by which people recognise a key."""
     return key[-4:]

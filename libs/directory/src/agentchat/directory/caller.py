@@ -1,8 +1,8 @@
-"""Who calls: one look-up a request takes an API key to its account, plan and agent. When a key was last used
-is written off the request's path, at most once a minute a key.
+"""Resolve an API key to its account, plan and agent, with one look-up for each request.
 
-Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
-(interface specification, section 3).
+Nothing is cached, so a rotated key or a changed plan takes effect with the next request on every gateway
+(interface specification, section 3). The time of a key's last use is written apart from the requests, at most
+once a minute for each key.
 """
 
 import asyncio
@@ -47,10 +47,11 @@ class KeyUseRecorder:
         await self.write()
 
     def add(self, key_id: str) -> None:
+        """Note that a key was used; the next `write` stores it."""
         self._used.add(key_id)
 
     async def write(self) -> None:
-        """Write what was noted. A key whose row was written within the minute is left alone."""
+        """Write the noted keys to the database, except those written within the last minute."""
         used, self._used = self._used, set()
         if not used:
             return
@@ -66,7 +67,7 @@ class KeyUseRecorder:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """`now` is the clock of Postgres at the look-up: ISO 8601 UTC with microseconds."""
+    """The owner of an API key. `now` is the clock of Postgres: ISO 8601 UTC with microseconds."""
 
     account_id: str
     plan: Plan
@@ -75,7 +76,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's current version, as far as a gateway needs it. `retrieves`: it has a knowledge base."""
+    """An agent's current version. `retrieves`: it has a knowledge base."""
 
     agent_id: str
     version: int
@@ -85,49 +86,56 @@ class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ResolvedCaller: TypeAlias = tuple[Caller, CallerAgent | None]
-"""The caller behind a key, and the agent if it is an enabled one of the same account."""
+"""The owner of a key, and the agent if it is enabled and belongs to the same account."""
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _KeyLookup(msgspec.Struct, frozen=True):
     key_hash: bytes
     agent: str | None
 
 
 class Callers:
-    """Looks callers up, all that wait together, and each only after its own arrival.
+    """Resolves API keys; concurrent calls share one statement.
 
-    `last_used` is told of the keys. Close with `aclose`, before the pool.
+    The statement begins after the last of them arrived. Used keys are added to `last_used`. Close it before
+    the pool.
     """
 
     def __init__(self, pool: Pool, last_used: KeyUseRecorder | None = None) -> None:
         self._last_used = last_used
-        self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _build_parameters, _read_results))
 
     async def resolve(self, api_key: str, agent_id: str | None) -> ResolvedCaller | None:
-        found = await self._statement.call(_Asked(hash_key(api_key), _uuid(agent_id)))
+        """Return the owner of a key and the agent; None if the key is not valid.
+
+        Raises:
+            DatabaseUnavailable: If Postgres does not answer.
+        """
+        found = await self._statement.call(_KeyLookup(hash_key(api_key), _normalize_id(agent_id)))
         if found is not None and self._last_used is not None:
             self._last_used.add(found[0].key_id)
         return found
 
     async def aclose(self) -> None:
+        """Wait for statements under way, then refuse new ones."""
         await self._statement.aclose()
 
 
-def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
-    return [asked.key_hash for asked in batch], [asked.agent for asked in batch]
+def _build_parameters(batch: Sequence[_KeyLookup]) -> Sequence[object]:
+    return [lookup.key_hash for lookup in batch], [lookup.agent for lookup in batch]
 
 
-def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[ResolvedCaller | None]:
+def _read_results(batch: Sequence[_KeyLookup], rows: Rows) -> Sequence[ResolvedCaller | None]:
     found = index_rows(rows)
-    return [_found(found[place]) if place in found else None for place in range(len(batch))]
+    return [_read_row(found[place]) if place in found else None for place in range(len(batch))]
 
 
-def _uuid(agent_id: str | None) -> str | None:
+def _normalize_id(agent_id: str | None) -> str | None:
     agent = agent_id.lower() if agent_id is not None else ""
     return agent if is_uuid(agent) else None
 
 
-def _found(row: tuple[Any, ...]) -> ResolvedCaller:
+def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
     caller = Caller(account_id=account_id, plan=build_plan(row[4:11]), key_id=key_id, now=now)
     agent_id, version, name, model, retrieves = row[11:]

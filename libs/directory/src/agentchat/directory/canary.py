@@ -1,19 +1,19 @@
-"""Which version of an agent answers a conversation, where several share its conversations. Pure."""
+"""Choose the version of an agent that answers a conversation if several share its traffic."""
 
 import hashlib
 from collections.abc import Mapping
 
 Shares = Mapping[str, int]
-"""How much of the conversations each version answers, by its number as text: {"12": 95, "13": 5}."""
+"""The share of conversations that each version answers, by its number as text: {"12": 95, "13": 5}."""
 
 _POINTS = 2**64
 
 
 def choose_version(shares: Shares, conversation_id: str) -> int:
-    """Always the same for a conversation while the shares are. `shares` has one at least.
+    """Return the version for a conversation; the same one as long as the shares do not change.
 
-    Versions take their shares in the order of their numbers: where the last one's grows and the sum stays,
-    no conversation leaves it.
+    `shares` must not be empty. Versions take their shares in the order of their numbers: if the last
+    version's share grows and the sum stays, no conversation leaves that version.
     """
     digest = hashlib.sha256(f"canary {conversation_id}".encode()).digest()
     place = int.from_bytes(digest[:8]) * sum(shares.values()) // _POINTS

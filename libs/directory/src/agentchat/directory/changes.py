@@ -1,4 +1,4 @@
-"""The base of structs whose fields may each be left out of a request."""
+"""Define the base of request bodies in which each field may be left out."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields to change; what is left out is UNSET and stays."""
+    """Fields to change. A field that is left out is UNSET and stays as it is."""
 
     def __repr__(self) -> str:
-        """The names of the changed fields only: values may be secret."""
+        """Return the names of the changed fields only, since values may be secret."""
         return f"{type(self).__name__}({', '.join(self.to_dict())})"
 
     def to_dict(self) -> dict[str, Any]:

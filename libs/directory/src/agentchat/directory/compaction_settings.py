@@ -1,4 +1,4 @@
-"""How an agent's long threads stay within its model's context window."""
+"""Configure how an agent's long threads are kept within its model's context window."""
 
 from typing import Annotated, Literal
 
@@ -15,15 +15,15 @@ and what was corrected later. Answer with the summary alone, in at most 1,000 wo
 conversation and call no tool."""
 
 COMPACTING = ("anthropic",)
-"""Providers that have a way of their own to summarise."""
+"""Providers with a summary function of their own."""
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When and how earlier runs of a thread are summarised for the model.
+    """Settings for summarising the earlier runs of a thread.
 
-    Where the next call is expected to fill `at_share` of `context_window` (in tokens, of the agent's model),
-    all but the last `keep_runs` are. `by` "own": the model is asked for it with `prompt`; "provider": by what
-    its provider has for it, with its instructions where `prompt` is not another one.
+    If the next call is expected to fill `at_share` of `context_window` (in tokens of the agent's model), all
+    runs but the last `keep_runs` are summarised. With `by` "own", the model writes the summary, asked with
+    `prompt`. With "provider", the provider's own function does, with its instructions unless `prompt` is set.
     """
 
     by: Literal["own", "provider"] = "own"
@@ -35,9 +35,10 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def at_tokens(self) -> float:
+        """The number of tokens from which the thread is summarised."""
         return self.context_window * self.at_share
 
     @property
     def instruction(self) -> str:
-        """What asks for a summary; "" where the provider's own words do."""
+        """The text that asks for a summary; "" to use the provider's own."""
         return "" if self.by == "provider" and self.prompt == PROMPT else self.prompt

@@ -1,8 +1,8 @@
-"""Sessions of people who signed in to the console: one row for all consoles, until they sign out.
+"""Store the sessions of people who signed in to the console; all consoles share the rows.
 
-A session of a provider of OpenID Connect has what the provider is asked with, sealed, and the role that it
-last confirmed. One console at a time asks: whoever claims the row. Nobody holds a lock or a connection while
-the provider is waited for.
+The session of a person who signed in at an OpenID Connect provider holds the sealed refresh token and the
+role that the provider confirmed last. The console that claims the row asks the provider again; it holds no
+lock and no connection while it waits for the answer.
 """
 
 import msgspec
@@ -27,10 +27,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON console_sessions TO agentchat_service;
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """A session that ends in `seconds_left`, with its role as it was confirmed `age` seconds ago.
+    """A session that ends in `seconds_left`, with its role as of `age` seconds ago.
 
-    `subject` is None if no provider confirms the role. `claimed` is the sealed refresh token if it is the
-    caller's turn to have the role confirmed.
+    `subject` is None if no provider confirms the role. `claimed` is the sealed refresh token if the caller
+    must now have the role confirmed.
     """
 
     actor: str
@@ -52,7 +52,7 @@ async def add(
     subject: str | None,
     refresh_token: bytes | None,
 ) -> None:
-    """Add a session that ends in `seconds`, and delete those that have ended. Raises DatabaseUnavailable."""
+    """Add a session that ends in `seconds`, and delete ended ones. Raises DatabaseUnavailable."""
     values = [session_id, credentials, actor, role, subject, refresh_token, seconds]
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM console_sessions WHERE ends_at <= now()")
@@ -62,10 +62,12 @@ async def add(
 async def find(
     pool: Pool, session_id: str, *, credentials: bytes, fresh: float, claim: float
 ) -> StoredSession | None:
-    """Return a session that was begun with these credentials; None if there is none, or it has ended.
+    """Return the session if it was started with these credentials and has not ended.
 
-    A role that is `fresh` seconds old, and that nobody has claimed, is claimed for `claim` seconds.
-    Raises DatabaseUnavailable.
+    If its role is older than `fresh` seconds and unclaimed, claim it for `claim` seconds.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
     """
     given = {"id": session_id, "credentials": credentials, "fresh": fresh, "claim": claim}
     async with acquire_connection(pool) as conn:
@@ -74,13 +76,16 @@ async def find(
 
 
 async def confirm(pool: Pool, session_id: str, *, role: str, refresh_token: bytes) -> None:
-    """Store the role that the provider has confirmed. Raises DatabaseUnavailable."""
+    """Store the role that the provider confirmed, and the new token.
+
+    Raises DatabaseUnavailable.
+    """
     async with acquire_connection(pool) as conn:
         await conn.execute(_CONFIRM, [role, refresh_token, session_id])
 
 
 async def remove(pool: Pool, session_id: str) -> None:
-    """End a session, for every console. Raises DatabaseUnavailable."""
+    """End a session at every console. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM console_sessions WHERE session_id = %s", [session_id])
 

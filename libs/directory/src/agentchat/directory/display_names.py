@@ -1,4 +1,4 @@
-"""What accounts and agents are called, for people who see their ids."""
+"""Load the names of accounts and agents for pages that show them to people."""
 
 from collections.abc import Collection
 
@@ -8,9 +8,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class DisplayNames(msgspec.Struct, frozen=True):
-    """By ids; one that was deleted has none. `owners` are the names of the agents' accounts, by the agents'
-    ids.
-    """
+    """Names by id. `owners` has the names of the agents' accounts by agent id."""
 
     accounts: dict[str, str]
     agents: dict[str, str]
@@ -20,7 +18,7 @@ class DisplayNames(msgspec.Struct, frozen=True):
 async def load_display_names(
     pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]
 ) -> DisplayNames:
-    """Names of these. Raises DatabaseUnavailable."""
+    """Return the names of these accounts and agents. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         accounts = await (await conn.execute(_ACCOUNTS, [[*account_ids]])).fetchall()
         agents = await (await conn.execute(_AGENTS, [[*agent_ids]])).fetchall()
@@ -40,7 +38,7 @@ class AgentOption(msgspec.Struct, frozen=True):
 
 
 async def list_agent_names(pool: Pool) -> list[AgentOption]:
-    """Return every agent by the name of its account and its own. Raises DatabaseUnavailable."""
+    """Return all agents, sorted by account name and own name. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
     return [AgentOption(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""The directory's tables, step by step. Steps are only ever added."""
+"""Create and update the directory's tables. Steps are only ever added."""
 
 from agentchat.directory import agent_config, console_sessions, tool_authorizations
 from agentchat.runtime.migrations import apply, open_migration
@@ -76,14 +76,14 @@ CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
 CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 """
 
-# Whoever adds to the audit log chooses neither its place nor its time.
+# A writer of the audit log can set neither the id nor the time of a row.
 _GRANTS = """
 GRANT SELECT, INSERT, UPDATE, DELETE ON plans, accounts, api_keys, agents TO agentchat_service;
 GRANT SELECT, INSERT, UPDATE (provider_key, mcp_headers) ON agent_versions TO agentchat_service;
 GRANT SELECT, INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
 """
 
-# Once, so that a plan that was changed or deleted stays so. Unlimited is for load tests.
+# Inserted once, so that changed and deleted plans stay that way. "Unlimited" is for load tests.
 _PLANS = """
 INSERT INTO plans
     (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
@@ -103,9 +103,11 @@ STEPS = (_BASELINE,)
 
 
 async def migrate(database_url: str) -> None:
-    """Make or update the directory's tables. Idempotent; several at once take turns.
+    """Create or update the directory's tables. Idempotent; concurrent calls take turns.
 
-    Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
+    Raises:
+        MigrationError: If the database is newer than this release.
+        psycopg.Error: If a step fails.
     """
     async with open_migration(database_url) as conn:
         await apply(conn, COMPONENT, STEPS)

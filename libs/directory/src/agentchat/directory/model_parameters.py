@@ -1,8 +1,8 @@
-"""The parameters of a model call that an agent may set.
+"""Check the parameters of model calls that an agent may set.
 
-They are the provider's own, by its names, and are sent as they are. Refused here is only what the service
-sets itself, what would break a run, and wrong types of what the service reads. Whether a model accepts the
-rest is found out by the check of an agent, in the provider's own words.
+They have the provider's own names and are sent unchanged. Refused are only parameters that the service sets
+itself, values that would break a run, and wrong types of parameters that the service reads. The check of an
+agent shows whether the model accepts the others, with the provider's own message.
 """
 
 from collections.abc import Mapping, Set
@@ -15,14 +15,14 @@ from agentchat.contracts.admin_errors import Invalid
 
 DEFAULT_PROVIDER = "anthropic"
 DEFAULT_MAX_TOKENS = 4096
-"""The `max_tokens` of a call to Anthropic's API, which needs one, if the agent does not set it."""
+"""The `max_tokens` for Anthropic's API, which requires it, if the agent does not set it."""
 DIALECTS = (
     *("azure", "compatible", "deepseek", "gemini", "groq", "mistral", "moonshot", "ollama"),
     *("openai", "openrouter", "vllm", "xai", "zai"),
 )
-"""The values of `dialect`: which server's conventions to follow if its host name does not tell."""
+"""Values of `dialect`: whose conventions to follow if the server's host name does not tell."""
 
-_MAX_INT = 2**31 - 1  # more than any model takes, and what every client and server can count to
+_MAX_INT = 2**31 - 1  # more than any model allows, and within the range of every client and server
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_INT)]
 _Stop = Annotated[str, Meta(pattern=r"\S")]
 _SET_BY_SERVICE = "is set by the service"
@@ -52,14 +52,14 @@ class _OpenAIRead(msgspec.Struct, frozen=True):
 
 
 class ProviderRules(msgspec.Struct, frozen=True):
-    """What the service has to know about a provider's parameters."""
+    """The rules for a provider's parameters."""
 
     read: type[_AnthropicRead] | type[_OpenAIRead]
     set_by_service: Set[str]
     refused: Mapping[str, str]
-    """Names that would have no effect or are misplaced, with the reason."""
+    """Parameters that would have no effect or are misplaced, with the reason."""
     cutting: tuple[str, ...]
-    """Names that may end a reply early, which are left out of a call that asks for a summary."""
+    """Parameters that may end a reply early; calls for a summary leave them out."""
 
 
 PROVIDERS: Mapping[str, ProviderRules] = {
@@ -86,7 +86,7 @@ PROVIDERS: Mapping[str, ProviderRules] = {
             "stop_sequences": "is called stop here",
             "thinking": "is not part of this API; a server's own parameter goes into extra_body",
             "top_k": "is not part of this API; a server's own parameter goes into extra_body",
-            "logprobs": "has no effect: nothing reads them",
+            "logprobs": "has no effect: the service does not return them",
             "audio": "is not offered: replies are text",
             "modalities": "is not offered: replies are text",
             "extra_headers": "is not offered",
@@ -118,14 +118,14 @@ def check_parameters(provider: str, parameters: dict[str, Any]) -> None:
 
 
 def get_max_tokens(provider: str, parameters: dict[str, Any]) -> int | None:
-    """Return how many tokens a reply may have; None for as many as the provider allows."""
+    """Return the limit of tokens for a reply; None for the provider's own limit."""
     if provider == "openai":
         return parameters.get("max_completion_tokens") or parameters.get("max_tokens")
     return int(parameters.get("max_tokens", DEFAULT_MAX_TOKENS))
 
 
 def build_summary_parameters(provider: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a call for a summary: the agent's own, without what may cut it short."""
+    """Return the agent's parameters without those that may cut a summary short."""
     kept = {name: value for name, value in parameters.items() if name not in PROVIDERS[provider].cutting}
     if provider == "anthropic":
         kept["max_tokens"] = max(int(parameters.get("max_tokens", 0)), DEFAULT_MAX_TOKENS)
@@ -145,7 +145,9 @@ def _check_openai(read: _OpenAIRead, rules: ProviderRules) -> None:
     if read.tool_choice not in (None, "auto", "none"):
         raise Invalid("parameters.tool_choice", _ENDLESS)
     if read.max_tokens is not None and read.max_completion_tokens is not None:
-        raise Invalid("parameters.max_tokens", "is max_completion_tokens by another name: give one of them")
+        raise Invalid(
+            "parameters.max_tokens", "is an older name of max_completion_tokens: give only one of them"
+        )
     if read.dialect not in (None, *DIALECTS):
         raise Invalid("parameters.dialect", f"must be one of {', '.join(DIALECTS)}")
     for name in read.extra_body:

@@ -1,7 +1,7 @@
-"""The JSON Schema of an agent's replies: checked when it is saved, so that no run meets one that is none.
+"""Validate the JSON Schema of an agent's replies when it is saved.
 
-Draft 2020-12, an object at its root, and whole in itself: references lead to places in the same document.
-Which parts of it the provider enforces is another matter; each reply is validated against all of it.
+The schema is of draft 2020-12, has an object at its root, and refers only to places within itself. A provider
+may enforce only parts of it; the service validates each reply against all of it.
 """
 
 import re
@@ -29,7 +29,11 @@ Place = tuple[str, Any]
 
 
 def check_output_schema(schema: Schema) -> None:
-    """Raises Invalid with the path of what is wrong; the schema's depth has been checked before."""
+    """Check a schema whose depth was checked before.
+
+    Raises:
+        Invalid: With the path of the part that is wrong.
+    """
     if schema.get("type") != "object":
         raise Invalid(f"{_FIELD}.type", "must be object")
     if len(msgspec.json.encode(schema)) > MAX_BYTES:
@@ -37,7 +41,7 @@ def check_output_schema(schema: Schema) -> None:
     if str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
         raise Invalid(f"{_FIELD}.$schema", f"must be {_DRAFT}")
     _check_form(schema)
-    schemas = list(_schemas(_FIELD, schema))
+    schemas = list(_iterate_schemas(_FIELD, schema))
     known = {id(found) for _, found in schemas}
     for path, found in schemas:
         _check_references(path, found, schema, known)
@@ -59,12 +63,12 @@ def _check_references(path: str, found: Schema, root: Schema, known: set[int]) -
     for keyword in _BY_NAME:
         if keyword in found:
             raise Invalid(f"{path}.{keyword}", "cannot be used here; refer to #/$defs/... with $ref")
-    if "$ref" in found and id(_target(found["$ref"], root)) not in known:
-        raise Invalid(f"{path}.$ref", "leads to no schema within this one")
+    if "$ref" in found and id(_resolve_pointer(found["$ref"], root)) not in known:
+        raise Invalid(f"{path}.$ref", "does not lead to a schema within this one")
 
 
-def _target(reference: str, root: Schema) -> Any:
-    """What a JSON pointer (RFC 6901), as a fragment, leads to in this document; None for anything else."""
+def _resolve_pointer(reference: str, root: Schema) -> Any:
+    """Return the target of a JSON pointer in a fragment (RFC 6901); None if there is none."""
     if reference != "#" and not reference.startswith("#/"):
         return None
     place: Any = root
@@ -86,20 +90,20 @@ def _check_patterns(path: str, found: Schema) -> None:
         try:
             re.compile(translate_pattern(pattern))
         except (re.error, OverflowError, RecursionError) as error:
-            raise Invalid(place, f"is no regular expression that can be used here: {error}") from None
+            raise Invalid(place, f"is not a valid regular expression: {error}") from None
 
 
-def _schemas(path: str, schema: Any) -> Iterator[tuple[str, Schema]]:
-    """The schema and all within it, with their paths. It has the form of a schema."""
+def _iterate_schemas(path: str, schema: Any) -> Iterator[tuple[str, Schema]]:
+    """Yield the schema and all schemas within it, with their paths."""
     if not isinstance(schema, dict):
         return
     yield path, schema
     for keyword, value in schema.items():
-        for place, within in _within(f"{path}.{keyword}", keyword, value):
-            yield from _schemas(place, within)
+        for place, subschema in _list_subschemas(f"{path}.{keyword}", keyword, value):
+            yield from _iterate_schemas(place, subschema)
 
 
-def _within(path: str, keyword: str, value: Any) -> list[Place]:
+def _list_subschemas(path: str, keyword: str, value: Any) -> list[Place]:
     if keyword in _ONE:
         return [(path, value)]
     if keyword in _LISTS:

@@ -1,4 +1,4 @@
-"""Plans: the numbers an account is held to. They are data, and seeded by the migrations."""
+"""Load plans: the limits of an account. Plans are rows that the migrations seed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,10 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """None means no limit. `form2_streaming`: the stream endpoint is served in form 2 (design 6)."""
+    """The limits of an account; None means no limit.
+
+    With `form2_streaming`, the stream endpoint may answer in form 2 of the interface specification.
+    """
 
     name: str
     requests_per_minute: int | None
@@ -21,13 +24,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def load_plan(pool: Pool, account_id: str) -> Plan | None:
-    """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
+    """Return the account's present plan; None for an unknown account.
+
+    Raises DatabaseUnavailable.
+    """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
     return None if row is None else build_plan(row)
 
 
 def build_plan(row: Sequence[Any]) -> Plan:
+    """Build a plan from the columns of its row, in the order of the fields."""
     return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""Sealing of provider keys and MCP headers: AES-256-GCM under AGENTCHAT_SECRET_KEY, bound to an owner.
+"""Seal secrets with AES-256-GCM under AGENTCHAT_SECRET_KEY, bound to an owner.
 
 A sealed value is: format (1 byte, 1) | id of the key (4 bytes) | nonce (12 bytes) | ciphertext and tag.
 The owner is authenticated, not stored: bytes copied to another account or agent do not open.
@@ -25,37 +25,38 @@ _HEAD_BYTES = len(_FORMAT) + _ID_BYTES + _NONCE_BYTES
 
 
 class Sealer:
-    """Seals under `secret_key`; opens what was sealed under it or under one of `previous` (key rotation)."""
+    """Seals values under one key, and opens those sealed under it or under previous keys."""
 
     def __init__(self, secret_key: bytes, *, previous: Sequence[bytes] = ()) -> None:
         for key in (secret_key, *previous):
             if len(key) != KEY_BYTES:
                 raise ValueError(f"a secret key has {KEY_BYTES} bytes, this one has {len(key)}")
-        self._current = _key_id(secret_key)
-        self._ciphers = {_key_id(key): AESGCM(key) for key in (*previous, secret_key)}
+        self._current = _derive_key_id(secret_key)
+        self._ciphers = {_derive_key_id(key): AESGCM(key) for key in (*previous, secret_key)}
 
     @classmethod
     def from_setting(cls, text: str, previous: Sequence[str] = ()) -> "Sealer":
-        """The sealer of keys as they are set: base64 of 32 bytes. Raises ValueError, without the value."""
-        return cls(_key(text), previous=[_key(other) for other in previous])
+        """Build a sealer from settings: base64 of 32 bytes. Raises ValueError without the value."""
+        return cls(_decode_key(text), previous=[_decode_key(other) for other in previous])
 
     @property
     def key_id(self) -> str:
-        """The current key's name in audit rows: 8 hexadecimal digits that say nothing of the key."""
+        """The current key's name in audit rows: 8 hexadecimal digits of its hash."""
         return self._current.hex()
 
     @property
     def key_ids(self) -> tuple[bytes, ...]:
+        """The ids of all keys that open values, as they stand in sealed values."""
         return tuple(self._ciphers)
 
     def seal(self, plain: str, *, owner: str) -> bytes:
-        """`plain`, encrypted and bound to `owner`; the same text is sealed differently each time."""
+        """Encrypt `plain` for `owner`. The same text gives different bytes each time."""
         nonce = os.urandom(_NONCE_BYTES)
         body = self._ciphers[self._current].encrypt(nonce, plain.encode(), owner.encode())
         return _FORMAT + self._current + nonce + body
 
     def open(self, sealed: bytes, *, owner: str) -> str:
-        """What was sealed for `owner`. Raises SealBroken."""
+        """Return the text that was sealed for `owner`. Raises SealBroken."""
         if len(sealed) < _HEAD_BYTES or sealed[:1] != _FORMAT:
             raise SealBroken("not a sealed value")
         cipher = self._ciphers.get(sealed[1 : 1 + _ID_BYTES])
@@ -68,14 +69,18 @@ class Sealer:
         return plain.decode()
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether `sealed` is under the current key; what is not is to be sealed again after a rotation."""
+        """Return True if `sealed` is under the current key.
+
+        Others are sealed again after a rotation.
+        """
         return sealed[1 : 1 + _ID_BYTES] == self._current
 
 
 def build_sealer(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
-    """The sealer of a service: AGENTCHAT_SECRET_KEY and AGENTCHAT_SECRET_KEY_PREVIOUS.
+    """Build a service's sealer from AGENTCHAT_SECRET_KEY and AGENTCHAT_SECRET_KEY_PREVIOUS.
 
-    Raises SettingsError, which names the one that cannot be used and no value.
+    Raises:
+        SettingsError: With the name of the setting that cannot be used, without its value.
     """
     try:
         Sealer.from_setting(secret_key)
@@ -87,7 +92,7 @@ def build_sealer(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
         raise SettingsError(f"AGENTCHAT_SECRET_KEY_PREVIOUS cannot be used: {error}") from None
 
 
-def _key(text: str) -> bytes:
+def _decode_key(text: str) -> bytes:
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except (binascii.Error, ValueError):
@@ -97,14 +102,18 @@ def _key(text: str) -> bytes:
     return key
 
 
-def _key_id(key: bytes) -> bytes:
+def _derive_key_id(key: bytes) -> bytes:
     return hashlib.sha256(b"agentchat secret key\0" + key).digest()[:_ID_BYTES]
 
 
 async def refuse_unknown_key(pool: Pool, sealer: Sealer) -> None:
-    """Raises SettingsError where there are sealed values of current versions and the keys open none of them.
+    """Check that the keys open at least one secret of the agents' current versions.
 
-    Where Postgres does not answer yet, nothing is said: what cannot be opened is found out one by one then.
+    Without secrets there is nothing to check. If Postgres does not answer, the check is left out; each value
+    that does not open then fails by itself.
+
+    Raises:
+        SettingsError: If the keys open none of them.
     """
     try:
         async with acquire_connection(pool) as conn:

@@ -1,7 +1,7 @@
-"""How an agent is authorised at a tool server by OAuth 2.1: one row for each server, outside the versions.
+"""Store the OAuth 2.1 authorizations of agents at tool servers.
 
-Settings stand in the open; the client's secret, the tokens and what a link waits for are sealed. A row is for
-one address: the tokens of a server whose URL was changed go nowhere.
+Each server has one row, outside the agent's versions. The client's secret, the tokens and pending links are
+sealed; the other settings are not. A row belongs to one URL: if that changes, its tokens are sent nowhere.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 LOCKED_SECONDS = 20.0
-"""Longer than a worker needs to get a token, and than another waits for it."""
+"""Longer than a worker needs to get a token, and longer than others wait for it."""
 
 _LOCK = 0x6F617574  # the space of these advisory locks: "oaut"
 SECRETS: Literal["mcp_authorization"] = "mcp_authorization"
 PENDING: Literal["mcp_authorization_link"] = "mcp_authorization_link"
-"""What the two sealed columns are sealed as."""
+"""The purposes for which the two sealed columns are sealed."""
 
 Grant = Literal["client_credentials", "authorization_code"]
 Status = Literal["authorized", "needs_authorization"]
@@ -36,10 +36,11 @@ Scope = Annotated[str, msgspec.Meta(max_length=SCOPE_CHARS, pattern=SCOPE)]
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of an authorisation is no secret, as it was accepted when it was set.
+    """The settings of an authorization that are not secret, as an administrator set them.
 
-    `issuer` is the authorization server that `client_id` belongs to; without both, the client registers
-    itself with the server that the tool server names. `scope` None: what the tool server asks for.
+    `issuer` is the authorization server that `client_id` belongs to. Without both, the client registers
+    itself at the authorization server that the tool server names. With `scope` None, the scope that the tool
+    server asks for is used.
     """
 
     grant: Grant
@@ -49,8 +50,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     client_authentication: ClientAuthentication = "client_secret_basic"
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for tokens. Without a `secret` it is a public client (RFC 6749 2.1)."""
+class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
+    """The OAuth client. Without a `secret` it is a public client (RFC 6749, 2.1)."""
 
     id: str
     secret: str | None = None
@@ -58,7 +59,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """What was issued last, and where the next one is to be had (`endpoint`, for `resource`, RFC 8707)."""
+    """The last tokens, and the `endpoint` and `resource` (RFC 8707) to get the next ones with."""
 
     access: str
     refresh: str | None
@@ -70,16 +71,19 @@ class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
 class SealedSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed part of a row."""
 
-    client: Client | None = None
+    client: OAuthClient | None = None
     tokens: IssuedTokens | None = None
 
 
 class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
-    """What a link needs for its end. The answer is to name the `issuer` where `names_issuer`."""
+    """The values needed to complete a link.
+
+    With `names_issuer`, the answer must name the `issuer`.
+    """
 
     verifier: str
     redirect_uri: str
-    client: Client
+    client: OAuthClient
     endpoint: str
     resource: str
     issuer: str
@@ -88,16 +92,19 @@ class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolServerKey(msgspec.Struct, frozen=True):
+    """The identity of a tool server: its agent's account, its agent, and its name."""
+
     account_id: str
     agent_id: str
     server: str
 
-    def owner(self, purpose: str) -> str:
+    def seal_owner(self, purpose: str) -> str:
+        """Return the owner that a secret of this server is sealed for."""
         return seal_owner(self.account_id, self.agent_id, f"{purpose}/{self.server}")
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known."""
+    """An unsealed row. `seconds_left` of the access token are None if unknown."""
 
     id: str
     url: str
@@ -112,10 +119,13 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def lock_authorization(pool: Pool, place: ToolServerKey) -> AsyncIterator[Connection]:
-    """The one lock of this authorisation, of all processes, within this block; at most LOCKED_SECONDS.
+    """Lock this authorization against all other processes for the block.
 
-    It is an advisory lock of the connection, outside any transaction: it ends with the process that holds it,
-    and no row is held meanwhile. Raises DatabaseUnavailable.
+    The lock lasts at most LOCKED_SECONDS. It is an advisory lock of the connection, outside any transaction:
+    it ends with the process that holds it, and locks no row.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer, or the lock is not free in time.
     """
     name = f"{place.agent_id}/{place.server}"
     async with acquire_connection(pool, seconds=LOCKED_SECONDS) as conn:
@@ -128,11 +138,11 @@ async def lock_authorization(pool: Pool, place: ToolServerKey) -> AsyncIterator[
 
 
 async def find(conn: Connection, sealer: Sealer, place: ToolServerKey) -> Authorization | None:
-    """The row of this server. Raises SealBroken."""
+    """Return the authorization of a server; None if there is none. Raises SealBroken."""
     row = await (await conn.execute(_FIND, [place.agent_id, place.server])).fetchone()
     if row is None:
         return None
-    plain = sealer.open(row[3], owner=place.owner(SECRETS))
+    plain = sealer.open(row[3], owner=place.seal_owner(SECRETS))
     return Authorization(
         id=row[0],
         url=row[1],
@@ -153,11 +163,12 @@ async def keep_tokens(
     *,
     new_id: str | None = None,
 ) -> bool:
-    """Store what was issued; False if another authorisation has taken the place of `found_id`.
+    """Store issued tokens; return False if another authorization has replaced `found_id`.
 
-    `new_id`: somebody else may be authorised from now on, so that sessions begin again.
+    With `new_id`, the authorization gets a new id, so that sessions at the tool server start again. It is
+    given if the tokens may belong to another user.
     """
-    sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
+    sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.seal_owner(SECRETS))
     asked = [new_id or found_id, sealed, expires_in, place.agent_id, place.server, found_id]
     return (await conn.execute(_KEEP, asked)).rowcount == 1
 
@@ -165,8 +176,8 @@ async def keep_tokens(
 async def require_authorization(
     conn: Connection, sealer: Sealer, place: ToolServerKey, found_id: str, secrets: SealedSecrets, detail: str
 ) -> None:
-    """Note that an administrator has to authorise the agent again because of `detail`; `secrets` are left."""
-    sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
+    """Note that the agent needs a new authorization because of `detail`; keep `secrets`."""
+    sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.seal_owner(SECRETS))
     asked = [sealed, detail, place.agent_id, place.server, found_id]
     await conn.execute(_NEED, asked)
 
@@ -180,25 +191,28 @@ async def keep_link(
     link: PendingLink,
     seconds: int,
 ) -> None:
-    """Let the answer with this `state` be taken, once, within `seconds`; an earlier link ends with it."""
-    sealed = sealer.seal(msgspec.json.encode(link).decode(), owner=place.owner(PENDING))
-    asked = [_hashed(state), sealed, seconds, place.agent_id, place.server, found_id]
+    """Store a pending link, which ends after `seconds` and replaces an earlier one."""
+    sealed = sealer.seal(msgspec.json.encode(link).decode(), owner=place.seal_owner(PENDING))
+    asked = [_hash_state(state), sealed, seconds, place.agent_id, place.server, found_id]
     await conn.execute(_KEEP_LINK, asked)
 
 
 async def take_link(
     conn: Connection, sealer: Sealer, state: str
 ) -> tuple[ToolServerKey, str, PendingLink] | None:
-    """The link of this `state` with its authorisation's id; nobody gets it again. Raises SealBroken."""
-    row = await (await conn.execute(_TAKE_LINK, [_hashed(state)])).fetchone()
+    """Remove and return the link with this `state`, and its authorization's id.
+
+    Raises SealBroken.
+    """
+    row = await (await conn.execute(_TAKE_LINK, [_hash_state(state)])).fetchone()
     if row is None:
         return None
     place = ToolServerKey(*row[:3])
-    plain = sealer.open(row[4], owner=place.owner(PENDING))
+    plain = sealer.open(row[4], owner=place.seal_owner(PENDING))
     return place, row[3], msgspec.json.decode(plain, type=PendingLink)
 
 
-def _hashed(state: str) -> bytes:
+def _hash_state(state: str) -> bytes:
     return hashlib.sha256(state.encode()).digest()
 
 
@@ -228,7 +242,7 @@ UPDATE mcp_authorizations
  WHERE agent_id = %s AND server = %s AND authorization_id = %s
 """
 
-# Of two with one state, the second waits for the row and finds it changed.
+# Of two requests with the same state, the second waits for the row lock and then finds the link gone.
 _TAKE_LINK = """
 UPDATE mcp_authorizations a SET link_state = NULL, link = NULL, link_until = NULL
   FROM mcp_authorizations b JOIN agents g ON g.agent_id = b.agent_id

@@ -1,9 +1,9 @@
-"""The console for people, in the browser: pages rendered here, parts of them replaced by htmx.
+"""Serve the console: HTML pages for people, with parts that htmx replaces.
 
-`app.py` has the routes. `frame/` is what all pages share: sessions, security headers, assets, filters of
-templates, errors as pages. `pages/` has a module or a package for each page: its routes, and the data of its
-view. `templates/<page>.html` extends `frame.html`; pieces that several use are in `templates/parts/`.
-`static/` is served as it is; files of others are in `static/vendor/`, listed in `vendored.json`.
+`app.py` has the routes. `frame/` has what all pages share: sessions, security headers, assets, template
+filters, error pages. `pages/` has a module or a package for each page, with its routes and the data of its
+view. `templates/<page>.html` extends `frame.html`; templates used by several pages are in `templates/parts/`.
+`static/` is served unchanged; third-party files are in `static/vendor/`, listed in `vendored.json`.
 
-docs/change/console.md says how a page is added.
+docs/change/console.md describes how to add a page.
 """

@@ -1,4 +1,7 @@
-"""`python -m console --name console-1 --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_CONSOLE_PORT."""
+"""Serve the console on AGENTCHAT_HOST:AGENTCHAT_CONSOLE_PORT.
+
+Example: `python -m agentchat.console --name console-1 --run-dir .run`.
+"""
 
 import asyncio
 from pathlib import Path
@@ -9,6 +12,7 @@ from agentchat.runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
+    """Read the settings, configure logs and traces, and serve until the process is stopped."""
     arguments = worker.parse_process_args()
     name = arguments.name or "console"
     settings = load_or_exit(ConsoleSettings)

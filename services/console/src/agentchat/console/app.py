@@ -1,4 +1,4 @@
-"""The routes of the console, and how what they raise is shown."""
+"""Build the console's ASGI application: its routes, middleware and error pages."""
 
 from collections.abc import Iterable
 
@@ -9,59 +9,63 @@ from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
-from agentchat.console.console_services import ConsoleServices
-from agentchat.console.frame import access, failures, rendering, sign_in, status
-from agentchat.console.frame.outer import OuterLayer
-from agentchat.console.frame.roles import KEY, Role, RoleTable
+from agentchat.console.frame import access, error_pages, health, rendering, sign_in
+from agentchat.console.frame.console_middleware import ConsoleMiddleware
+from agentchat.console.frame.console_roles import KEY, Role, RoleTable
 from agentchat.console.pages import (
-    accounts,
-    agents,
-    approvals,
-    audit,
+    accounts_page,
+    agents_page,
+    approvals_page,
+    audit_page,
     conversation_page,
-    conversations,
-    health,
-    knowledge,
-    playground,
-    webhooks,
-    what_if,
+    conversations_page,
+    health_page,
+    knowledge_page,
+    playground_page,
+    webhooks_page,
+    what_if_page,
 )
 from agentchat.console.pages.now import routes as now
+from agentchat.console.services import ConsoleServices
 
 PAGES = (
     now.HANDLERS,
-    conversations.HANDLERS,
+    conversations_page.HANDLERS,
     conversation_page.HANDLERS,
-    approvals.HANDLERS,
-    what_if.HANDLERS,
-    playground.HANDLERS,
-    agents.HANDLERS,
-    knowledge.HANDLERS,
-    accounts.HANDLERS,
-    webhooks.HANDLERS,
-    audit.HANDLERS,
-    health.HANDLERS,
+    approvals_page.HANDLERS,
+    what_if_page.HANDLERS,
+    playground_page.HANDLERS,
+    agents_page.HANDLERS,
+    knowledge_page.HANDLERS,
+    accounts_page.HANDLERS,
+    webhooks_page.HANDLERS,
+    audit_page.HANDLERS,
+    health_page.HANDLERS,
 )
 
 
-FRAME = (*status.HANDLERS, *sign_in.HANDLERS)
+FRAME = (*health.HANDLERS, *sign_in.HANDLERS)
 
 
-def build(services: ConsoleServices) -> OuterLayer:
-    """Return the ASGI application over `services`. Raises RoleMissing."""
+def build(services: ConsoleServices) -> ConsoleMiddleware:
+    """Build the ASGI application.
+
+    Raises:
+        RoleMissing: If a handler does not name the role that it needs.
+    """
     handlers = [*FRAME, *(each for page in PAGES for each in page)]
     middleware = []
     if services.provider is not None:
         from agentchat.console.frame import oidc  # loads authlib
 
         handlers += oidc.HANDLERS
-        middleware.append(oidc.pending_sign_in(services).middleware)
+        middleware.append(oidc.build_sign_in_cookie(services).middleware)
     app = Litestar(
-        [*handlers, services.assets.router()],
+        [*handlers, services.assets.build_router()],
         before_request=access.check,
         csrf_config=CSRFConfig(
             secret=services.sessions.secret.hex(),
-            cookie_name=access.cookie_name(services, "agentchat_console_forms"),
+            cookie_name=access.build_cookie_name(services, "agentchat_console_forms"),
             header_name="x-form-token",
             cookie_secure=access.is_secure(services),
             cookie_httponly=True,
@@ -69,23 +73,23 @@ def build(services: ConsoleServices) -> OuterLayer:
         ),
         compression_config=CompressionConfig(backend="gzip", exclude="^/(?!static/)"),
         middleware=middleware,
-        exception_handlers=failures.HANDLERS,
+        exception_handlers=error_pages.HANDLERS,
         logging_config=None,  # agentchat.runtime.logs
         openapi_config=None,
         request_class=HTMXRequest,
-        template_config=rendering.template_config(services.templates),
+        template_config=rendering.build_template_config(services.templates),
         state=State({"services": services}, deep_copy=False),
     )
-    app.state.roles = role_table(app.routes)
-    return OuterLayer(app)
+    app.state.roles = build_role_table(app.routes)
+    return ConsoleMiddleware(app)
 
 
 class RoleMissing(Exception):  # noqa: N818 - a fault of this program, not of its input
-    """A handler does not say who may use it."""
+    """A handler does not name the role that it needs."""
 
 
-def role_table(routes: Iterable[object]) -> RoleTable:
-    """Of an application's routes. Raises RoleMissing."""
+def build_role_table(routes: Iterable[object]) -> RoleTable:
+    """Return the role of each route, by method and path. Raises RoleMissing."""
     found: dict[str, Role | None] = {}
     for route in routes:
         assert isinstance(route, HTTPRoute)

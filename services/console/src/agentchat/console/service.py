@@ -1,4 +1,4 @@
-"""The console's process: opens what the pages need, serves until it is stopped, drains."""
+"""Run the console's process: open its connections, serve until it is stopped, then drain."""
 
 import asyncio
 import contextlib
@@ -9,17 +9,17 @@ from msgspec.structs import replace
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.console import app
-from agentchat.console.console_services import ConsoleServices
 from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.looks import Looks
-from agentchat.console.frame.rendering import environment
+from agentchat.console.frame.recent_views import RecentViews
+from agentchat.console.frame.rendering import build_environment
 from agentchat.console.frame.sessions import Sessions
 from agentchat.console.frame.sign_in_limit import SignInLimit
 from agentchat.console.live.badges import Badges
 from agentchat.console.live.monitor import Monitor
 from agentchat.console.live.open_streams import OpenStreams
-from agentchat.console.pages.now.now_view import Boards
+from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
+from agentchat.console.services import ConsoleServices
 from agentchat.console.settings import ConsoleSettings
 from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.ops.folder import RunFolder
@@ -37,7 +37,10 @@ _ACTOR = "console"
 async def run(
     settings: ConsoleSettings, name: str, stop: asyncio.Event, run_folder: RunFolder | None = None
 ) -> None:
-    """Serve until `stop` is set; requests under way have 3 s. `run_folder` is that of the stack it is of."""
+    """Serve until `stop` is set; requests under way then have 3 s to end.
+
+    `run_folder` is the folder of the local stack that started this console, if any.
+    """
     settings = replace(settings, database_url=act_as(settings.database_url, "console"))
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -46,10 +49,10 @@ async def run(
             enter(postgres.open_pool(settings.database_url, min_size=1, max_size=POSTGRES_CONNECTIONS)),
             enter(embedder_of(settings)),
         )
-        assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.watched())
-        templates, prices = environment(assets), settings.price_table()
+        assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.list_targets())
+        templates, prices = build_environment(assets), settings.load_prices()
         stack.callback(asyncio.create_task(monitor.run()).cancel)
-        provider = _provider(settings)
+        provider = _load_provider(settings)
         services = ConsoleServices(
             name=name,
             settings=settings,
@@ -57,12 +60,12 @@ async def run(
             bus=bus,
             admin=Admin(
                 pool=pool,
-                sealer=settings.sealer(),
+                sealer=settings.build_sealer(),
                 actor=_ACTOR,
                 bus=bus,
                 embedder=embedder,
-                model_hosts=settings.model_hosts(),
-                tool_hosts=settings.tool_hosts(),
+                model_hosts=settings.build_model_guard(),
+                tool_hosts=settings.build_tool_guard(),
             ),
             assets=assets,
             templates=templates,
@@ -70,10 +73,10 @@ async def run(
             boards=Boards(pool, bus, monitor, prices),
             open_runs=OpenRuns(pool, bus),
             prices=prices,
-            sessions=Sessions(pool, settings.sealer(), settings, settings.secret_key, provider),
+            sessions=Sessions(pool, settings.build_sealer(), settings, settings.secret_key, provider),
             sign_in_limit=SignInLimit(),
             provider=provider,
-            looks=Looks(),
+            recent_views=RecentViews(),
             streams=OpenStreams(),
             monitor=monitor,
             run_folder=run_folder,
@@ -84,8 +87,8 @@ async def run(
         await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
 
 
-def _provider(settings: ConsoleSettings) -> "OidcProvider | None":
-    """Loaded only where one is set: authlib takes memory."""
+def _load_provider(settings: ConsoleSettings) -> "OidcProvider | None":
+    # Imported only if a provider is set: authlib takes memory.
     if settings.oidc_issuer is None:
         return None
     from agentchat.console.frame.oidc import OidcProvider

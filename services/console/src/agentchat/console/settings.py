@@ -1,4 +1,4 @@
-"""The console's settings, all from the environment."""
+"""Define the console's settings; all come from the environment."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,10 +19,10 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
-    """Port 0 is any free one.
+    """The settings of the console. Port 0 means any free port.
 
-    `prices` is a file of JSON with the prices of models, without which nothing has a cost.
-    `services` are the processes that the health page looks at, each as `name=http://host:port/metrics`.
+    `prices` is a JSON file with the prices of models; without it no costs are shown.
+    `services` are the processes on the health page, each as `name=http://host:port/metrics`.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -42,17 +42,17 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def check(self) -> None:
-        """What a type does not say. Raises SettingsError."""
+        """Check what the types cannot express. Raises SettingsError."""
         self.check_sign_in()
-        self.sealer()
-        self.model_hosts()
-        self.tool_hosts()
-        self.webhook_hosts()
-        self.watched()
-        self.price_table()
+        self.build_sealer()
+        self.build_model_guard()
+        self.build_tool_guard()
+        self.build_webhook_guard()
+        self.list_targets()
+        self.load_prices()
 
-    def watched(self) -> dict[str, str]:
-        """The addresses of metrics by the names of processes. Raises SettingsError."""
+    def list_targets(self) -> dict[str, str]:
+        """Return the URLs of metrics by process name. Raises SettingsError."""
         found = dict(each.partition("=")[::2] for each in self.services)
         for name, url in found.items():
             if not name or urlsplit(url).scheme != "http":
@@ -61,25 +61,25 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
                 )
         return found
 
-    def model_hosts(self) -> Guard:
-        """What judges the agents' base URLs. Raises SettingsError."""
+    def build_model_guard(self) -> Guard:
+        """Build the guard for the agents' base URLs. Raises SettingsError."""
         return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
-    def tool_hosts(self) -> Guard:
-        """What judges the addresses of the agents' tool servers. Raises SettingsError."""
+    def build_tool_guard(self) -> Guard:
+        """Build the guard for the URLs of the agents' tool servers. Raises SettingsError."""
         return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
-    def webhook_hosts(self) -> Guard:
-        """What judges the addresses of webhook endpoints. Raises SettingsError."""
+    def build_webhook_guard(self) -> Guard:
+        """Build the guard for the URLs of webhook endpoints. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
-    def price_table(self) -> Prices:
+    def load_prices(self) -> Prices:
         """What tokens cost. Raises SettingsError."""
         try:
             return Prices() if self.prices is None else read_prices(Path(self.prices))
         except UnreadablePrices as error:
             raise SettingsError(f"AGENTCHAT_PRICES: {error}") from None
 
-    def sealer(self) -> Sealer:
+    def build_sealer(self) -> Sealer:
         """What seals the secrets of agents. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)

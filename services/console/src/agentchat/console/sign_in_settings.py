@@ -1,4 +1,4 @@
-"""Who may come in: by a provider of OpenID Connect, by the administrator's token, or whoever is here."""
+"""Define how people sign in: at an OpenID Connect provider, with a token, or not at all."""
 
 import ipaddress
 from typing import Annotated
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.runtime.settings import Setting, SettingsError
 
@@ -19,13 +19,14 @@ _ISSUER = f"{_PREFIX}ISSUER"
 
 
 class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
-    """People sign in for `session_hours`, at `console_url`: where browsers reach it, by https if they are
-    not on this machine.
+    """The settings for signing in. A session lasts `session_hours`.
 
-    With `oidc_issuer` they do so at that provider, which is told `oidc_scopes`. `oidc_role_claim` of its ID
-    token is a value or a list of values, to which `oidc_roles` give roles, each as `value=role`; it is read
-    again every `oidc_role_minutes`. Without it,
-    they sign in with a name and `admin_token`. Without either nobody has to, so it listens on loopback alone.
+    `console_url` is the address in the browser; it must be https unless the browser is on this machine.
+
+    With `oidc_issuer`, people sign in at that provider with `oidc_scopes`. `oidc_role_claim` of the ID token
+    is a value or a list of values; `oidc_roles` maps values to roles, each as `value=role`. The claim is read
+    again every `oidc_role_minutes`. Without `oidc_issuer`, people sign in with a name and `admin_token`. With
+    neither, nobody signs in, and the console may only listen on a loopback address.
     """
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
@@ -41,36 +42,41 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     oidc_scopes: Annotated[tuple[str, ...], Setting(f"{_PREFIX}SCOPES")] = ("openid", "profile", "email")
 
     def check_sign_in(self) -> None:
-        """What a type does not say. Raises SettingsError."""
+        """Check what the types cannot express. Raises SettingsError."""
         self._check_provider()
-        if self.credentials() is not None:
+        if self.get_credentials() is not None:
             _check_url(self.console_url)
             return
         if not is_loopback(self.host):
             raise SettingsError(
-                f"AGENTCHAT_ADMIN_TOKEN and {_ISSUER} are not set, so the console is open to whoever reaches "
-                f"it, and AGENTCHAT_HOST {self.host!r} must be a loopback address"
+                f"AGENTCHAT_HOST {self.host!r} must be a loopback address, since anyone who reaches the "
+                f"console could use it: set AGENTCHAT_ADMIN_TOKEN or {_ISSUER} to require a sign-in"
             )
         if self.console_url is not None:
             raise SettingsError(
-                f"AGENTCHAT_CONSOLE_URL is set, and neither AGENTCHAT_ADMIN_TOKEN nor {_ISSUER} is"
+                f"AGENTCHAT_CONSOLE_URL is set, but neither AGENTCHAT_ADMIN_TOKEN nor {_ISSUER} is"
             )
 
-    def credentials(self) -> str | None:
-        """By what people are let in; None: by nothing. Other ones end all sessions."""
+    def get_credentials(self) -> str | None:
+        """Return what sign-ins depend on, or None if nobody signs in.
+
+        A change of it ends all sessions.
+        """
         if self.oidc_issuer is None:
             return self.admin_token
         names = ("oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_role_claim", "oidc_roles")
         return msgspec.json.encode([getattr(self, name) for name in (*names, "oidc_role_minutes")]).decode()
 
-    def roles_by_value(self) -> dict[str, Role]:
-        """Of the values of the claim. Raises SettingsError."""
+    def map_roles(self) -> dict[str, Role]:
+        """Return the roles by value of the claim. Raises SettingsError."""
         roles = {}
         for each in self.oidc_roles:
             value, equals, word = each.rpartition("=")
             if not equals or not value or word.upper() not in Role.__members__:
                 words = ", ".join(role.word for role in Role)
-                raise SettingsError(f"{_PREFIX}ROLES {each!r}: must be value=role, a role is one of {words}")
+                raise SettingsError(
+                    f"{_PREFIX}ROLES {each!r}: must be value=role, with one of the roles {words}"
+                )
             roles[value.strip()] = Role[word.upper()]
         return roles
 
@@ -82,23 +88,24 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
         }
         for name, value in needed.items():
             if self.oidc_issuer is None and value:
-                raise SettingsError(f"{_PREFIX}{name} is set, and {_ISSUER} is not")
+                raise SettingsError(f"{_PREFIX}{name} is set, but {_ISSUER} is not")
             if self.oidc_issuer is not None and not value:
-                raise SettingsError(f"{_PREFIX}{name} is not set, and {_ISSUER} needs it")
+                raise SettingsError(f"{_PREFIX}{name} is not set, but {_ISSUER} requires it")
         if self.oidc_issuer is not None and not is_safe(self.oidc_issuer):
             raise SettingsError(
                 f"{_ISSUER} {self.oidc_issuer!r} must be https://host/path, or http:// of a loopback address"
             )
         if "openid" not in self.oidc_scopes:
-            raise SettingsError(f"{_PREFIX}SCOPES must have openid, or there is no ID token")
-        self.roles_by_value()
+            raise SettingsError(
+                f"{_PREFIX}SCOPES must include openid: without it the provider sends no ID token"
+            )
+        self.map_roles()
 
 
 def _check_url(url: str | None) -> None:
-    """Raises SettingsError."""
     if url is None:
         raise SettingsError(
-            f"AGENTCHAT_CONSOLE_URL is not set, and AGENTCHAT_ADMIN_TOKEN and {_ISSUER} need it"
+            f"AGENTCHAT_CONSOLE_URL is not set, but AGENTCHAT_ADMIN_TOKEN and {_ISSUER} require it"
         )
     if not is_safe(url) or urlsplit(url).path not in ("", "/"):
         raise SettingsError(
@@ -107,7 +114,7 @@ def _check_url(url: str | None) -> None:
 
 
 def is_safe(url: str) -> bool:
-    """Whether nobody on the way can read what is sent there."""
+    """Return True if a URL is https, or http to a loopback address."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -118,6 +125,7 @@ def is_safe(url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
+    """Return True if `host` is a loopback address or "localhost"."""
     if host == "localhost":
         return True
     try:

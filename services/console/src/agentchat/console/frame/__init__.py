@@ -1,1 +1,1 @@
-"""What all pages share."""
+"""Sessions, security headers, assets, forms and error pages that all pages share."""

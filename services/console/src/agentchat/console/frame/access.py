@@ -1,23 +1,24 @@
-"""Who may see a page and send a form; run before each handler.
+"""Check host, session and role before each handler.
 
-Each handler has the least role that it needs (`frame.roles`); one whose role is None is for everybody.
-
-Where nobody signs in, another site may not use that: its name may resolve to 127.0.0.1 (DNS rebinding), so
-the host must be a loopback one, at any port. Litestar checks the token of each form (CSRFConfig).
+Each handler names the least role that it needs (`console_roles`); None means that anyone may use it. If
+nobody signs in, the Host header must be a loopback name with any port, since another site's name may resolve
+to 127.0.0.1 (DNS rebinding). Litestar checks the token of each form (CSRFConfig).
 """
 
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import msgspec
 from litestar import Request, Response
 from litestar.datastructures import Cookie
 from litestar.exceptions import ClientException, NotAuthorizedException, PermissionDeniedException
 from litestar.response import Redirect
 from litestar.template.base import csrf_token
 
-from agentchat.console.console_services import ConsoleServices, services_of
-from agentchat.console.frame.roles import KEY, Rights, Role
+from agentchat.administration import Admin
+from agentchat.console.frame.console_roles import KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
+from agentchat.console.services import ConsoleServices, get_services
 from agentchat.runtime.listening_socket import is_loopback
 
 SIGN_IN = "/sign-in"
@@ -28,58 +29,66 @@ AnyRequest = Request[Any, Any, Any]
 
 
 async def check(request: AnyRequest) -> Response[Any] | None:
-    """Give the request its session, or answer in the handler's place.
+    """Attach the session to the request, or answer in the handler's place.
 
-    Raises HTTPException, DatabaseUnavailable.
+    Raises:
+        HTTPException: If the host is unknown, the session has ended or the role does not suffice.
+        DatabaseUnavailable: If Postgres does not answer.
     """
     if request.url.path.startswith(OPEN_PATHS):
         return None
-    services = services_of(request)
+    services = get_services(request)
     _check_host(request, services)
     if "%00" in request.url.query:
-        raise ClientException("An address has no NUL character.")
+        raise ClientException("The address contains a NUL character.")
     needed: Role | None = request.route_handler.opt.get(KEY, Role.OWNER)
     if needed is None:
         return None
-    token = request.cookies.get(cookie_name(services), "")
-    session = visitor(request) if services.sessions.are_open else await services.sessions.find(token)
+    token = request.cookies.get(build_cookie_name(services), "")
+    session = find_session(request) if services.sessions.are_open else await services.sessions.find(token)
     if session is None:
-        return _signed_out(request, was_in=bool(token))
+        return _redirect_to_sign_in(request, was_in=bool(token))
     request.state.session = session
     if session.role < needed:
         raise PermissionDeniedException(
-            f"This needs the role {needed.word}, and you are signed in as {session.role.word}."
+            f"This needs the role {needed.word}; you are signed in as {session.role.word}."
         )
     if request.method in _SAFE:
-        request.state.waiting = await services.badges.approvals()
+        request.state.waiting = await services.badges.count_approvals()
     return None
 
 
-def visitor(request: AnyRequest) -> ConsoleSession | None:
-    """Return the session of whoever asks; None if nobody is signed in.
+def find_session(request: AnyRequest) -> ConsoleSession | None:
+    """Return the session of a request; None if the person is not signed in.
 
-    Where nobody signs in, each browser is a session, by its token of forms.
+    If nobody has to sign in, each browser is a session, identified by its form token.
     """
     session: ConsoleSession | None = getattr(request.state, "session", None)
-    if session is None and services_of(request).sessions.are_open:
-        return ConsoleSession(form_token(request), LOCAL, Role.OWNER)
+    if session is None and get_services(request).sessions.are_open:
+        return ConsoleSession(get_form_token(request), LOCAL, Role.OWNER)
     return session
 
 
-def session_of(request: AnyRequest) -> ConsoleSession:
+def get_session(request: AnyRequest) -> ConsoleSession:
+    """Return the session of a request that `check` let through."""
     session = request.state.session
     assert isinstance(session, ConsoleSession)
     return session
 
 
-def rights_of(request: AnyRequest) -> Rights:
-    """Return what the person of a request may use."""
-    session = visitor(request)
+def get_admin(request: AnyRequest) -> Admin:
+    """Return the administration with the person of the request as actor of its audit rows."""
+    return msgspec.structs.replace(get_services(request).admin, actor=get_session(request).actor)
+
+
+def get_rights(request: AnyRequest) -> Rights:
+    """Return the rights of the person of a request."""
+    session = find_session(request)
     return Rights(None if session is None else session.role, request.app.state.roles)
 
 
-def form_token(request: AnyRequest) -> str:
-    """Return what each form of this browser holds: another site cannot know it."""
+def get_form_token(request: AnyRequest) -> str:
+    """Return the token that each form of this browser sends; another site cannot know it."""
     return csrf_token({"request": request})
 
 
@@ -92,34 +101,44 @@ def _check_host(request: AnyRequest, services: ConsoleServices) -> None:
         )
 
 
-def _signed_out(request: AnyRequest, *, was_in: bool) -> Response[Any]:
-    """Lead to the sign-in, and from there back; to the provider at once if a session has ended.
+def _redirect_to_sign_in(request: AnyRequest, *, was_in: bool) -> Response[Any]:
+    """Redirect to the sign-in page and from there back.
 
-    Raises NotAuthorizedException for a form or a part of a page, which stays with what is written on it.
+    If a session has ended, redirect straight to the provider.
+
+    Raises:
+        NotAuthorizedException: For a form or a part of a page, so that the page keeps what is written on it.
     """
     if request.headers.get("hx-request") or request.method not in _SAFE:
         raise NotAuthorizedException(
-            "Your session has ended, and nothing was changed. What you wrote is kept in this tab: sign in, "
-            "and open the page again."
+            "Your session has ended and nothing was changed. What you wrote is kept in this tab: sign in, "
+            "then open the page again."
         )
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    way = f"{SIGN_IN}/begin" if was_in and services_of(request).provider is not None else SIGN_IN
+    way = f"{SIGN_IN}/begin" if was_in and get_services(request).provider is not None else SIGN_IN
     return Redirect(f"{way}?next={quote(here)}", status_code=303)
 
 
-def cookie_name(services: ConsoleServices, name: str = "agentchat_console") -> str:
-    """With the prefix, a browser takes a cookie from this very host over TLS alone."""
+def build_cookie_name(services: ConsoleServices, name: str = "agentchat_console") -> str:
+    """Return the name of a cookie.
+
+    With the prefix, browsers accept the cookie only from this host and over TLS.
+    """
     return f"__Host-{name}" if is_secure(services) else name
 
 
 def is_secure(services: ConsoleServices) -> bool:
+    """Return True if browsers reach the console by https."""
     return (services.settings.console_url or "").startswith("https:")
 
 
-def session_cookie(services: ConsoleServices, token: str | None) -> Cookie:
-    """Return the cookie of a session; None ends it. No script and no form of another site gets it."""
+def build_session_cookie(services: ConsoleServices, token: str | None) -> Cookie:
+    """Build the cookie of a session; None deletes it.
+
+    Scripts and other sites' forms cannot use it.
+    """
     return Cookie(
-        cookie_name(services),
+        build_cookie_name(services),
         value=token or "",
         max_age=0 if token is None else None,
         path="/",

@@ -1,4 +1,4 @@
-"""Server-sent events for `hx-sse:connect`: parts of pages as they change."""
+"""Stream parts of pages as server-sent events to `hx-sse:connect`."""
 
 import asyncio
 import contextlib
@@ -9,55 +9,59 @@ from typing import Any
 from litestar.exceptions import TooManyRequestsException
 from litestar.response import Stream
 
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import AnyRequest, session_of
-from agentchat.console.frame.rendering import shared_context
+from agentchat.console.frame.access import AnyRequest, get_session
+from agentchat.console.frame.rendering import build_shared_context
+from agentchat.console.services import get_services
 
 BEAT_SECONDS = 5.0
-"""A browser that hears nothing for more than twice as long says that the page is frozen."""
+"""`live.js` shows that the page is frozen if it receives nothing for more than twice this time."""
 
 _BEAT = b"event: beat\ndata:\n\n"
 _END = b"event: end\ndata: end\n\n"
-"""Closes the stream of an element: `hx-sse:close="end"`."""
+"""Closes an element's stream: `hx-sse:close="end"`."""
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-def rendered(request: AnyRequest, template: str, **context: Any) -> str:
-    """Return a part of a page as HTML, with the session's token for its forms."""
-    shown = services_of(request).templates.get_template(template)
-    return shown.render(shared_context(request) | context)
+def render_part(request: AnyRequest, template: str, **context: Any) -> str:
+    """Render a part of a page as HTML, with the session's form token."""
+    shown = get_services(request).templates.get_template(template)
+    return shown.render(build_shared_context(request) | context)
 
 
-def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
-    """Return the parts as messages, until they or the session end.
+def stream_parts(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
+    """Stream parts as events until they or the session end.
 
-    Raises TooManyRequestsException.
+    Raises:
+        TooManyRequestsException: If the session or the process has too many streams open.
     """
-    services, session = services_of(request), session_of(request)
-    refusal = services.streams.refusal(session.id)
+    services, session = get_services(request), get_session(request)
+    refusal = services.streams.explain_refusal(session.id)
     if refusal is not None:
         raise TooManyRequestsException(refusal)
     left = float("inf") if session.seconds_left is None else session.seconds_left
     deadline = time.monotonic() + left
 
-    async def counted() -> AsyncGenerator[bytes, None]:
-        async with contextlib.aclosing(events_of(parts)) as events:
-            with services.streams.counted(session.id):
+    async def stream_until_session_ends() -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(stream_events(parts)) as events:
+            with services.streams.count(session.id):
                 async for event in events:
                     if time.monotonic() >= deadline:
                         return
                     yield event
 
-    return Stream(counted(), media_type="text/event-stream", headers=_HEADERS)
+    return Stream(stream_until_session_ends(), media_type="text/event-stream", headers=_HEADERS)
 
 
-def message(html: str) -> bytes:
-    """Return parts of a page as one event; each is an `<hx-partial>` that names its target."""
+def encode_event(html: str) -> bytes:
+    """Encode parts of a page as one event; each is an `<hx-partial>` that names its target."""
     return "".join(f"data: {line}\n" for line in html.splitlines()).encode() + b"\n"
 
 
-async def events_of(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
-    """Yield each part, a beat first and while there is no part, and the end. Close `parts` in any case."""
+async def stream_events(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
+    """Yield a beat, then each part as an event with beats between them, then the end.
+
+    `parts` is closed in any case.
+    """
     upcoming = asyncio.ensure_future(anext(parts, None))
     try:
         yield _BEAT
@@ -69,12 +73,12 @@ async def events_of(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, N
             part = upcoming.result()
             if part is None:
                 break
-            yield message(part)
+            yield encode_event(part)
             upcoming = asyncio.ensure_future(anext(parts, None))
         yield _END
     finally:
-        # Shielded: Litestar's Stream repeats its cancellation at each await here, and would cut off what
-        # `parts` does at its end.
+        # Shielded: Litestar's Stream cancels again at each await here, which would interrupt the clean-up
+        # of `parts`.
         await asyncio.shield(asyncio.create_task(_close(upcoming, parts)))
 
 

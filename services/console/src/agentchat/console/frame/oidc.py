@@ -1,6 +1,6 @@
-"""Signing in at a provider of OpenID Connect: authorization code with PKCE, state and nonce.
+"""Sign in at an OpenID Connect provider: authorization code with PKCE, state and nonce.
 
-authlib does the protocol; it is loaded with this module, where a provider is set.
+authlib implements the protocol. This module is only imported if a provider is set, since authlib is large.
 """
 
 import contextlib
@@ -25,30 +25,30 @@ from litestar import Response, get
 from litestar.middleware.session.client_side import CookieBackendConfig
 from litestar.response import Redirect, Template
 
-from agentchat.console.console_services import ConsoleServices, services_of
-from agentchat.console.frame.access import SIGN_IN, AnyRequest, is_secure, session_cookie
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import SIGN_IN, AnyRequest, build_session_cookie, is_secure
+from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.sessions import Person, ProviderUnavailable, SignInRefused
-from agentchat.console.frame.sign_in import own_path, sign_in_page
+from agentchat.console.frame.sign_in import keep_local_path, render_sign_in
+from agentchat.console.services import ConsoleServices, get_services
 from agentchat.console.sign_in_settings import SignInSettings, is_safe
 from agentchat.runtime import logs
 
 CALLBACK = f"{SIGN_IN}/callback"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures that only the provider can make: not those by the client's secret, and not none."""
+"""Signatures that only the provider can make: neither HMAC with the client secret nor none."""
 
 _TIMEOUT_SECONDS = 10.0
 _KEPT_SECONDS = 3600.0
 _LEEWAY_SECONDS = 60
 _SIGN_IN_SECONDS = 600
-"""For as long the provider may ask for passwords and the like."""
+"""How long a person may take at the provider."""
 _MOST_NAME = 80
 _NAMES = ("preferred_username", "email", "name")
 
 
-class BegunSignIn(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` is where the browser goes; the rest is needed when it comes back."""
+class PendingSignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign-in under way. The browser goes to `url`; the rest is checked when it returns."""
 
     url: str
     state: str
@@ -57,11 +57,15 @@ class BegunSignIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OidcProvider:
-    """Its document is read at the first sign-in, and again after an hour; its keys also where one is new."""
+    """A client of the provider.
+
+    The provider's configuration is read at the first sign-in and once an hour, its keys also if a token names
+    an unknown key.
+    """
 
     def __init__(self, settings: SignInSettings) -> None:
         self._settings = settings
-        self._roles = settings.roles_by_value()
+        self._roles = settings.map_roles()
         self._issuer = settings.oidc_issuer or ""
         self._document: dict[str, Any] = {}
         self._keys: KeySet | None = None
@@ -69,53 +73,58 @@ class OidcProvider:
 
     @property
     def host(self) -> str:
-        """What people know it by."""
+        """The provider's host name, as people know it."""
         return urlsplit(self._issuer).netloc
 
-    async def begin(self) -> BegunSignIn:
-        """Raises ProviderUnavailable."""
+    async def start(self) -> PendingSignIn:
+        """Start a sign-in. Raises ProviderUnavailable."""
         nonce, verifier = generate_token(32), generate_token(64)
-        with self._explained():
-            async with await self._client() as client:
+        with self._translate_errors():
+            async with await self._open_client() as client:
                 url, state = client.create_authorization_url(
                     self._document["authorization_endpoint"], nonce=nonce, code_verifier=verifier
                 )
-        return BegunSignIn(url=url, state=state, nonce=nonce, code_verifier=verifier)
+        return PendingSignIn(url=url, state=state, nonce=nonce, code_verifier=verifier)
 
     async def finish(self, code: str | None, reason: str | None, nonce: str, code_verifier: str) -> Person:
-        """Return who has come back with a code, or with a reason why not.
+        """Return the person who came back with a code. `reason` is the provider's error.
 
-        Raises ProviderUnavailable, SignInRefused.
+        Raises:
+            ProviderUnavailable: If the provider does not answer.
+            SignInRefused: If the provider refused, or the person has no role here.
         """
         if not code:
-            raise SignInRefused(f"{self.host} refused: {(reason or 'it does not say why')[:200]}.")
-        with self._explained():
-            async with await self._client() as client:
+            raise SignInRefused(f"{self.host} refused: {(reason or 'it gave no reason')[:200]}.")
+        with self._translate_errors():
+            async with await self._open_client() as client:
                 token = await client.fetch_token(
                     self._document["token_endpoint"], code=code, code_verifier=code_verifier
                 )
-            return await self._person(token, nonce)
+            return await self._read_person(token, nonce)
 
     async def refresh(self, refresh_token: str, subject: str) -> Person:
-        """Return who the person of a sign-in is now. Raises ProviderUnavailable, SignInRefused."""
-        with self._explained():
-            async with await self._client() as client:
+        """Ask for the person again, with the present role.
+
+        Raises ProviderUnavailable, SignInRefused.
+        """
+        with self._translate_errors():
+            async with await self._open_client() as client:
                 token = await client.refresh_token(
                     self._document["token_endpoint"], refresh_token=refresh_token
                 )
-            person = await self._person(token, None)
+            person = await self._read_person(token, None)
         if person.subject != subject:
-            raise SignInRefused(f"{self.host} gave an ID token of somebody else.")
+            raise SignInRefused(f"{self.host} sent an ID token of another person.")
         return person
 
-    async def _person(self, token: Mapping[str, Any], nonce: str | None) -> Person:
+    async def _read_person(self, token: Mapping[str, Any], nonce: str | None) -> Person:
         if "id_token" not in token:
-            raise SignInRefused(f"{self.host} gave no ID token.")
+            raise SignInRefused(f"{self.host} sent no ID token.")
         client_id = self._settings.oidc_client_id or ""
         try:
-            decoded = self._decoded(token["id_token"], await self._key_set())
+            decoded = self._decode(token["id_token"], await self._load_keys())
         except InvalidKeyIdError:
-            decoded = self._decoded(token["id_token"], await self._key_set(fresh=True))
+            decoded = self._decode(token["id_token"], await self._load_keys(fresh=True))
         options = {
             "iss": {"essential": True, "value": self._issuer},
             "aud": {"essential": True, "value": client_id},
@@ -123,31 +132,31 @@ class OidcProvider:
         params = {"nonce": nonce, "client_id": client_id, "access_token": token.get("access_token")}
         claims = CodeIDToken(decoded.claims, decoded.header, options, params)
         claims.validate(leeway=_LEEWAY_SECONDS)
-        name = person_name(claims)
-        roles = [self._roles[each] for each in self._values(claims) if each in self._roles]
+        name = build_person_name(claims)
+        roles = [self._roles[each] for each in self._list_role_values(claims) if each in self._roles]
         if not roles:
             raise SignInRefused(
-                f"{self.host} knows you as {name}, and nothing in your {self._settings.oidc_role_claim} "
-                "gives you a role here. Whoever runs this console can (AGENTCHAT_CONSOLE_OIDC_ROLES)."
+                f"{self.host} knows you as {name}, but no value of your {self._settings.oidc_role_claim} has "
+                "a role here. Ask the operator of this console to add one (AGENTCHAT_CONSOLE_OIDC_ROLES)."
             )
         role: Role = max(roles)
         return Person(
             name=name, role=role, subject=str(claims["sub"]), refresh_token=token.get("refresh_token")
         )
 
-    def _decoded(self, id_token: str, keys: KeySet) -> jwt.Token:
+    def _decode(self, id_token: str, keys: KeySet) -> jwt.Token:
         return jwt.decode(
             id_token, keys, registry=JWSRegistry(algorithms=[*_ALGORITHMS], strict_check_header=False)
         )
 
-    def _values(self, claims: Mapping[str, Any]) -> list[str]:
-        """Return the values of the claim that gives roles. An address that is not verified is none."""
+    def _list_role_values(self, claims: Mapping[str, Any]) -> list[str]:
+        """Return the values of the role claim; an unverified e-mail address does not count."""
         claim = self._settings.oidc_role_claim
         if claim == "email" and claims.get("email_verified") is not True:
             return []
-        return claim_values(claims, claim)
+        return read_claim(claims, claim)
 
-    async def _client(self) -> AsyncOAuth2Client:
+    async def _open_client(self) -> AsyncOAuth2Client:
         """Raises ProviderUnavailable."""
         settings = self._settings
         if time.monotonic() - self._read_at >= _KEPT_SECONDS:
@@ -169,22 +178,22 @@ class OidcProvider:
         document = await _get(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         if document.get("issuer") != self._issuer:
             raise ProviderUnavailable(
-                f"{self.host} calls itself {str(document.get('issuer'))[:200]!r}, and "
+                f"{self.host} names the issuer {str(document.get('issuer'))[:200]!r}, but "
                 f"AGENTCHAT_CONSOLE_OIDC_ISSUER is {self._issuer!r}."
             )
         for name in _ENDPOINTS:
             if not isinstance(document.get(name), str) or not is_safe(document[name].partition("?")[0]):
-                raise ProviderUnavailable(f"{self.host} has no {name} by https.")
+                raise ProviderUnavailable(f"{self.host} has no {name} with https.")
         return document
 
-    async def _key_set(self, *, fresh: bool = False) -> KeySet:
+    async def _load_keys(self, *, fresh: bool = False) -> KeySet:
         if self._keys is None or fresh:
             self._keys = KeySet.import_key_set(await _get(self._document["jwks_uri"]))  # type: ignore[arg-type]  # its JSON
         return self._keys
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raises ProviderUnavailable, SignInRefused for what goes wrong with the provider in the block."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate errors of the block. Raises ProviderUnavailable, SignInRefused."""
         try:
             yield
         except httpx2.HTTPError as error:
@@ -195,9 +204,9 @@ class OidcProvider:
             refusal = str(error.description or error.error)
             raise SignInRefused(f"{self.host} refused: {refusal[:200]}.") from None
         except JoseError as error:
-            raise SignInRefused(f"What {self.host} sent is not for us, or not of now: {error}.") from None
+            raise SignInRefused(f"The ID token of {self.host} is not valid: {error}.") from None
         except ValueError as error:
-            raise ProviderUnavailable(f"{self.host} gave an answer that cannot be read: {error}.") from None
+            raise ProviderUnavailable(f"{self.host} sent an unreadable answer: {error}.") from None
 
 
 async def _get(url: str) -> dict[str, Any]:
@@ -207,17 +216,18 @@ async def _get(url: str) -> dict[str, Any]:
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
-def person_name(claims: Mapping[str, Any]) -> str:
-    """Return the subject, then in brackets what the provider calls them: nobody has the name of another."""
+def build_person_name(claims: Mapping[str, Any]) -> str:
+    """Return the unique subject, with the person's name in brackets."""
     subject = str(claims["sub"])[:255]
     called = next((str(claims[each]) for each in _NAMES if isinstance(claims.get(each), str)), "")
     called = re.sub(r"[^\w.@+\- ]", "", called).strip()[:_MOST_NAME]
     return f"{subject} ({called})" if called and called != subject else subject
 
 
-def claim_values(claims: Mapping[str, Any], name: str) -> list[str]:
-    """Return the texts of a claim: a value or a list of them. With dots, where no claim has the name as it
-    is, it is a path, such as `realm_access.roles`.
+def read_claim(claims: Mapping[str, Any], name: str) -> list[str]:
+    """Return the texts of a claim, which is a value or a list.
+
+    If no claim has this name, dots separate the steps of a path, such as `realm_access.roles`.
     """
     found: Any = claims.get(name)
     if found is None:
@@ -228,8 +238,8 @@ def claim_values(claims: Mapping[str, Any], name: str) -> list[str]:
     return [each for each in listed if isinstance(each, str)]
 
 
-def pending_sign_in(services: ConsoleServices) -> CookieBackendConfig:
-    """Return the cookie that a browser keeps while it is at the provider, as `request.session`."""
+def build_sign_in_cookie(services: ConsoleServices) -> CookieBackendConfig:
+    """Configure the cookie of a pending sign-in, which is `request.session`."""
     return CookieBackendConfig(
         secret=services.sessions.secret,
         key="agentchat_console_sign_in",
@@ -240,55 +250,60 @@ def pending_sign_in(services: ConsoleServices) -> CookieBackendConfig:
     )
 
 
-def _provider(request: AnyRequest) -> OidcProvider:
-    provider = services_of(request).provider
+def _get_provider(request: AnyRequest) -> OidcProvider:
+    provider = get_services(request).provider
     assert provider is not None
     return provider
 
 
 @get(f"{SIGN_IN}/begin", role=None)
 async def get_begin(request: AnyRequest) -> Response[None] | Template:
-    """Lead to the provider."""
-    following = own_path(request.query_params.get("next", "/"))
+    """Redirect to the provider."""
+    following = keep_local_path(request.query_params.get("next", "/"))
     try:
-        begun = await _provider(request).begin()
+        pending = await _get_provider(request).start()
     except ProviderUnavailable as error:
-        return _is_away(request, following, error)
-    request.set_session(msgspec.to_builtins(begun) | {"following": following})
-    return Redirect(begun.url, status_code=303)
+        return _render_unavailable(request, following, error)
+    request.set_session(msgspec.to_builtins(pending) | {"following": following})
+    return Redirect(pending.url, status_code=303)
 
 
 @get(CALLBACK, role=None)
 async def get_callback(request: AnyRequest) -> Response[None] | Template:
-    """Begin a session for who comes back and may come in. Raises DatabaseUnavailable."""
-    services, given, pending = services_of(request), request.query_params, dict(request.session)
+    """Start a session for the person who comes back from the provider.
+
+    Raises DatabaseUnavailable.
+    """
+    services, given, pending = get_services(request), request.query_params, dict(request.session)
     if not pending or not hmac.compare_digest(pending["state"].encode(), given.get("state", "").encode()):
-        problem = "It was begun in another browser, or again in another tab, or took too long."
-        return sign_in_page(request, "/", problem=problem)
+        problem = (
+            "This sign-in was started in another browser or tab, or took too long. Please sign in again."
+        )
+        return render_sign_in(request, "/", problem=problem)
     following: str = pending["following"]
     address = request.client.host if request.client else ""
-    if wait := services.sign_in_limit.wait(address):
-        problem = f"Too many sign-ins failed from your address. Try again in {wait} s."
-        return sign_in_page(request, following, problem=problem)
+    if wait := services.sign_in_limit.get_wait(address):
+        problem = f"Too many failed sign-ins from your address. Try again in {wait} s."
+        return render_sign_in(request, following, problem=problem)
     reason = given.get("error_description") or given.get("error")
     try:
-        person = await _provider(request).finish(
+        person = await _get_provider(request).finish(
             given.get("code"), reason, pending["nonce"], pending["code_verifier"]
         )
     except ProviderUnavailable as error:
-        return _is_away(request, following, error)
+        return _render_unavailable(request, following, error)
     except SignInRefused as error:
-        services.sign_in_limit.was_wrong(address)
+        services.sign_in_limit.add_failure(address)
         logs.get_logger("console").warning("sign_in_refused", reason=str(error))
-        return sign_in_page(request, following, problem=str(error))
+        return render_sign_in(request, following, problem=str(error))
     request.clear_session()
-    cookie = session_cookie(services, await services.sessions.begin(person))
+    cookie = build_session_cookie(services, await services.sessions.start(person))
     return Redirect(following, status_code=303, cookies=[cookie])
 
 
-def _is_away(request: AnyRequest, following: str, error: ProviderUnavailable) -> Template:
+def _render_unavailable(request: AnyRequest, following: str, error: ProviderUnavailable) -> Template:
     logs.get_logger("console").warning("provider_unavailable", reason=str(error))
-    return sign_in_page(request, following, problem=str(error), status_code=503)
+    return render_sign_in(request, following, problem=str(error), status_code=503)
 
 
 HANDLERS = (get_begin, get_callback)

@@ -1,4 +1,4 @@
-"""Pages and parts of pages from templates."""
+"""Render pages and parts of pages from templates."""
 
 from pathlib import Path
 from typing import Any
@@ -9,21 +9,22 @@ from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Template
 from litestar.template import TemplateConfig
 
-from agentchat.console.frame.access import AnyRequest, form_token, rights_of, visitor
+from agentchat.console.frame.access import AnyRequest, find_session, get_form_token, get_rights
 from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.filters import FILTERS
+from agentchat.console.frame.template_filters import FILTERS
 
 FOLDER = Path(__file__).parents[1] / "templates"
 
 
 class NavigationEntry(msgspec.Struct, frozen=True):
-    """A page in the navigation. Its icon in `icons.svg` has the name of its path."""
+    """A page in the navigation. Its icon in `icons.svg` is named like its path."""
 
     path: str
     name: str
 
     @property
     def icon(self) -> str:
+        """The id of the icon in `icons.svg`."""
         return self.path.strip("/")
 
 
@@ -41,8 +42,8 @@ NAVIGATION = (
 )
 
 
-def environment(assets: Assets) -> Environment:
-    """Jinja over our templates. Everything is escaped; a name that is not given is an error."""
+def build_environment(assets: Assets) -> Environment:
+    """Build Jinja's environment. All values are escaped; an undefined name is an error."""
     made = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -52,26 +53,27 @@ def environment(assets: Assets) -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(asset=assets.url, navigation=NAVIGATION)
+    made.globals.update(asset=assets.build_url, navigation=NAVIGATION)
     return made
 
 
-def template_config(templates: Environment) -> TemplateConfig[JinjaTemplateEngine]:
+def build_template_config(templates: Environment) -> TemplateConfig[JinjaTemplateEngine]:
+    """Build Litestar's configuration of templates."""
     return TemplateConfig(instance=JinjaTemplateEngine.from_environment(templates))
 
 
-def page(request: AnyRequest, template: str, *, status_code: int = 200, **context: Any) -> Template:
-    """A page, or a part of one. `title` is in the context of a page; the frame's own values are added.
+def render_page(request: AnyRequest, template: str, *, status_code: int = 200, **context: Any) -> Template:
+    """Render a page or a part of one. The context of a page must have `title`.
 
-    Pages are never stored by a browser: they hold what customers have said.
+    Browsers may not store pages, since they contain what customers said.
     """
     return Template(
         template,
         context={
             "path": request.url.path,
-            "session": visitor(request),
+            "session": find_session(request),
             "waiting": getattr(request.state, "waiting", None),
-            **shared_context(request),
+            **build_shared_context(request),
             **context,
         },
         status_code=status_code,
@@ -79,6 +81,6 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
     )
 
 
-def shared_context(request: AnyRequest) -> dict[str, Any]:
-    """Return what parts of pages know too: `may("POST /accounts")`, and the token of forms."""
-    return {"may": rights_of(request), "form_token": form_token(request)}
+def build_shared_context(request: AnyRequest) -> dict[str, Any]:
+    """Return the context of all pages and parts: `may("POST /accounts")` and the form token."""
+    return {"may": get_rights(request), "form_token": get_form_token(request)}

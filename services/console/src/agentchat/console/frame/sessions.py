@@ -1,7 +1,7 @@
-"""Sessions: a random token in a cookie, and a row in Postgres for each, which all consoles share.
+"""Start, find and end sessions: a random token in a cookie and a row in Postgres.
 
-The role of somebody who signed in at a provider is confirmed by it again and again: the refresh token gives a
-new ID token (OpenID Connect Core 12.2), whose claim gives the role as at the sign-in.
+All consoles share the rows. The role of a person who signed in at a provider is confirmed every few minutes:
+the refresh token gives a new ID token (OpenID Connect Core, 12.2), whose claim gives the role as at sign-in.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar.exceptions import ServiceUnavailableException
 
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory import console_sessions
 from agentchat.directory.console_sessions import StoredSession
@@ -26,25 +26,25 @@ if TYPE_CHECKING:  # loads authlib
 
 LOCAL = "console:local"
 GRACE_SECONDS = 900.0
-"""While the provider does not answer, a role holds so much longer."""
+"""How much longer a role holds while the provider does not answer."""
 
 _CLAIM_SECONDS = 30.0
-"""Longer than the provider is waited for; where it does not answer, it is asked again after this."""
+"""Longer than the time-out of the provider. If it does not answer, it is asked again after this time."""
 _LOOK_AGAIN_SECONDS = 5.0
 
 
 class ProviderUnavailable(Exception):  # noqa: N818 - as DatabaseUnavailable is called
-    """The provider does not answer as a provider does; the text says how."""
+    """The provider does not answer, or answers with something else. The text says which."""
 
 
 class SignInRefused(Exception):  # noqa: N818 - not an error of ours
-    """This person does not come in; the text says why."""
+    """The person may not sign in. The text says why."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who may come in. `name` is for the audit log.
+    """A person who may sign in. `name` is for the audit log.
 
-    With the `refresh_token` the provider is asked about them again; None if it gives none.
+    With the `refresh_token` the provider is asked again; None if the provider gave none.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     refresh_token: str | None = None
 
     def __repr__(self) -> str:
-        """Without the token."""
+        """Return name and role only: the token is secret."""
         return f"Person(name={self.name!r}, role={self.role!r})"
 
 
 class ConsoleSession(msgspec.Struct, frozen=True):
-    """`actor` stands in the audit rows of what is changed in it. `seconds_left` None: it does not end."""
+    """A session. `actor` is the name in audit rows; `seconds_left` is None if it never ends."""
 
     id: str
     actor: str
@@ -67,7 +67,7 @@ class ConsoleSession(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """Begins, finds and ends sessions. Other credentials, by which people are let in, end all of them."""
+    """Starts, finds and ends sessions. Changed settings for signing in end all sessions."""
 
     def __init__(
         self,
@@ -78,24 +78,24 @@ class Sessions:
         provider: "OidcProvider | None" = None,
     ) -> None:
         self._pool, self._sealer, self._provider = pool, sealer, provider
-        credentials = settings.credentials()
+        credentials = settings.get_credentials()
         self.are_open = credentials is None
         """True if nobody has to sign in."""
         self.secret = hmac.digest(
             f"{secret_key} {credentials or ''}".encode(), b"agentchat console sessions", hashlib.sha256
         )
-        """Signs the tokens of forms, and seals a sign-in under way."""
+        """Signs the tokens of forms, and encrypts the cookie of a pending sign-in."""
         self._seconds = settings.session_hours * 3600
         self._fresh_seconds = settings.oidc_role_minutes * 60
         self._log = logs.get_logger("console")
 
-    async def begin(self, person: Person) -> str:
-        """Begin a session; returns the token for its cookie. Raises DatabaseUnavailable.
+    async def start(self, person: Person) -> str:
+        """Start a session and return the token for its cookie. Raises DatabaseUnavailable.
 
-        The session of a person of a provider without a refresh token is as short as a role may be old.
+        If the provider gave no refresh token, the session is as short as a role may be old.
         """
         token = secrets.token_urlsafe(32)
-        session_id, refresh_token = _id_of(token), person.refresh_token
+        session_id, refresh_token = _hash_token(token), person.refresh_token
         is_short = person.subject is not None and refresh_token is None
         await console_sessions.add(
             self._pool,
@@ -105,7 +105,7 @@ class Sessions:
             role=person.role.word,
             seconds=self._fresh_seconds if is_short else self._seconds,
             subject=person.subject,
-            refresh_token=None if refresh_token is None else self._sealed(session_id, refresh_token),
+            refresh_token=None if refresh_token is None else self._seal_token(session_id, refresh_token),
         )
         self._log.info("signed_in", actor=f"console:{person.name}", role=person.role.word)
         return token
@@ -113,9 +113,11 @@ class Sessions:
     async def find(self, token: str) -> ConsoleSession | None:
         """Return the session of a cookie with its present role; None if it has ended.
 
-        Raises DatabaseUnavailable, ServiceUnavailableException.
+        Raises:
+            DatabaseUnavailable: If Postgres does not answer.
+            ServiceUnavailableException: If the provider has not confirmed the role for too long.
         """
-        session_id = _id_of(token)
+        session_id = _hash_token(token)
         found = await console_sessions.find(
             self._pool,
             session_id,
@@ -128,29 +130,31 @@ class Sessions:
         left = found.seconds_left
         if self._provider is not None and found.subject is not None:
             if found.claimed is not None:
-                found = await self._confirmed(self._provider, session_id, found, found.subject, found.claimed)
+                found = await self._confirm_role(
+                    self._provider, session_id, found, found.subject, found.claimed
+                )
             if found is None:
                 return None
             if found.age >= self._fresh_seconds + GRACE_SECONDS:
                 raise ServiceUnavailableException(
-                    f"{self._provider.host} has not confirmed your role for {found.age / 60:.0f} minutes, so "
-                    "the console waits for it. Nothing is lost: load the page again once it answers."
+                    f"{self._provider.host} has not confirmed your role for {found.age / 60:.0f} minutes. "
+                    "Nothing is lost: reload the page once the provider answers again."
                 )
             fresh = self._fresh_seconds - found.age
-            # Without any time left, another console asks, or the provider does not answer.
+            # Without time left, another console is asking the provider, or the provider does not answer.
             left = min(left, fresh if fresh > 0 else min(self._fresh_seconds, _LOOK_AGAIN_SECONDS))
         return ConsoleSession(session_id, found.actor, Role[found.role.upper()], left)
 
     async def end(self, session: ConsoleSession) -> None:
-        """End a session, in all browsers that have its cookie. Raises DatabaseUnavailable."""
+        """End a session in all browsers that have its cookie. Raises DatabaseUnavailable."""
         await console_sessions.remove(self._pool, session.id)
 
-    async def _confirmed(
+    async def _confirm_role(
         self, provider: "OidcProvider", session_id: str, found: StoredSession, subject: str, sealed: bytes
     ) -> StoredSession | None:
-        """Return the session as the provider confirms it, or unchanged if the provider does not answer."""
+        """Ask the provider for the role; return the session unchanged if it does not answer."""
         try:
-            token = self._sealer.open(sealed, owner=_owner(session_id))
+            token = self._sealer.open(sealed, owner=_build_owner(session_id))
             person = await provider.refresh(token, subject)
         except ProviderUnavailable as error:
             self._log.warning("provider_unavailable", reason=str(error), actor=found.actor)
@@ -159,20 +163,20 @@ class Sessions:
             self._log.warning("session_ended", reason=str(error), actor=found.actor)
             await console_sessions.remove(self._pool, session_id)
             return None
-        role, renewed = person.role.word, self._sealed(session_id, person.refresh_token or token)
+        role, renewed = person.role.word, self._seal_token(session_id, person.refresh_token or token)
         if role != found.role:
             self._log.info("role_changed", actor=found.actor, before=found.role, role=role)
         await console_sessions.confirm(self._pool, session_id, role=role, refresh_token=renewed)
         return msgspec.structs.replace(found, role=role, age=0.0)
 
-    def _sealed(self, session_id: str, refresh_token: str) -> bytes:
-        return self._sealer.seal(refresh_token, owner=_owner(session_id))
+    def _seal_token(self, session_id: str, refresh_token: str) -> bytes:
+        return self._sealer.seal(refresh_token, owner=_build_owner(session_id))
 
 
-def _id_of(token: str) -> str:
-    """Return what the database has of a token: it opens no session."""
+def _hash_token(token: str) -> str:
+    """Return the id that the database has of a token. It opens no session."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _owner(session_id: str) -> str:
+def _build_owner(session_id: str) -> str:
     return f"console_session/{session_id}"

@@ -1,4 +1,4 @@
-"""Signing in with the administrator's token, and signing out."""
+"""Sign in with the administrator's token, and sign out."""
 
 import hmac
 import re
@@ -8,18 +8,18 @@ from litestar import Response, get, post
 from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import SIGN_IN, AnyRequest, session_cookie, session_of
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import SIGN_IN, AnyRequest, build_session_cookie, get_session
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.sessions import Person
+from agentchat.console.services import get_services
 from agentchat.runtime import metrics
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,80}")
 
 
-def own_path(text: str) -> str:
-    """Return a path of ours; the start for an address of another site, or none at all."""
+def keep_local_path(text: str) -> str:
+    """Return `text` if it is a path of the console; "/" for other sites and invalid addresses."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -30,52 +30,58 @@ def own_path(text: str) -> str:
 
 @get(SIGN_IN, role=None)
 async def get_sign_in(request: AnyRequest) -> Response[None] | Template:
-    if services_of(request).sessions.are_open:
+    """Show the sign-in page."""
+    if get_services(request).sessions.are_open:
         return Redirect("/")
-    return sign_in_page(request, following=own_path(request.query_params.get("next", "/")))
+    return render_sign_in(request, following=keep_local_path(request.query_params.get("next", "/")))
 
 
 @post(SIGN_IN, status_code=200, role=None)
 async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
-    """Sign in with the administrator's token. Raises DatabaseUnavailable, PermissionDeniedException."""
-    services, form = services_of(request), await request.form()
+    """Sign in with the administrator's token.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+        PermissionDeniedException: If people sign in at a provider.
+    """
+    services, form = get_services(request), await request.form()
     if services.provider is not None:
-        raise PermissionDeniedException(f"People sign in at {services.provider.host}, and not by a token.")
-    following = own_path(str(form.get("next", "/")))
+        raise PermissionDeniedException(f"Sign in at {services.provider.host}; a token is not accepted.")
+    following = keep_local_path(str(form.get("next", "/")))
     name, token = str(form.get("name", "")).strip(), str(form.get("token", "")).strip()
-    problem = _problem(request, name, token)
+    problem = _check_credentials(request, name, token)
     if problem is not None:
-        return sign_in_page(request, following, problem=problem, name=name)
-    cookie = session_cookie(services, await services.sessions.begin(Person(name=name, role=Role.OWNER)))
+        return render_sign_in(request, following, problem=problem, name=name)
+    cookie = build_session_cookie(services, await services.sessions.start(Person(name=name, role=Role.OWNER)))
     return Redirect(following, status_code=303, cookies=[cookie])
 
 
-def _problem(request: AnyRequest, name: str, token: str) -> str | None:
-    """Return why nobody is signed in with these. A wrong token is counted."""
-    services = services_of(request)
+def _check_credentials(request: AnyRequest, name: str, token: str) -> str | None:
+    """Return why name or token is refused; None if both are right. Count a wrong token."""
+    services = get_services(request)
     address = request.client.host if request.client else ""
-    if wait := services.sign_in_limit.wait(address):
+    if wait := services.sign_in_limit.get_wait(address):
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
-        return f"Too many wrong tokens came from your address. Try again in {wait} s."
+        return f"Too many wrong tokens from your address. Try again in {wait} s."
     if not _NAME.fullmatch(name):
-        return "A name has letters, digits and . _ @ + - only, at most 80 of them."
+        return "Your name may have only letters, digits and . _ @ + -, at most 80 characters."
     wanted = services.settings.admin_token
     if wanted is not None and hmac.compare_digest(token.encode(), wanted.encode()):
         return None
-    services.sign_in_limit.was_wrong(address)
+    services.sign_in_limit.add_failure(address)
     metrics.REFUSED_ADMIN_TOKENS.labels(reason="wrong").inc()
-    return "That is not the administrator's token."
+    return "Wrong token. Use the value of AGENTCHAT_ADMIN_TOKEN."
 
 
 @post("/sign-out", role=Role.VIEWER)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
-    """Raises DatabaseUnavailable."""
-    services = services_of(request)
-    await services.sessions.end(session_of(request))
-    return Redirect(SIGN_IN, status_code=303, cookies=[session_cookie(services, None)])
+    """End the session on the server and delete its cookie. Raises DatabaseUnavailable."""
+    services = get_services(request)
+    await services.sessions.end(get_session(request))
+    return Redirect(SIGN_IN, status_code=303, cookies=[build_session_cookie(services, None)])
 
 
-def sign_in_page(
+def render_sign_in(
     request: AnyRequest,
     following: str,
     *,
@@ -83,11 +89,12 @@ def sign_in_page(
     name: str = "",
     status_code: int | None = None,
 ) -> Template:
-    return page(
+    """Render the sign-in page. `following` is the path to open after the sign-in."""
+    return render_page(
         request,
         "sign_in.html",
         title="Sign in",
-        provider=services_of(request).provider,
+        provider=get_services(request).provider,
         following=following,
         problem=problem,
         name=name,

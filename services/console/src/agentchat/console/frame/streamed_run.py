@@ -1,4 +1,4 @@
-"""A run as it goes on: what the log has of it, and the text that is streamed after that."""
+"""Follow a run: its state from the log, and the text that is streamed after that."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ _LOOK_SECONDS = 3.0
 
 
 class StreamedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """`run` is None until its message is saved; `tail` is the text that the log does not have yet.
+    """A run at one moment. `run` is None until its message is saved.
 
-    `refused` is the code where it never will be.
+    `tail` is the text that the log does not have yet. `refused` is the error code if the message was refused.
     """
 
     run: Run | None
@@ -31,46 +31,54 @@ class StreamedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
+        """True if the run has ended, or its message was refused."""
         return self.refused is not None or (self.run is not None and self.run.state != "running")
 
 
 async def follow_run(bus: Bus, pool: Pool, trace_id: str) -> AsyncIterator[StreamedRun]:
-    """The run now and after each change, ten times a second at most, until it has ended.
+    """Yield the run now and after each change, at most ten times a second, until it has ended.
 
-    A text that is missed is read back, and the log is looked at every three seconds. Raises
-    DatabaseUnavailable, UnreadableEvent.
+    The frames come from `orchestrator/run/channel.py` by the bus. Missed text is read back from the stream of
+    traces; the log is read at least every three seconds.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+        UnreadableEvent: If this release cannot read an event of the run.
     """
     follower = _Follower()
     following = await bus.traces.follow_trace(trace_id, follower.receive)
     try:
         while True:
-            if follower.stale or follower.behind:
-                follower.stale = False
+            if follower.is_stale or follower.misses_text:
+                follower.is_stale = False
                 found = await load_run(pool, trace_id)
                 if found is not None:
-                    follower.know(found[1])
-            if follower.behind:
+                    follower.update_run(found[1])
+            if follower.misses_text:
                 with contextlib.suppress(BusUnavailable):
-                    follower.read_back(await bus.traces.read_frames(trace_id))
-            live = follower.live()
+                    follower.apply_stored(await bus.traces.read_frames(trace_id))
+            live = follower.to_streamed_run()
             yield live
             if live.ended:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
             if not await wait_for_event(follower.changed, _LOOK_SECONDS):
-                follower.stale = True
+                follower.is_stale = True
             follower.changed.clear()
     finally:
         await following.close()
 
 
 class _Follower:
-    """Collects frames. `behind`: text came after some that is not here; `stale`: the log has more."""
+    """The run as frames and the log tell it.
+
+    `misses_text`: frames with earlier text were lost. `is_stale`: the log has newer events.
+    """
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        self.behind = True
-        self.stale = True
+        self.misses_text = True
+        self.is_stale = True
         self.run: Run | None = None
         self._text = ""
         self._waiting = False
@@ -78,17 +86,17 @@ class _Follower:
 
     def receive(self, frame: frames.Frame) -> None:
         if isinstance(frame, frames.DeltaFrame) and frame.offset > len(self._text):
-            self.behind = True
-        self.take(frame)
+            self.misses_text = True
+        self.apply(frame)
         self.changed.set()
 
-    def read_back(self, kept: Iterable[frames.Frame]) -> None:
-        self.behind = False
+    def apply_stored(self, kept: Iterable[frames.Frame]) -> None:
+        self.misses_text = False
         for frame in kept:
-            self.take(frame)
+            self.apply(frame)
 
-    def take(self, frame: frames.Frame) -> None:
-        """A text that is had already is passed over, so a frame may come twice."""
+    def apply(self, frame: frames.Frame) -> None:
+        """Apply a frame. A frame may come twice: text that is known already is skipped."""
         match frame:
             case frames.DeltaFrame():
                 if frame.offset <= len(self._text) < frame.offset + len(frame.text):
@@ -100,15 +108,15 @@ class _Follower:
             case frames.Alive():
                 pass
             case _:
-                self.stale = True
+                self.is_stale = True
 
-    def know(self, run: Run) -> None:
-        """What the log has of the text stands, where frames of it were lost."""
+    def update_run(self, run: Run) -> None:
+        """Take over the run from the log, and its text if frames were lost."""
         self.run = run
         if len(self._text) < len(run.text):
             self._text = run.text
 
-    def live(self) -> StreamedRun:
+    def to_streamed_run(self) -> StreamedRun:
         known = len(self.run.text) if self.run is not None else 0
         return StreamedRun(
             run=self.run,

@@ -1,1 +1,1 @@
-"""What pages show as it happens: one look, one subscription and one rendering for all browsers."""
+"""Figures of live pages: one query and one subscription serve all browsers."""

@@ -1,4 +1,4 @@
-"""The counts next to pages in the navigation: looked up once in two seconds for all browsers."""
+"""Count the pending approvals for the navigation, once in two seconds for all browsers."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ _SECONDS = 2.0
 
 
 class Badges:
-    """How many runs wait for a person; None where nobody knows."""
+    """The counts in the navigation."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -18,7 +18,8 @@ class Badges:
         self._looked_at = -_SECONDS
         self._approvals: int | None = None
 
-    async def approvals(self) -> int | None:
+    async def count_approvals(self) -> int | None:
+        """Return the number of runs that wait for a person; None if Postgres does not answer."""
         async with self._look:
             if time.monotonic() - self._looked_at >= _SECONDS:
                 try:

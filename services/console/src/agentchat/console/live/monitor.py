@@ -1,4 +1,4 @@
-"""What services measure, scraped every ten seconds and kept for an hour: the charts and figures of Now."""
+"""Scrape the metrics of all services for the page Now, and keep them for an hour."""
 
 import asyncio
 import contextlib
@@ -27,10 +27,10 @@ _TOKEN_KINDS = {
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in the `seconds` before `at`, on the monotonic clock. First deltas are in seconds.
+    """The events in the `seconds` before `at`, on the monotonic clock.
 
-    `usage` is by the name of the model. `failures` counts runs by error code, `model_errors` calls of
-    providers by "provider: kind".
+    First deltas are in seconds. `usage` is by model. `failures` counts failed runs by error code,
+    `model_errors` calls of providers by "provider: kind".
     """
 
     at: float
@@ -44,16 +44,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def output_tokens(self) -> int:
+        """The output tokens of all models."""
         return sum(each.output_tokens for each in self.usage.values())
 
     @property
     def input_tokens(self) -> int:
-        """Cached or not."""
+        """The input tokens of all models, with those read from or written to a cache."""
         return sum(each.total for each in self.usage.values()) - self.output_tokens
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all workers, and the memory of processes in bytes."""
+    """The slots of all workers, and the memory of processes in bytes. `away` gave no metrics."""
 
     used: int
     total: int
@@ -64,7 +65,7 @@ class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Monitor:
-    """Scrapes as long as it runs. `clock` gives seconds."""
+    """Scrapes the targets as long as `run` runs."""
 
     def __init__(self, targets: Mapping[str, str]) -> None:
         self._targets = targets
@@ -74,10 +75,10 @@ class Monitor:
         self.slots: WorkerSlots | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Scrape every ten seconds until cancelled."""
         while True:
             try:
-                self._add(await scrape(await resolved(self._targets)))
+                self._add(await scrape(await resolve_targets(self._targets)))
             except Exception:  # noqa: BLE001 - the outermost frame of a task
                 self._log.exception("scrape_failed")
             await asyncio.sleep(EVERY_SECONDS)
@@ -93,10 +94,10 @@ class Monitor:
         )
         before, self._before = self._before, after
         if before is not None:
-            self.points.append(point(before, after))
+            self.points.append(build_point(before, after))
 
-    def recent(self, counted: str) -> list[tuple[str, int]]:
-        """`failures` or `model_errors` of the last 15 minutes, the most frequent first."""
+    def count_recent(self, counted: str) -> list[tuple[str, int]]:
+        """Sum `failures` or `model_errors` of the last 15 minutes, the most frequent first."""
         since, total = time.monotonic() - RECENT_SECONDS, dict[str, float]()
         for each in self.points:
             if each.at >= since:
@@ -105,27 +106,27 @@ class Monitor:
         return sorted(((name, round(count)) for name, count in total.items()), key=lambda pair: -pair[1])
 
 
-def point(before: Scrape, after: Scrape) -> Point:
-    """What was counted between two scrapes; a process that began again counts from its start."""
+def build_point(before: Scrape, after: Scrape) -> Point:
+    """Compute what happened between two scrapes. A restarted process counts from its start."""
 
-    def more(name: str, **labels: str) -> float:
+    def count(name: str, **labels: str) -> float:
         return max(0.0, after.sum(name, **labels) - before.sum(name, **labels))
 
-    def by(name: str, label: str, **labels: str) -> dict[str, float]:
+    def count_by(name: str, label: str, **labels: str) -> dict[str, float]:
         values = after.values(name, label)
-        counted = {value: more(name, **labels, **{label: value}) for value in values}
+        counted = {value: count(name, **labels, **{label: value}) for value in values}
         return {value: count for value, count in counted.items() if count and value}
 
     errors = {
         f"{provider}: {kind}": count
         for provider in after.values("model_calls_seconds_count", "provider")
-        for kind, count in by("model_calls_seconds_count", "outcome", provider=provider).items()
+        for kind, count in count_by("model_calls_seconds_count", "outcome", provider=provider).items()
         if kind != "ok"
     }
     used = {}
     for model in after.values("model_tokens_total", "model"):
         counts = {
-            field: round(more("model_tokens_total", model=model, kind=kind))
+            field: round(count("model_tokens_total", model=model, kind=kind))
             for field, kind in _TOKEN_KINDS.items()
         }
         if any(counts.values()):
@@ -133,22 +134,22 @@ def point(before: Scrape, after: Scrape) -> Point:
     return Point(
         at=after.at,
         seconds=max(after.at - before.at, 1e-3),
-        ended={state: more("runs_ended_total", state=state) for state in _ENDS},
+        ended={state: count("runs_ended_total", state=state) for state in _ENDS},
         first_delta_p50=compute_quantile(0.5, before, after, "streams_first_delta_seconds"),
         first_delta_p99=compute_quantile(0.99, before, after, "streams_first_delta_seconds"),
         usage=used,
-        failures=by("runs_ended_total", "code", state="failed"),
+        failures=count_by("runs_ended_total", "code", state="failed"),
         model_errors=errors,
     )
 
 
-async def resolved(targets: Mapping[str, str]) -> dict[str, str]:
-    """Each target by the addresses of its name: several processes may be reached by one."""
-    pairs = await asyncio.gather(*(_addresses(name, url) for name, url in targets.items()))
+async def resolve_targets(targets: Mapping[str, str]) -> dict[str, str]:
+    """Resolve host names; a name with several addresses becomes several targets."""
+    pairs = await asyncio.gather(*(_resolve_addresses(name, url) for name, url in targets.items()))
     return {name: url for each in pairs for name, url in each}
 
 
-async def _addresses(name: str, url: str) -> Sequence[tuple[str, str]]:
+async def _resolve_addresses(name: str, url: str) -> Sequence[tuple[str, str]]:
     address = urlsplit(url)
     loop = asyncio.get_running_loop()
     found: list[str] = []

@@ -1,1 +1,1 @@
-"""The pages: each has its routes as `HANDLERS`, which `console.app` lists."""
+"""The pages. Each lists its routes as `HANDLERS`, which `console.app` collects."""

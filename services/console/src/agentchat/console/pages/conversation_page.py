@@ -1,4 +1,4 @@
-"""One conversation: its thread, a run as a timeline, and a slider over the log."""
+"""Show one conversation: its thread, a run as a timeline, and a slider over the log."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -10,28 +10,28 @@ from litestar.response import Redirect, Response, Stream, Template
 
 from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import Agent
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of, note_read
-from agentchat.console.frame.event_source import rendered, stream
-from agentchat.console.frame.failures import problem
-from agentchat.console.frame.filters import version
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.error_pages import render_problem
+from agentchat.console.frame.event_source import render_part, stream_parts
+from agentchat.console.frame.read_audit import record_read
+from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.streamed_run import follow_run
+from agentchat.console.frame.template_filters import format_version
 from agentchat.console.pages.conversation_view import (
     BarDetail,
     ConversationView,
     ErasedConversation,
     SystemPrompt,
-    detail_of,
-    event_name,
-    kind_of,
-    look_at,
+    get_event_kind,
+    load_detail,
+    load_view,
 )
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.threads import find_thread
@@ -39,164 +39,166 @@ from agentchat.conversations.queries.threads import find_thread
 _ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
 
 _LOOK_SECONDS = 2.0
-_NOTES = {"tool_use": "asks for tools", "end_turn": "", "max_tokens": "cut at its limit of tokens"}
+_NOTES = {"tool_use": "requests tools", "end_turn": "", "max_tokens": "cut off at its token limit"}
 
 
-def _version(request: AnyRequest, name: str = "at") -> int | None:
+def _read_version(request: AnyRequest, name: str = "at") -> int | None:
     text = request.query_params.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 @get("/conversations/{conversation_id:str}", role=Role.VIEWER)
 async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
-    """The page; where htmx asks, what changes with the slider."""
-    found = await _look(request, conversation_id)
+    """Show the page; for htmx, the part that changes with the slider."""
+    found = await _load_view(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
-    detail = await _detail(request, found, request.query_params.get("bar", ""))
+    detail = await _load_detail(request, found, request.query_params.get("bar", ""))
     is_part = bool(request.headers.get("hx-request"))
-    await note_read(request, found.id, found.account_id)
-    return page(
+    await record_read(request, found.id, found.account_id)
+    return render_page(
         request,
         "parts/conversation_past.html" if is_part else "conversation.html",
         title=found.title,
-        **_shown(request, found, detail),
+        **_build_context(request, found, detail),
     )
 
 
-def _shown(
+def _build_context(
     request: AnyRequest, found: ConversationView, detail: BarDetail | None, tail: str = ""
 ) -> dict[str, Any]:
     return {
-        "prices": services_of(request).prices,
+        "prices": get_services(request).prices,
         "tail": tail,
         "view": found,
         "detail": detail,
         "icons": _ICONS,
-        "event_name": event_name,
-        "kind_of": kind_of,
+        "event_name": mapper.get_event_name,
+        "get_event_kind": get_event_kind,
         "notes": _NOTES,
     }
 
 
-async def _look(request: AnyRequest, conversation_id: str) -> ConversationView | Template:
+async def _load_view(request: AnyRequest, conversation_id: str) -> ConversationView | Template:
     conversation_id = conversation_id.lower()
     given = request.query_params
     trace_id = str(given.get("run") or given.get("trace") or "").lower() or None
     found = None
     if is_uuid(conversation_id):
-        found = await look_at(services_of(request).pool, conversation_id, _version(request), trace_id)
+        found = await load_view(get_services(request).pool, conversation_id, _read_version(request), trace_id)
     if isinstance(found, ErasedConversation):
-        return problem(
+        return render_problem(
             request,
             410,
-            f"This conversation was erased at {found.at} by the request {found.trace_id}. Nobody can read it "
-            "any more; what its runs cost is still counted in its account's usage.",
+            f"This conversation was erased at {found.at} by request {found.trace_id} and cannot be read. "
+            "The usage of its runs is still counted for its account.",
         )
     if found is None:
-        return problem(
+        return render_problem(
             request,
             404,
-            f"There is no conversation {conversation_id[:40]}. It may be of another stack, or its id was "
-            "cut: search for words that were said in it.",
+            f"There is no conversation {conversation_id[:40]}. It may belong to another deployment, or the "
+            "id is incomplete. Search for words that were said in it.",
         )
     return found
 
 
-async def _detail(request: AnyRequest, found: ConversationView, key: str) -> BarDetail | None:
+async def _load_detail(request: AnyRequest, found: ConversationView, key: str) -> BarDetail | None:
     if not key or found.run is None:
         return None
-    return await detail_of(services_of(request).pool, found, key, await _system_prompt(request, found))
+    return await load_detail(
+        get_services(request).pool, found, key, await _load_system_prompt(request, found)
+    )
 
 
-async def _system_prompt(request: AnyRequest, found: ConversationView) -> SystemPrompt:
+async def _load_system_prompt(request: AnyRequest, found: ConversationView) -> SystemPrompt:
     run = found.run
     assert run is not None
     if run.prompt_override is not None:
-        return SystemPrompt(run.prompt_override, "of the request")
+        return SystemPrompt(run.prompt_override, "from the request")
     try:
-        agent: Agent = await admin_agents.get(admin_of(request), run.agent_id, run.agent_version)
+        agent: Agent = await admin_agents.get(get_admin(request), run.agent_id, run.agent_version)
     except NotFound:
         return SystemPrompt(None, "")
-    return SystemPrompt(agent.system_prompt, f"of the agent's {version(run.agent_version)}")
+    return SystemPrompt(agent.system_prompt, f"from the agent's {format_version(run.agent_version)}")
 
 
 @get("/conversations/{conversation_id:str}/stream", role=Role.VIEWER)
 async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Stream | Template:
-    """A run that goes on, until it has ended."""
-    found = await _look(request, conversation_id)
+    """Stream the parts of the page until the run has ended."""
+    found = await _load_view(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
-    await note_read(request, found.id, found.account_id)
-    return stream(request, _parts(request, found.id))
+    await record_read(request, found.id, found.account_id)
+    return stream_parts(request, _stream_parts(request, found.id))
 
 
-async def _parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[str, None]:
-    """The page's part at each step of the run and every other second, and its text as it comes."""
-    services, given = services_of(request), request.query_params
+async def _stream_parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[str, None]:
+    """Yield the page's part at each step and every two seconds, and the text as it streams."""
+    services, given = get_services(request), request.query_params
     trace_id, look_at_time = given.get("run", "").lower(), 0.0
     shown: Run | None = None
     async for live in follow_run(services.bus, services.pool, trace_id):
         if live.run is shown and not live.ended and time.monotonic() < look_at_time:
-            yield rendered(request, "parts/conversation_tail.html", text=live.tail)
+            yield render_part(request, "parts/conversation_tail.html", text=live.tail)
             continue
-        found = await look_at(services.pool, conversation_id, None, trace_id)
+        found = await load_view(services.pool, conversation_id, None, trace_id)
         if not isinstance(found, ConversationView):
             return
         shown, look_at_time = live.run, time.monotonic() + _LOOK_SECONDS
-        detail = await _detail(request, found, given.get("bar", ""))
-        context = _shown(request, found, detail, live.tail)
-        yield rendered(request, "parts/conversation_live.html", **context)
+        detail = await _load_detail(request, found, given.get("bar", ""))
+        context = _build_context(request, found, detail, live.tail)
+        yield render_part(request, "parts/conversation_live.html", **context)
 
 
 @get("/conversations/{conversation_id:str}/events", role=Role.VIEWER)
 async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
-    """The events of a run as they are stored."""
-    found = await _look(request, conversation_id)
+    """List the events of a run as they are stored."""
+    found = await _load_view(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
-    await note_read(request, found.id, found.account_id)
+    await record_read(request, found.id, found.account_id)
     entries = found.run_entries
     is_part = bool(request.headers.get("hx-request"))
     template = "parts/conversation_events.html" if is_part else "conversation_events.html"
-    shown = _shown(request, found, None)
-    return page(request, template, title=f"Events of {found.title}", entries=entries, **shown)
+    shown = _build_context(request, found, None)
+    return render_page(request, template, title=f"Events of {found.title}", entries=entries, **shown)
 
 
 @get("/conversations/{conversation_id:str}/events/{version:int}", role=Role.VIEWER)
 async def get_event(
     request: AnyRequest, conversation_id: FromPath[str], version: FromPath[int]
 ) -> Response[bytes] | Template:
-    """One event, byte for byte as it is stored."""
-    pool, rows = services_of(request).pool, []
+    """Return one event, byte for byte as it is stored."""
+    pool, rows = get_services(request).pool, []
     thread = await find_thread(pool, conversation_id) if is_uuid(conversation_id) else None
     if thread is not None and 0 < version <= thread.version:
-        await note_read(request, conversation_id, thread.account_id)
+        await record_read(request, conversation_id, thread.account_id)
         rows = await Log(pool).read_rows(conversation_id, version - 1, version)
     if not rows:
-        return problem(request, 404, f"The conversation has no event {version}.")
+        return render_problem(request, 404, f"The conversation has no event {version}.")
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})
 
 
 @get("/conversations/{conversation_id:str}/case", role=Role.VIEWER)
 async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
-    """A run as a line for a suite's `cases.jsonl`, with what the rules of a new suite redact taken out."""
+    """Download a run as a line of `cases.jsonl`, redacted by the rules of a new suite."""
     from agentchat.evals.collecting import line_for_new_suite  # 2 MiB, for a page that few open
     from agentchat.evals.errors import SuiteError
 
-    found = await _look(request, conversation_id)
+    found = await _load_view(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
     if found.run is None:
-        return problem(request, 404, "The conversation has no run yet.")
-    await note_read(request, found.id, found.account_id)
-    services = services_of(request)
+        return render_problem(request, 404, "The conversation has no run yet.")
+    await record_read(request, found.id, found.account_id)
+    services = get_services(request)
     try:
         line = await line_for_new_suite(
             services.pool, services.bus.rpc, found.run, found.account_id, found.id
         )
     except SuiteError as error:
-        return problem(request, 409, f"No case can be made: {error}.")
+        return render_problem(request, 409, f"This run cannot become a case: {error}.")
     name = f'attachment; filename="{found.run.trace_id}.jsonl"'
     headers = {"cache-control": "no-store", "content-disposition": name}
     return Response(line, media_type="application/jsonl", headers=headers)
@@ -204,15 +206,15 @@ async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Respo
 
 @get("/traces/{trace_id:str}", role=Role.VIEWER)
 async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | Template:
-    """The conversation that has a run."""
+    """Redirect to the conversation that has the run."""
     trace_id = trace_id.lower()
-    found = await find_run(services_of(request).pool, trace_id) if is_trace_id(trace_id) else None
+    found = await find_run(get_services(request).pool, trace_id) if is_trace_id(trace_id) else None
     if found is None:
-        return problem(
+        return render_problem(
             request,
             404,
-            f"No run has the trace id {trace_id[:40]}. It may not have begun yet, its conversation may "
-            "have been erased, or the id is that of a request that began no run.",
+            f"No run has the trace id {trace_id[:40]}. The run may not have started yet, its conversation "
+            "may have been erased, or the request started no run.",
         )
     return Redirect(f"/conversations/{found.conversation_id}?run={trace_id}")
 

@@ -1,4 +1,4 @@
-"""One conversation as the console shows it: as it was at an event, with one of its runs as a timeline."""
+"""Build the view of a conversation at one event, with one of its runs as a timeline."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,13 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.console.frame.filters import json_text
+from agentchat.console.frame.template_filters import format_json
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import build_round_messages
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run
@@ -22,7 +21,7 @@ from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.postgres import Pool
 
 WINDOW = 1_000
-"""So many events of a conversation a page is made of."""
+"""The most events that a page is built from."""
 
 EventKind = Literal["message", "model", "tool", "person", "end", "other"]
 _KINDS: dict[str, EventKind] = {
@@ -42,17 +41,17 @@ _KINDS: dict[str, EventKind] = {
 
 
 class ErasedConversation(msgspec.Struct, frozen=True):
-    """A conversation of which the log has the erasure alone."""
+    """A conversation of which only the erasure is left in the log."""
 
     at: str
     trace_id: str
 
 
 class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
-    """`version` is that of the event that it is shown at, `head` that of its last one.
+    """A conversation at event `version`; `head` is the version of its last event.
 
-    `first` and `last` are the versions that the page was made of; of the runs in `conversation` the first may
-    be another one's end. `run` is the one whose timeline is shown, None where there is none.
+    The page is built from the events after `first` to `last`, so the first run in `conversation` may be
+    incomplete. `run` is the run whose timeline is shown, if any.
     """
 
     id: str
@@ -70,89 +69,92 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> LogEntry | None:
-        """The event that it is shown at."""
+        """The event at which the conversation is shown."""
         return next((each for each in reversed(self.entries) if each.version == self.version), None)
 
     @property
     def is_now(self) -> bool:
+        """True if the conversation is shown at its last event."""
         return self.version == self.head
 
     @property
     def runs(self) -> tuple[Run, ...]:
+        """The runs on the page."""
         return self.conversation.runs
 
     @property
     def place(self) -> int:
-        """Which of the runs is shown, from 1; 0 for none."""
+        """The number of the shown run, from 1; 0 for none."""
         return next((place for place, each in enumerate(self.runs, start=1) if each is self.run), 0)
 
     @property
     def previous(self) -> Run | None:
+        """The run before the shown one."""
         return self.runs[self.place - 2] if self.place > 1 else None
 
     @property
     def next(self) -> Run | None:
+        """The run after the shown one."""
         return self.runs[self.place] if 0 < self.place < len(self.runs) else None
 
     @property
     def is_live(self) -> bool:
+        """True if a run is under way and the last event is shown."""
         return self.is_now and self.conversation.active is not None
 
     @property
     def run_entries(self) -> tuple[LogEntry, ...]:
-        """The events of the run that is shown."""
+        """The events of the shown run."""
         if self.run is None:
             return ()
         mine = (each for each in self.entries if each.version <= self.version)
-        return tuple(each for each in mine if _trace_of(each) == self.run.trace_id)
+        return tuple(each for each in mine if _get_trace_id(each) == self.run.trace_id)
 
-    def dots(self) -> list[tuple[int, float, EventKind]]:
-        """Version, place (0 to 1000 along the slider) and kind of the events that the page has."""
+    def list_dots(self) -> list[tuple[int, float, EventKind]]:
+        """Return version, position (0 to 1000 along the slider) and kind of the page's events."""
         span = max(1, self.head - 1)
         return [
-            (each.version, round(1000 * (each.version - 1) / span, 1), kind_of(each.topic))
+            (each.version, round(1000 * (each.version - 1) / span, 1), get_event_kind(each.topic))
             for each in self.entries
         ]
 
 
-def kind_of(topic: str) -> EventKind:
+def get_event_kind(topic: str) -> EventKind:
+    """Return the kind of an event, which is its colour on the page."""
     return _KINDS.get(topic.partition(".")[0], "other")
 
 
-def event_name(topic: str) -> str:
-    return mapper.get_event_name(topic)
-
-
-def _trace_of(entry: LogEntry) -> str | None:
+def _get_trace_id(entry: LogEntry) -> str | None:
     try:
         return entry.event.trace_id
     except UnreadableEvent:
         return None
 
 
-async def look_at(
+async def load_view(
     pool: Pool, conversation_id: str, at: int | None = None, trace_id: str | None = None
 ) -> ConversationView | ErasedConversation | None:
-    """A conversation at a version, or now; None where there is none. Raises DatabaseUnavailable.
+    """Return a conversation at version `at`, or now; None if it is unknown.
 
-    Without a `trace_id` the run is that of the event at `at`, or the last one.
+    Raises DatabaseUnavailable. Without `trace_id`, the shown run is that of the event at `at`, or the last
+    one.
     """
     log = Log(pool)
     thread = await find_thread(pool, conversation_id)
     if thread is None:
-        return await _erased(log, conversation_id)
+        return await _find_erasure(log, conversation_id)
     version = min(max(1, thread.version if at is None else at), thread.version)
-    first = await _first_version(pool, version, thread.version, None if at is not None else trace_id)
+    first = await _choose_first_version(pool, version, thread.version, None if at is not None else trace_id)
     last = min(thread.version, first + WINDOW)
     entries = await log.read_rows(conversation_id, first, last)
     if at is None and last < thread.version:
         version = last
 
-    def folded(page: list[LogEntry]) -> Conversation:
-        return fold(conversation_id, _readable(each for each in page if each.version <= version))
+    def fold_until(page: list[LogEntry]) -> Conversation:
+        return fold(conversation_id, _skip_unreadable(each for each in page if each.version <= version))
 
-    conversation = await run_in_thread_if_large(folded, entries)
-    run = _run_of(conversation, entries, version, trace_id)
+    conversation = await run_in_thread_if_large(fold_until, entries)
+    run = _choose_run(conversation, entries, version, trace_id)
     now = (
         entries[-1].event.at
         if version < thread.version or not conversation.active
@@ -164,7 +166,7 @@ async def look_at(
     return ConversationView(
         id=conversation_id,
         account_id=thread.account_id,
-        title=_title(conversation),
+        title=_build_title(conversation),
         head=thread.version,
         version=version,
         first=first,
@@ -179,7 +181,7 @@ async def look_at(
     )
 
 
-async def _erased(log: Log, conversation_id: str) -> ErasedConversation | None:
+async def _find_erasure(log: Log, conversation_id: str) -> ErasedConversation | None:
     rows = await log.read_rows(conversation_id)
     event = rows[-1].event if rows else None
     return (
@@ -187,8 +189,8 @@ async def _erased(log: Log, conversation_id: str) -> ErasedConversation | None:
     )
 
 
-async def _first_version(pool: Pool, version: int, head: int, trace_id: str | None) -> int:
-    """After which the page begins: so that what it is about is in the middle of a long conversation."""
+async def _choose_first_version(pool: Pool, version: int, head: int, trace_id: str | None) -> int:
+    """Choose the version after which the page starts: the shown event or run is in its middle."""
     if head <= WINDOW:
         return 0
     if trace_id is not None:
@@ -198,8 +200,8 @@ async def _first_version(pool: Pool, version: int, head: int, trace_id: str | No
     return max(0, min(version - WINDOW // 2, head - WINDOW))
 
 
-def _readable(entries: Any) -> Any:
-    """Their events; one of a newer release is passed over."""
+def _skip_unreadable(entries: Any) -> Any:
+    """Yield the events of entries, without those of a newer release."""
     for entry in entries:
         try:
             yield entry.event
@@ -207,24 +209,24 @@ def _readable(entries: Any) -> Any:
             continue
 
 
-def _run_of(
+def _choose_run(
     conversation: Conversation, entries: Sequence[LogEntry], version: int, trace_id: str | None
 ) -> Run | None:
     if trace_id is not None and (run := conversation.run(trace_id)) is not None:
         return run
     for entry in reversed(entries):
-        if entry.version <= version and (run := conversation.run(_trace_of(entry) or "")) is not None:
+        if entry.version <= version and (run := conversation.run(_get_trace_id(entry) or "")) is not None:
             return run
     return conversation.runs[-1] if conversation.runs else None
 
 
-def _title(conversation: Conversation) -> str:
+def _build_title(conversation: Conversation) -> str:
     first = next((each.user_text for each in conversation.runs), "")
     return conversation.title or first[:TITLE_LENGTH] or "Conversation"
 
 
 class SentOrReceived(msgspec.Struct, frozen=True):
-    """A text that was sent or came: `sha256` is of its bytes."""
+    """A text that was sent or received."""
 
     title: str
     text: str
@@ -232,11 +234,12 @@ class SentOrReceived(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
+        """The SHA-256 of the text in UTF-8."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 class BarDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bar stands for: what was sent, what came, and the event that has it."""
+    """The details of a bar: what was sent and received, and the event that stores it."""
 
     bar: TimelineBar
     sent: tuple[SentOrReceived, ...]
@@ -244,8 +247,14 @@ class BarDetail(msgspec.Struct, frozen=True, kw_only=True):
     stored: LogEntry | None
 
 
-async def detail_of(pool: Pool, view: ConversationView, key: str, system: "SystemPrompt") -> BarDetail | None:
-    """Of a bar of the run that is shown; None where there is no such bar. Raises DatabaseUnavailable."""
+async def load_detail(
+    pool: Pool, view: ConversationView, key: str, system: "SystemPrompt"
+) -> BarDetail | None:
+    """Return the details of a bar of the shown run; None if there is no such bar.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+    """
     if view.run is None or view.timeline is None:
         return None
     bar = next((each for each in view.timeline.bars if each.key == key), None)
@@ -256,7 +265,7 @@ async def detail_of(pool: Pool, view: ConversationView, key: str, system: "Syste
     sent: list[SentOrReceived] = []
     came: list[SentOrReceived] = []
     if bar.kind == "model" and bar.round is not None:
-        sent += await _sent_to_model(pool, view, bar, system)
+        sent += await _list_model_input(pool, view, bar, system)
     for entry in (by_version.get(bar.sent), stored):
         if entry is not None:
             _add_pieces(bar, entry.event, sent, came)
@@ -269,13 +278,13 @@ async def detail_of(pool: Pool, view: ConversationView, key: str, system: "Syste
 
 
 class SystemPrompt(msgspec.Struct, frozen=True):
-    """What is known of a run's system prompt: that of the agent's version, or of the request."""
+    """A run's system prompt, from the agent's version or from the request."""
 
     text: str | None
     source: str
 
 
-async def _sent_to_model(
+async def _list_model_input(
     pool: Pool, view: ConversationView, bar: TimelineBar, system: SystemPrompt
 ) -> list[SentOrReceived]:
     assert view.run is not None
@@ -288,9 +297,7 @@ async def _sent_to_model(
         pieces.append(SentOrReceived("System prompt", text, system.source))
     if run is not None:
         shown = build_round_messages(past, run, bar.round)
-        pieces.append(
-            SentOrReceived("Messages", json_text(shown), "made again from the log, by what made them then")
-        )
+        pieces.append(SentOrReceived("Messages", format_json(shown), "rebuilt from the log"))
     return pieces
 
 
@@ -299,9 +306,9 @@ def _add_pieces(
 ) -> None:
     match event:
         case events.ModelReplied() if bar.kind == "model":
-            came.append(SentOrReceived("Reply", json_text(event.blocks), event.stop_reason))
+            came.append(SentOrReceived("Reply", format_json(event.blocks), event.stop_reason))
         case events.ToolCalled() if bar.kind == "tool":
-            sent.append(SentOrReceived("Input", json_text(event.input), "the model's own"))
+            sent.append(SentOrReceived("Input", format_json(event.input), "written by the model"))
         case events.ToolReturned() if bar.kind == "tool":
             came.append(
                 SentOrReceived("Output", event.output, "error" if event.is_error else f"{event.ms:,} ms")
@@ -319,9 +326,9 @@ def _add_pieces(
             if event.reason:
                 came.append(SentOrReceived("Reason", event.reason))
             if event.input is not None:
-                came.append(SentOrReceived("Input", json_text(event.input), "given by that person"))
+                came.append(SentOrReceived("Input", format_json(event.input), "edited by that person"))
         case events.SourcesRetrieved():
-            came.append(SentOrReceived("Sources", json_text(event.sources), "best first"))
+            came.append(SentOrReceived("Sources", format_json(event.sources), "best match first"))
         case events.ContextCompacted():
             came.append(SentOrReceived("Summary", event.summary, event.model))
         case _:

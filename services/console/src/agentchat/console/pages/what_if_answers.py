@@ -1,4 +1,4 @@
-"""The runs of a what-if answered by the orchestrators, and what a page shows of them."""
+"""Have the runs of a what-if answered by orchestrators, and build the view of its page."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -27,7 +27,7 @@ _OTHER_PAGE_SECONDS = 1.0
 class WhatIfView(msgspec.Struct, frozen=True, kw_only=True):
     """A what-if as its page shows it; `answered` of its `total` runs have a result.
 
-    `runs` are the listed results, `chosen` the one that is shown side by side.
+    `runs` are the listed results; `chosen` is shown side by side.
     """
 
     id: str
@@ -45,13 +45,14 @@ class WhatIfView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_running(self) -> bool:
+        """True if runs have no result yet."""
         return self.answered < self.total
 
 
-async def view_of(
+async def build_view(
     rows: Sequence[WhatIfRow], agent: Agent, trace_id: str, *, only_different: bool
 ) -> WhatIfView:
-    """Return the view; without `trace_id`, the first run that differs is shown side by side."""
+    """Build the view. Without `trace_id`, the first run that differs is shown side by side."""
     results = [msgspec.json.decode(row.result, type=ComparedRun) for row in rows if row.result is not None]
     by_trace = {each.trace_id: each for each in results}
     differing = [each for each in results if each.diverges or not each.was_replayed]
@@ -83,12 +84,14 @@ async def view_of(
 async def answer_runs(
     pool: Pool, bus: Bus, prices: Prices, what_if_id: str, at_once: int
 ) -> AsyncGenerator[str, None]:
-    """Answer the runs without an answer, `at_once` at a time; yield "" after each answer.
+    """Answer the runs that have no result, `at_once` at a time; yield "" after each.
 
-    Yields the reason, and ends, if no orchestrator answers. Runs that another page asks about are waited for.
-    If the caller stops early, the claims on unfinished runs are released.
+    If no orchestrator answers, yield the reason and end. Runs that another page has claimed are waited for.
+    If the caller stops early, its claims are released. The question goes by `evals.reruns` and the bus to
+    the orchestrator.
 
-    Raises DatabaseUnavailable.
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
     """
     reruns, log = Reruns(bus), Log(pool)
     tasks: dict[asyncio.Task[None], WhatIfRow] = {}
@@ -126,7 +129,10 @@ async def answer_runs(
 
 
 async def _answer(pool: Pool, log: Log, reruns: Reruns, prices: Prices, row: WhatIfRow) -> None:
-    """Have one run answered and store its comparison. Raises BusUnavailable, DatabaseUnavailable."""
+    """Have one run answered and store the comparison.
+
+    Raises BusUnavailable, DatabaseUnavailable.
+    """
     try:
         run = (await read(log, row.conversation_id)).run(row.trace_id)
     except Conflict:

@@ -1,4 +1,4 @@
-// Charts of the page: uPlot over what the server wrote into data-chart; one hover line over all of them.
+// Draw the data that the server wrote into data-chart with uPlot; one hover line spans all charts.
 const COLOURS = ["--accent", "--warn", "--bad", "--quiet"];
 const plots = new Map();
 const dark = matchMedia("(prefers-color-scheme: dark)");

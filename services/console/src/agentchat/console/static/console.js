@@ -1,4 +1,4 @@
-// What every page has: times in the reader's zone, copy buttons, choices that send, forms that are kept, keys.
+// Loaded by every page: local times, copy buttons, drop-downs that submit, kept forms, keyboard shortcuts.
 import { showTimes } from "./times.js";
 import { keepForms } from "./kept_forms.js";
 import { listen } from "./keys.js";

@@ -1,4 +1,4 @@
-// One conversation: the arrow keys go to the previous and the next run; what is shown is scrolled to.
+// The page of a conversation: arrow keys open the previous and the next run; the shown run is scrolled into view.
 import { on } from "./keys.js";
 
 on("ArrowLeft", () => document.querySelector("a[rel=prev]")?.click());

@@ -1,5 +1,5 @@
-// What is written in a form is kept in this tab until the form was taken, so that neither a reload nor the end of a
-// session loses it; one that is sent again and again (data-kept) keeps it for as long as the tab is open.
+// Keep the text of a form in this tab until the form is accepted, so that no reload and no ended session loses it.
+// A form with data-kept is sent repeatedly and keeps its text as long as the tab is open.
 const WRITTEN = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
 const restored = new WeakSet();
 
@@ -7,10 +7,10 @@ const isBox = (field) => field.type === "checkbox" || field.type === "radio";
 const keyOf = (form) => `kept ${location.pathname}${location.search} ${form.getAttribute("action")}`;
 const nameOf = (field) => (isBox(field) ? `${field.name}=${field.value}` : field.name);
 const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches(WRITTEN));
-// What cannot be undone is written again.
+// Forms of actions that cannot be undone are not kept.
 const isKept = (form) => form?.getAttribute("method") === "post" && !form.closest(".danger");
 
-/** Only what was changed: the rest of the form may be another by now. */
+/** Keep only changed fields: the others may have new values by now. */
 function keep(form) {
   const changed = fieldsOf(form).filter((field) => field.dataset.changed);
   const values = changed.map((field) => [nameOf(field), isBox(field) ? field.checked : field.value]);
@@ -32,11 +32,11 @@ function restore(form) {
 }
 
 function restoreAll() {
-  if (document.querySelector("main [role=alert]")) return; // a form that was refused has what was sent
+  if (document.querySelector("main [role=alert]")) return; // a refused form already has its values
   [...document.forms].filter((form) => isKept(form) && !restored.has(form)).forEach(restore);
 }
 
-/** A form that was sent before this page was taken, unless this page says what is wrong. */
+/** Forget the form that was sent before this page, unless this page shows an error. */
 function forgetSent() {
   const sent = sessionStorage.getItem("sent");
   if (sent && !document.querySelector("main [role=alert]")) sessionStorage.removeItem(sent);

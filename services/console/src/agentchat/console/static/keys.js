@@ -1,7 +1,7 @@
-// Keys: / searches, j and k move over rows, Enter opens, ? lists the keys. Other modules add theirs by `on`.
+// Keyboard shortcuts: / searches, j and k move between rows, Enter opens, ? lists them. Modules add more with `on`.
 const more = {};
 
-/** Calls `act` for `key`, unless the reader is writing. */
+/** Call `act` for `key`, unless the person is typing. */
 export function on(key, act) {
   more[key] = act;
 }

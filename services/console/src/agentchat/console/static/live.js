@@ -1,5 +1,5 @@
-// A live part of a page: [data-stream] is fed by server-sent events, [data-live] says how that goes.
-// Space pauses; a stream that is silent is said to be frozen and opened again; ages of runs go on by themselves.
+// Live parts of a page: [data-stream] receives server-sent events, [data-live] shows the state of the stream.
+// Space pauses. A silent stream is shown as frozen and opened again. Ages of runs count up between events.
 import { on } from "./keys.js";
 
 const SILENT_MS = 12000;
@@ -21,7 +21,7 @@ function say(kind, icon, text) {
 
 function show() {
   if (ended) say("done", "✓", "complete");
-  else if (paused) say("waiting", "‖", "paused: space goes on");
+  else if (paused) say("waiting", "‖", "paused (press space to resume)");
   else if (lostAt) say("failed", "✕", `frozen since ${lostAt.toLocaleTimeString()}`);
   else if (connection) say("running now", "●", "live");
   else say("waiting", "‖", "connecting");
@@ -40,18 +40,18 @@ function listen(stream) {
     if (paused && !event.detail.message.event) event.preventDefault();
   });
   stream.addEventListener("htmx:sse:close", (event) => {
-    ended = event.detail.reason === "message"; // it has said that it has come to its end
+    ended = event.detail.reason === "message"; // the stream is complete
     if (!ended) lostAt ??= new Date();
     show();
   });
   stream.addEventListener("htmx:sse:error", (event) => {
-    if (event.detail.status === 401) location.reload(); // to the page where one signs in
+    if (event.detail.status === 401) location.reload(); // shows the sign-in page
     lostAt ??= new Date();
     show();
   });
   on(" ", () => {
     paused = !paused;
-    if (!paused) connection?.reader?.cancel(); // a new connection begins with all that is shown
+    if (!paused) connection?.reader?.cancel(); // a new connection starts with the complete state
     show();
   });
   setInterval(() => {
@@ -85,7 +85,7 @@ function showAges() {
   }
 }
 
-/** The number of approvals that wait, in the title of every page. */
+/** Show the number of pending approvals in the title of the page. */
 function showCount() {
   const count = document.getElementById("approvals-count")?.dataset.count;
   const title = document.title.replace(/^\(\d+\) /, "");

@@ -1,4 +1,4 @@
-// Runs that came while their table is scrolled out of sight: a button counts them, and leads to them.
+// Count the runs that arrive while their table is scrolled out of sight; a button scrolls to them.
 const button = document.querySelector(".new-rows button");
 const rows = () => [...document.querySelectorAll(".runs tbody tr")];
 let seen = new Set(rows().map((row) => row.id));
@@ -13,7 +13,7 @@ function count() {
 }
 
 button.addEventListener("click", () => {
-  const runs = document.getElementById("runs"); // the button is sticky, and always in view
+  const runs = document.getElementById("runs"); // the button itself is sticky and always in view
   runs.scrollIntoView();
   runs.querySelector("a")?.focus({ preventScroll: true });
 });

@@ -1,4 +1,4 @@
-// <time datetime>: how long ago, next to the time in the reader's zone; repeated as time passes.
+// <time datetime>: show how long ago, and the time in the reader's zone; update as time passes.
 const STEPS = [[60, "s", 1], [3600, "min", 60], [86400, "h", 3600], [Infinity, "d", 86400]];
 const ABSOLUTE = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });

@@ -1,6 +1,6 @@
-// A message box that sends by Enter, a thread that stays at its end.
+// Send the message by Enter; keep the end of the thread in view.
 
-/** The end of the page stays in sight while a reply comes, unless the reader has scrolled up. */
+/** Keep the end of the page in view while a reply streams, unless the person has scrolled up. */
 function followEnd(element) {
   const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
   let follows = true;

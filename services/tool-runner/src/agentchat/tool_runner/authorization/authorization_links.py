@@ -23,7 +23,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.tool_authorizations import (
     Authorization,
-    Client,
+    OAuthClient,
     PendingLink,
     SealedSecrets,
     ToolServerKey,
@@ -130,7 +130,9 @@ class AuthorizationLinks:
             request["scope"] = server.scope
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(request)}"
 
-    async def _choose_client(self, found: Authorization, server: TokenSource, redirect_uri: str) -> Client:
+    async def _choose_client(
+        self, found: Authorization, server: TokenSource, redirect_uri: str
+    ) -> OAuthClient:
         """Return the configured client, or register one now (RFC 7591). Raises ToolFailed."""
         if found.settings.client_id is not None and found.secrets.client is not None:
             return found.secrets.client
@@ -153,7 +155,7 @@ class AuthorizationLinks:
             raise ToolFailed(
                 "authorization", "the authorization server did not register the client"
             ) from error
-        return Client(
+        return OAuthClient(
             id=registered.client_id,
             secret=registered.client_secret,
             authentication=registered.token_endpoint_auth_method or found.settings.client_authentication,

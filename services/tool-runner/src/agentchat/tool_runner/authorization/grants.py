@@ -8,7 +8,7 @@ import msgspec
 from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 
-from agentchat.directory.tool_authorizations import Client, IssuedTokens, PendingLink
+from agentchat.directory.tool_authorizations import IssuedTokens, OAuthClient, PendingLink
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp, build_request
 from agentchat.tool_runner.authorization.discovery import TokenSource
 from agentchat.tool_runner.faults import ToolFailed
@@ -33,7 +33,9 @@ class _Refusal(msgspec.Struct):
     error: str = ""
 
 
-async def request_client_token(http: AuthorizationHttp, client: Client, source: TokenSource) -> TokenGrant:
+async def request_client_token(
+    http: AuthorizationHttp, client: OAuthClient, source: TokenSource
+) -> TokenGrant:
     """Request a token for the client itself. Raises ToolFailed."""
     asked = {"grant_type": "client_credentials", "resource": source.resource}
     if source.scope:
@@ -60,7 +62,7 @@ async def exchange_code(http: AuthorizationHttp, link: PendingLink, code: str) -
     return await _request_tokens(http, link.client, before, asked)
 
 
-async def refresh_tokens(http: AuthorizationHttp, client: Client, tokens: IssuedTokens) -> TokenGrant:
+async def refresh_tokens(http: AuthorizationHttp, client: OAuthClient, tokens: IssuedTokens) -> TokenGrant:
     """Refresh the tokens; without a new refresh token the old one is kept. Raises ToolFailed."""
     asked = {
         "grant_type": "refresh_token",
@@ -71,7 +73,7 @@ async def refresh_tokens(http: AuthorizationHttp, client: Client, tokens: Issued
 
 
 async def _request_tokens(
-    http: AuthorizationHttp, client: Client, before: IssuedTokens, asked: dict[str, str]
+    http: AuthorizationHttp, client: OAuthClient, before: IssuedTokens, asked: dict[str, str]
 ) -> TokenGrant:
     headers = {"accept": "application/json"}
     if asked["grant_type"] != "client_credentials":  # required of public clients, allowed for others

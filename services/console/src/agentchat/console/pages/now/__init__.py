@@ -1,1 +1,1 @@
-"""Now: open runs as they stream, queues, workers, errors, and charts of the last hour."""
+"""The page Now: open runs as they stream, queues, workers, errors, charts of an hour."""

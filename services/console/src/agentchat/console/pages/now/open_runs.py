@@ -1,6 +1,7 @@
-"""The table of open runs: the read models list them, and their frames have their last words.
+"""Build the table of open runs, with the last words of each.
 
-Runs are followed on the bus while somebody looks at the table; one look serves all browsers with its filter.
+The read models list the runs; the words come from their frames on the bus, which are followed while a browser
+shows the table. All browsers with the same filter share one table.
 """
 
 import asyncio
@@ -28,16 +29,16 @@ _CHARACTERS_A_TOKEN = 4
 
 
 class NowFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """None: all."""
+    """A filter of open runs; None means all."""
 
     account_id: str | None = None
     agent_id: str | None = None
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the table. `seconds` is how long the run is open.
+    """A row of the table. `seconds` is how long the run has been open.
 
-    `tokens` is an estimate by the length of the reply: models count theirs at the end.
+    `tokens` is an estimate by the length of the reply: models report usage at the end.
     """
 
     trace_id: str
@@ -53,7 +54,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest runs of `total`; `problem` says what is away."""
+    """The newest of `total` runs; `problem` says what does not answer."""
 
     rows: list[RunRow]
     total: int
@@ -61,7 +62,7 @@ class RunTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastWords:
-    """The end of one run's reply, as its frames bring it."""
+    """The end of a run's reply, from its frames."""
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
@@ -69,14 +70,15 @@ class LastWords:
         self.characters = 0
         self.text = ""
 
-    def take(self, frame: frames.Frame) -> None:
+    def apply(self, frame: frames.Frame) -> None:
+        """Add the text of a frame."""
         if isinstance(frame, frames.DeltaFrame):
             self.characters = frame.offset + len(frame.text)
             self.text = (self.text + frame.text)[-_WORDS:]
 
 
 class OpenRuns:
-    """Looks open runs up once a second and filter, and follows those that somebody watches."""
+    """Loads open runs at most twice a second for each filter, and follows those watched."""
 
     def __init__(self, pool: Pool, bus: Bus) -> None:
         self._pool, self._bus = pool, bus
@@ -86,18 +88,18 @@ class OpenRuns:
         self._tables: BoundedMap[NowFilter, tuple[float, RunTable]] = BoundedMap(_MOST_FILTERS)
 
     async def watch(self, chosen: NowFilter) -> AsyncGenerator[RunTable]:
-        """Yield the table every second. The runs are followed until the last caller closes it."""
+        """Yield the table every second. The runs are followed until the last caller stops."""
         self._watchers += 1
         try:
             while True:
-                yield await self.table(chosen)
+                yield await self.load_table(chosen)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             self._watchers -= 1
-            await self._let_go(time.monotonic() if self._watchers else float("inf"))
+            await self._stop_following(time.monotonic() if self._watchers else float("inf"))
 
-    async def table(self, chosen: NowFilter) -> RunTable:
-        """Return the table as it is now. It says so if a part is away."""
+    async def load_table(self, chosen: NowFilter) -> RunTable:
+        """Return the present table, with `problem` if Postgres or NATS does not answer."""
         async with self._look:
             now = time.monotonic()
             known = self._tables.get(chosen)
@@ -120,10 +122,10 @@ class OpenRuns:
         )
         problem = None
         if self._watchers:
-            await self._let_go(time.monotonic())
+            await self._stop_following(time.monotonic())
             problem = await self._follow(found)
         rows = [
-            run_row(
+            build_row(
                 run,
                 names.agents.get(run.agent_id, run.agent_id[-8:]),
                 names.accounts.get(run.account_id, run.account_id[-8:]),
@@ -134,33 +136,33 @@ class OpenRuns:
         return RunTable(rows=rows, total=total, problem=problem)
 
     async def _follow(self, runs: Iterable[OpenRun]) -> str | None:
-        """Follow those that are at work; return why they cannot be followed."""
+        """Follow the runs at work; return why if NATS does not answer."""
         for run in runs:
             words = self._words.setdefault(run.trace_id, LastWords())
             words.asked_at = time.monotonic()
             if words.subscription is None and run.waits_for is None:
                 try:
-                    words.subscription = await self._bus.traces.follow_trace(run.trace_id, words.take)
+                    words.subscription = await self._bus.traces.follow_trace(run.trace_id, words.apply)
                 except BusUnavailable as error:
                     return f"NATS does not answer: {error}"
         return None
 
-    async def _let_go(self, now: float) -> None:
-        """Follow no more what nobody has asked for in the last seconds."""
+    async def _stop_following(self, now: float) -> None:
+        """Stop following runs that nobody has watched in the last seconds."""
         idle = [each for each, words in self._words.items() if now - words.asked_at > _LET_GO_SECONDS]
         for words in [self._words.pop(each) for each in idle]:
             if words.subscription is not None:
                 await words.subscription.close()
 
 
-def run_row(run: OpenRun, agent: str, account: str, words: LastWords) -> RunRow:
-    """Return the line of a run."""
+def build_row(run: OpenRun, agent: str, account: str, words: LastWords) -> RunRow:
+    """Build the row of a run."""
     if run.waits_for is not None:
         stage = f"approval {run.waits_for}"
     elif run.tool is not None:
         stage = f"tool {run.tool}"
     else:
-        stage = f"model {run.rounds + 1}" if run.model else "starts"
+        stage = f"model {run.rounds + 1}" if run.model else "starting"
     return RunRow(
         trace_id=run.trace_id,
         conversation_id=run.conversation_id,

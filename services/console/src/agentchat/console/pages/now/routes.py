@@ -1,4 +1,4 @@
-"""The addresses of Now."""
+"""Serve the page Now and its stream."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -8,45 +8,47 @@ import msgspec
 from litestar import get
 from litestar.response import Redirect, Stream, Template
 
-from agentchat.console.console_services import services_of
 from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import note_live
-from agentchat.console.frame.directory import FilterChoices, filter_choices
-from agentchat.console.frame.event_source import rendered, stream
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import FilterChoices, list_filter_choices
+from agentchat.console.frame.event_source import render_part, stream_parts
+from agentchat.console.frame.read_audit import record_live_read
+from agentchat.console.frame.rendering import render_page
 from agentchat.console.pages.now.open_runs import NowFilter, RunTable
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Unavailable
 
 
-def _chosen(request: AnyRequest) -> NowFilter:
+def _read_filter(request: AnyRequest) -> NowFilter:
     given: Any = request.query_params
     return NowFilter(account_id=given.get("account") or None, agent_id=given.get("agent") or None)
 
 
 @get("/", role=Role.VIEWER)
 async def get_start() -> Redirect:
+    """Redirect to the page Now."""
     return Redirect("/now")
 
 
 @get("/now", role=Role.VIEWER)
 async def get_now(request: AnyRequest) -> Template:
-    services, chosen = services_of(request), _chosen(request)
+    """Show the page, also if a part of the system does not answer."""
+    services, chosen = get_services(request), _read_filter(request)
     try:
-        await note_live(request, msgspec.structs.asdict(chosen))
-        table = await services.open_runs.table(chosen)
-    except Unavailable as error:  # nobody reads what the audit log cannot say
+        await record_live_read(request, msgspec.structs.asdict(chosen))
+        table = await services.open_runs.load_table(chosen)
+    except Unavailable as error:  # nothing is shown that the audit log cannot record
         table = RunTable(rows=[], total=0, problem=str(error).capitalize())
     try:
-        choices = await filter_choices(request)
-    except Unavailable:  # what is away is said on the page
+        choices = await list_filter_choices(request)
+    except Unavailable:  # the page shows what does not answer
         choices = FilterChoices(None, None)
-    return page(
+    return render_page(
         request,
         "now.html",
         title="Now",
         table=table,
-        board=await services.boards.board(),
+        board=await services.boards.load(),
         chosen=chosen,
         choices=choices,
         query=str(request.url.query),
@@ -55,18 +57,18 @@ async def get_now(request: AnyRequest) -> Template:
 
 @get("/now/stream", role=Role.VIEWER)
 async def get_now_stream(request: AnyRequest) -> Stream:
-    """The table and the board, every second."""
-    chosen = _chosen(request)
-    await note_live(request, msgspec.structs.asdict(chosen))
-    return stream(request, _parts(request, chosen))
+    """Stream the table and the board every second."""
+    chosen = _read_filter(request)
+    await record_live_read(request, msgspec.structs.asdict(chosen))
+    return stream_parts(request, _stream_parts(request, chosen))
 
 
-async def _parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerator[str, None]:
-    services = services_of(request)
+async def _stream_parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerator[str, None]:
+    services = get_services(request)
     async with aclosing(services.open_runs.watch(chosen)) as tables:
         async for table in tables:
-            board, waiting = await services.boards.board(), await services.badges.approvals()
-            yield rendered(request, "parts/now.html", table=table, board=board, waiting=waiting)
+            board, waiting = await services.boards.load(), await services.badges.count_approvals()
+            yield render_part(request, "parts/now.html", table=table, board=board, waiting=waiting)
 
 
 HANDLERS = (get_start, get_now, get_now_stream)

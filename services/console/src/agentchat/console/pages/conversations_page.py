@@ -1,4 +1,4 @@
-"""Conversations: a search over those of all accounts, the newest first."""
+"""Search the conversations of all accounts, the newest first."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -10,12 +10,12 @@ from litestar.params import Parameter
 from litestar.response import Template
 
 from agentchat.administration.admin_conversations import ENDS, conversation_filter
-from agentchat.console.console_services import services_of
 from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import note_list
-from agentchat.console.frame.directory import filter_choices
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_filter_choices
+from agentchat.console.frame.read_audit import record_list_read
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS
@@ -27,13 +27,13 @@ MOST_NEW = 100
 _EVERY_SECONDS = 2
 _FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
-"""Of each choice how many days before today it begins, and how many days it is; None: until now."""
+"""For each choice: how many days before today it starts, and its length in days; None: until now."""
 
 Text = Annotated[str, Parameter(max_length=500)]
 
 
 class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form holds, and so the address; "" is any."""
+    """The fields of the form and of the address; "" means any."""
 
     q: str = ""
     account: str = ""
@@ -48,24 +48,29 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrow(self) -> bool:
+        """True if any field is set."""
         return any(getattr(self, name) for name in _FIELDS)
 
-    def query(self, **more: str) -> str:
-        """The query of an address that shows the same, with `more`."""
+    def build_query(self, **more: str) -> str:
+        """Build the query string of this search, with `more` fields."""
         given = {name: getattr(self, name) for name in _FIELDS} | more
         return urlencode({name: value for name, value in given.items() if value})
 
-    def without(self, name: str) -> str:
-        return self.query(**{name: ""})
+    def build_query_without(self, name: str) -> str:
+        """Build the query string of this search without one field."""
+        return self.build_query(**{name: ""})
 
     @property
     def named(self) -> dict[str, str]:
-        """The filters that are set, without the text."""
+        """The fields that are set, without the text."""
         return {name: value for name in _FIELDS[1:] if (value := getattr(self, name))}
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what was found. `next_before` is the place of the page after, `newest` that of the first."""
+    """A page of results.
+
+    `next_before` is the cursor of the next page, `newest` that of the first row.
+    """
 
     rows: list[ConversationSearchResult]
     names: DisplayNames
@@ -73,16 +78,16 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     newest: str
 
 
-def _form(request: AnyRequest) -> SearchForm:
+def _read_form(request: AnyRequest) -> SearchForm:
     given = request.query_params
     return SearchForm(**{name: given.get(name, "").strip()[:500] for name in _FIELDS})
 
 
-async def _wanted(request: AnyRequest, form: SearchForm) -> Any:
-    """The filter. Raises Invalid, DatabaseUnavailable."""
+async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
+    """Build the filter of a search. Raises Invalid, DatabaseUnavailable."""
     since, until = form.since or None, form.until or None
     if form.day in _DAYS:
-        since, until = _bounds(form.day, await read_server_time(services_of(request).pool))
+        since, until = _compute_bounds(form.day, await read_server_time(get_services(request).pool))
     wanted = conversation_filter(
         form.account or None,
         form.agent or None,
@@ -96,18 +101,18 @@ async def _wanted(request: AnyRequest, form: SearchForm) -> Any:
     return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
 
-def _bounds(day: str, now: str) -> tuple[str, str | None]:
-    """Of a choice of days, in UTC."""
+def _compute_bounds(day: str, now: str) -> tuple[str, str | None]:
+    """Compute start and end of a choice of days, in UTC."""
     before, length = _DAYS[day]
     today = datetime.fromisoformat(now).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     begin = today - timedelta(days=before)
     return begin.isoformat(), None if length is None else (begin + timedelta(days=length)).isoformat()
 
 
-async def _results(request: AnyRequest, form: SearchForm) -> Results:
-    pool = services_of(request).pool
+async def _find_results(request: AnyRequest, form: SearchForm) -> Results:
+    pool = get_services(request).pool
     before = request.query_params.get("before") or None
-    found = await find_conversations(pool, await _wanted(request, form), before=before, limit=MOST + 1)
+    found = await find_conversations(pool, await _build_filter(request, form), before=before, limit=MOST + 1)
     rows = found[:MOST]
     names = await load_display_names(
         pool,
@@ -124,23 +129,23 @@ async def _results(request: AnyRequest, form: SearchForm) -> Results:
 
 @get("/conversations", role=Role.VIEWER)
 async def get_conversations(request: AnyRequest) -> Template:
-    """The page; where htmx asks, the rows, or those after `before`."""
-    form, wrong = _form(request), ""
+    """Show the page; for htmx, the rows, or those after `before`."""
+    form, wrong = _read_form(request), ""
     try:
-        results = await _results(request, form)
+        results = await _find_results(request, form)
     except Invalid as error:
         wrong = str(error)
         results = Results(rows=[], names=DisplayNames({}, {}), next_before="", newest="")
-    await note_list(request, "search", (each.id for each in results.rows))
+    await record_list_read(request, "search", (each.id for each in results.rows))
     shown: dict[str, Any] = {"form": form, "results": results, "wrong": wrong, "every": _EVERY_SECONDS}
     if request.headers.get("hx-request"):
         part = "conversation_rows" if request.query_params.get("before") else "conversation_results"
-        return page(request, f"parts/{part}.html", **shown)
-    return page(
+        return render_page(request, f"parts/{part}.html", **shown)
+    return render_page(
         request,
         "conversations.html",
         title="Conversations",
-        choices=await filter_choices(request),
+        choices=await list_filter_choices(request),
         ends=ENDS,
         ratings=RATINGS,
         days={"today": "today", "yesterday": "yesterday", "week": "last 7 days", "month": "last 30 days"},
@@ -151,13 +156,13 @@ async def get_conversations(request: AnyRequest) -> Template:
 
 @get("/conversations/new", role=Role.VIEWER)
 async def get_new_conversations(request: AnyRequest, after: Text) -> Template:
-    """How many there are by now that the page does not show."""
-    form = _form(request)
-    pool = services_of(request).pool
+    """Show how many conversations are newer than the page."""
+    form = _read_form(request)
+    pool = get_services(request).pool
     newer = await find_conversations(
-        pool, await _wanted(request, form), after=after or None, limit=MOST_NEW + 1
+        pool, await _build_filter(request, form), after=after or None, limit=MOST_NEW + 1
     )
-    return page(
+    return render_page(
         request,
         "parts/conversations_new.html",
         form=form,

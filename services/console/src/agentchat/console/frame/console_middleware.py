@@ -1,4 +1,4 @@
-"""The outermost layer: a trace for every request, security headers on every answer, a log line for both."""
+"""Give each request a trace and a log line, and each response security headers."""
 
 import time
 from typing import Any
@@ -13,14 +13,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""With these a browser runs and shows our own files alone, and no other site includes our pages."""
+"""With these, a browser only loads the console's own files, and no other site can embed its pages."""
 
 _QUIET = ("/healthz", "/readyz", "/static/")
 _MOST_PATH = 256
 
 
-class OuterLayer:
-    """Wraps the application."""
+class ConsoleMiddleware:
+    """The outermost ASGI layer: tracing, security headers, request log."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -28,6 +28,7 @@ class OuterLayer:
         self._headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request in a new trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -35,7 +36,7 @@ class OuterLayer:
         with telemetry.open_trace(method, None, {"http.request.method": method, "url.path": path}) as span:
             began, status, trace_id = time.perf_counter(), 500, telemetry.format_trace_id(span)
 
-            async def with_headers(message: Any) -> None:
+            async def send_with_headers(message: Any) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
@@ -44,7 +45,7 @@ class OuterLayer:
                 await send(message)
 
             with logs.bind_context(trace_id=trace_id):
-                await self._app(scope, receive, with_headers)
+                await self._app(scope, receive, send_with_headers)
                 self._report(method, path, status, time.perf_counter() - began)
 
     def _report(self, method: str, path: str, status: int, seconds: float) -> None:

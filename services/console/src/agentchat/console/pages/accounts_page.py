@@ -1,4 +1,4 @@
-"""Accounts and plans: use by month, limits, keys that are shown once, and who changed what."""
+"""Show and change accounts and plans: monthly usage, limits, keys, changes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,12 +18,11 @@ from agentchat.administration.admin_values import (
     NewPlan,
     PlanChanges,
 )
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of
-from agentchat.console.frame.directory import all_of, changes_of
-from agentchat.console.frame.forms import BodyForm, RefusedForm
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_all, list_changes
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.conversations.projections.runs_table import UsageLine
 
@@ -34,7 +33,7 @@ _EDIT_PLAN = BodyForm(PlanChanges)
 
 
 class DayBar(msgspec.Struct, frozen=True, kw_only=True):
-    """A day of a month's chart, in the units of its view box: 31 days wide, 100 high."""
+    """A day in a month's chart, in units of its view box: 31 days wide, 100 high."""
 
     day: str
     tokens: int
@@ -45,7 +44,7 @@ class DayBar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentUse(msgspec.Struct, kw_only=True):
-    """What one agent with one model used in a month."""
+    """The usage of one agent with one model in a month."""
 
     agent_id: str
     model: str
@@ -58,27 +57,28 @@ class AgentUse(msgspec.Struct, kw_only=True):
 
 @get("/accounts", role=Role.VIEWER)
 async def get_accounts(request: AnyRequest, month: str | None = None) -> Response[Any]:
-    """Every account with what it used in a month, and the plans."""
-    return await _accounts(request, month)
+    """Show all accounts with their usage of a month, and the plans."""
+    return await _render_accounts(request, month)
 
 
 @post("/accounts", status_code=200, role=Role.OWNER)
 async def post_account(request: AnyRequest) -> Response[Any]:
+    """Create an account."""
     given = await request.form()
     try:
-        made = await admin_accounts.create(admin_of(request), _NEW.body(given))
+        made = await admin_accounts.create(get_admin(request), _NEW.read_body(given))
     except AdminError as error:
-        return await _accounts(request, None, RefusedForm(given, error))
+        return await _render_accounts(request, None, RefusedForm(given, error))
     return Redirect(f"/accounts/{made.id}", status_code=303)
 
 
-async def _accounts(
+async def _render_accounts(
     request: AnyRequest, month: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    usage = await admin_usage.all_accounts(admin_of(request), month=month or None)
-    accounts = await all_of(admin_accounts.page, admin_of(request))
-    plans = await all_of(admin_plans.page, admin_of(request))
-    return page(
+    usage = await admin_usage.all_accounts(get_admin(request), month=month or None)
+    accounts = await list_all(admin_accounts.page, get_admin(request))
+    plans = await list_all(admin_plans.page, get_admin(request))
+    return render_page(
         request,
         "accounts.html",
         title="Accounts",
@@ -86,7 +86,7 @@ async def _accounts(
         usage={each.account_id: each for each in usage},
         month=month or (usage[0].month if usage else ""),
         plans=plans,
-        fields=_NEW.filled(None, refused),
+        fields=_NEW.fill(None, refused),
         refused=refused,
     )
 
@@ -95,49 +95,50 @@ async def _accounts(
 async def get_account(
     request: AnyRequest, account_id: FromPath[str], month: str | None = None
 ) -> Response[Any]:
-    """Its plan and use, its keys, its changes."""
-    return await _account(request, account_id, month=month)
+    """Show an account: its plan and usage, its keys, its changes."""
+    return await _render_account(request, account_id, month=month)
 
 
 @post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
 async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Change an account."""
     given = await request.form()
-    admin = admin_of(request)
+    admin = get_admin(request)
     present = await admin_accounts.get(admin, account_id)
     try:
-        await admin_accounts.change(admin, account_id, _EDIT.changes(given, present))
+        await admin_accounts.change(admin, account_id, _EDIT.read_body_changes(given, present))
     except AdminError as error:
-        return await _account(request, account_id, RefusedForm(given, error))
+        return await _render_account(request, account_id, RefusedForm(given, error))
     return Redirect(f"/accounts/{account_id}", status_code=303)
 
 
 @get("/accounts/{account_id:str}/delete", role=Role.OWNER)
 async def get_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
-    """What would go with it, and a form that asks for its name."""
-    return await _deletion(request, account_id)
+    """Show what would be deleted with an account, and a form that asks for its name."""
+    return await _render_deletion(request, account_id)
 
 
 @post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
-    """Delete it with all that it has, where its name was typed."""
+    """Delete an account if its name was typed; `force` also deletes what belongs to it."""
     given = await request.form()
-    admin = admin_of(request)
+    admin = get_admin(request)
     present = await admin_accounts.get(admin, account_id)
     try:
         if str(given.get("typed", "")) != present.name:
-            raise Invalid("typed", "is not the account's name: nothing was deleted")
+            raise Invalid("typed", "is not the account's name; nothing was deleted")
         await admin_accounts.delete(admin, account_id, force="force" in given)
     except AdminError as error:
-        return await _deletion(request, account_id, RefusedForm(given, error))
+        return await _render_deletion(request, account_id, RefusedForm(given, error))
     return Redirect("/accounts", status_code=303)
 
 
-async def _deletion(
+async def _render_deletion(
     request: AnyRequest, account_id: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    account = await admin_accounts.get(admin_of(request), account_id)
-    goes = await admin_accounts.delete(admin_of(request), account_id, dry_run=True)
-    return page(
+    account = await admin_accounts.get(get_admin(request), account_id)
+    goes = await admin_accounts.delete(get_admin(request), account_id, dry_run=True)
+    return render_page(
         request,
         "account_delete.html",
         title=f"Delete {account.name}",
@@ -149,26 +150,26 @@ async def _deletion(
 
 @post("/accounts/{account_id:str}/keys", status_code=200, role=Role.OWNER)
 async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
-    """Make a key, and show it: this once."""
+    """Create a key and show it once."""
     given = await request.form()
     new = NewKey(name=str(given.get("key_name", "")))
     try:
-        issued = await admin_keys.create(admin_of(request), account_id, new)
+        issued = await admin_keys.create(get_admin(request), account_id, new)
     except AdminError as error:
-        return await _account(request, account_id, RefusedForm(given, error))
-    return await _account(request, account_id, issued=issued)
+        return await _render_account(request, account_id, RefusedForm(given, error))
+    return await _render_account(request, account_id, issued=issued)
 
 
 @post("/accounts/{account_id:str}/keys/{key_id:str}", status_code=200, role=Role.OWNER)
 async def post_key_change(
     request: AnyRequest, account_id: FromPath[str], key_id: FromPath[str]
 ) -> Response[Any]:
-    """Rotate it (the new one is shown this once), disable, enable or revoke it."""
+    """Rotate a key (the new one is shown once), disable, enable or revoke it."""
     action = str((await request.form()).get("action", ""))
-    admin = admin_of(request)
+    admin = get_admin(request)
     if action == "rotate":
         issued = await admin_keys.rotate(admin, key_id)
-        return await _account(request, account_id, issued=issued)
+        return await _render_account(request, account_id, issued=issued)
     if action in ("disable", "enable"):
         await admin_keys.change(admin, key_id, KeyChanges(disabled=action == "disable"))
     elif action == "revoke":
@@ -178,7 +179,7 @@ async def post_key_change(
     return Redirect(f"/accounts/{account_id}#keys", status_code=303)
 
 
-async def _account(
+async def _render_account(
     request: AnyRequest,
     account_id: str,
     refused: RefusedForm | None = None,
@@ -186,66 +187,67 @@ async def _account(
     month: str | None = None,
     issued: IssuedKey | None = None,
 ) -> Response[Any]:
-    admin = admin_of(request)
+    admin = get_admin(request)
     account = await admin_accounts.get(admin, account_id)
     usage = await admin_usage.of_month(admin, account_id, month or None)
-    keys = await all_of(admin_keys.page, admin, account_id)
-    agents = await all_of(admin_agents.page, admin, account_id)
+    keys = await list_all(admin_keys.page, admin, account_id)
+    agents = await list_all(admin_agents.page, admin, account_id)
     plan = await admin_plans.get(admin, account.plan)
-    return page(
+    return render_page(
         request,
         "account.html",
         title=account.name,
         account=account,
         plan=plan,
         usage=usage,
-        bars=bars_of(usage.lines),
-        by_agent=by_agent(usage.lines),
+        bars=build_bars(usage.lines),
+        by_agent=sum_by_agent(usage.lines),
         keys=keys,
         agents={each.id: each for each in agents},
         issued=issued,
-        fields=_EDIT.filled(account, refused),
+        fields=_EDIT.fill(account, refused),
         refused=refused,
-        changes=await changes_of(request, account.id),
+        changes=await list_changes(request, account.id),
     )
 
 
 @get("/plans/{name:str}", role=Role.OWNER)
 async def get_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
-    """A plan as a form; `new` is one that is to be made."""
-    return await _plan(request, name)
+    """Show the form of a plan; the name `new` is for a new plan."""
+    return await _render_plan(request, name)
 
 
 @post("/plans/{name:str}", status_code=200, role=Role.OWNER)
 async def post_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
-    given, admin = await request.form(), admin_of(request)
+    """Create or change a plan."""
+    given, admin = await request.form(), get_admin(request)
     try:
         if name == "new":
-            await admin_plans.create(admin, _NEW_PLAN.body(given))
+            await admin_plans.create(admin, _NEW_PLAN.read_body(given))
         else:
             present = await admin_plans.get(admin, name)
-            await admin_plans.change(admin, name, _EDIT_PLAN.changes(given, present))
+            await admin_plans.change(admin, name, _EDIT_PLAN.read_body_changes(given, present))
     except AdminError as error:
-        return await _plan(request, name, RefusedForm(given, error))
+        return await _render_plan(request, name, RefusedForm(given, error))
     return Redirect("/accounts#plans", status_code=303)
 
 
-async def _plan(request: AnyRequest, name: str, refused: RefusedForm | None = None) -> Response[Any]:
-    plan = None if name == "new" else await admin_plans.get(admin_of(request), name)
+async def _render_plan(request: AnyRequest, name: str, refused: RefusedForm | None = None) -> Response[Any]:
+    plan = None if name == "new" else await admin_plans.get(get_admin(request), name)
     form = _NEW_PLAN if plan is None else _EDIT_PLAN
-    return page(
+    return render_page(
         request,
         "plan.html",
         title="New plan" if name == "new" else f"Plan {name}",
         name=name,
-        fields=form.filled(plan, refused),
+        fields=form.fill(plan, refused),
         refused=refused,
-        changes=await changes_of(request, name),
+        changes=await list_changes(request, name),
     )
 
 
-def bars_of(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
-    """A bar for each day that has runs, the highest 100 high."""
+def build_bars(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
+    """Return a bar for each day with runs; the highest has the height 100."""
     tokens: dict[str, int] = {}
     runs: dict[str, int] = {}
     for line in lines:
@@ -265,8 +267,8 @@ def bars_of(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
     )
 
 
-def by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
-    """The sums of a month, the agent with the most runs first."""
+def sum_by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
+    """Sum a month's usage by agent and model, the one with the most runs first."""
     sums: dict[tuple[str, str], AgentUse] = {}
     for line in lines:
         each = sums.setdefault(

@@ -1,4 +1,4 @@
-"""Agents: the list, one with its versions and what differs between them, its tool servers, edits."""
+"""Show and change agents: the list, versions and their differences, tool servers, canary."""
 
 import difflib
 from typing import Any
@@ -13,14 +13,13 @@ from agentchat.administration.admin_canary import CanaryShares
 from agentchat.administration.admin_values import Agent, NewAgent, ServerBody
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of
-from agentchat.console.frame.directory import account_choices, account_names, changes_of
-from agentchat.console.frame.filters import json_text
-from agentchat.console.frame.forms import BodyForm, RefusedForm, whole_number
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_account_choices, list_changes, load_account_names
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
+from agentchat.console.frame.template_filters import format_json
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.directory.agent_config import McpServer
@@ -34,7 +33,7 @@ _IDENTITY = ("id", "account_id", "version", "disabled", "created_at", "changed_a
 
 
 class DiffLine(msgspec.Struct, frozen=True):
-    """A line of what differs; `kind` is same, old or new."""
+    """A line of a comparison; `kind` is same, old or new."""
 
     kind: str
     text: str
@@ -44,15 +43,15 @@ class DiffLine(msgspec.Struct, frozen=True):
 async def get_agents(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
-    """The list, of all accounts or of one."""
-    found = await admin_agents.page(admin_of(request), account_id=account_id or None, after=cursor, limit=50)
-    return page(
+    """List the agents of all accounts or of one."""
+    found = await admin_agents.page(get_admin(request), account_id=account_id or None, after=cursor, limit=50)
+    return render_page(
         request,
         "agents.html",
         title="Agents",
         agents=found.items,
-        names=await account_names(request, {each.account_id for each in found.items}),
-        choices=await account_choices(request),
+        names=await load_account_names(request, {each.account_id for each in found.items}),
+        choices=await list_account_choices(request),
         account_id=account_id or "",
         next_cursor=found.after,
     )
@@ -60,121 +59,128 @@ async def get_agents(
 
 @get("/agents/new", role=Role.OPERATOR)
 async def get_new_agent(request: AnyRequest, account_id: str = "") -> Response[Any]:
-    return await _new_agent(request, account_id)
+    """Show the form of a new agent."""
+    return await _render_new_agent(request, account_id)
 
 
 @post("/agents/new", status_code=200, role=Role.OPERATOR)
 async def post_new_agent(request: AnyRequest) -> Response[Any]:
-    """Make one; where it is not taken, the form comes back as it was filled."""
+    """Create an agent. A refused form comes back as it was filled in."""
     given = await request.form()
     account_id = str(given.get("account_id", ""))
     try:
-        made = await admin_agents.create(admin_of(request), _NEW.body(given, account_id=account_id))
+        made = await admin_agents.create(get_admin(request), _NEW.read_body(given, account_id=account_id))
     except AdminError as error:
-        return await _new_agent(request, account_id, RefusedForm(given, error))
+        return await _render_new_agent(request, account_id, RefusedForm(given, error))
     return Redirect(f"/agents/{made.id}", status_code=303)
 
 
-async def _new_agent(
+async def _render_new_agent(
     request: AnyRequest, account_id: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    return page(
+    return render_page(
         request,
         "agent_new.html",
         title="New agent",
-        choices=await account_choices(request),
+        choices=await list_account_choices(request),
         account_id=account_id,
-        fields=_NEW.filled(None, refused),
+        fields=_NEW.fill(None, refused),
         refused=refused,
     )
 
 
 @get("/agents/{agent_id:str}", role=Role.VIEWER)
 async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Its configuration as a form, its versions, its tool servers, who changed it."""
-    return await _agent(request, agent_id)
+    """Show an agent: its configuration as a form, its versions, tool servers and changes."""
+    return await _render_agent(request, agent_id)
 
 
 @post("/agents/{agent_id:str}", status_code=200, role=Role.OPERATOR)
 async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Change what differs: a new version."""
-    given, admin = await request.form(), admin_of(request)
+    """Save the changed fields as a new version."""
+    given, admin = await request.form(), get_admin(request)
     current = await admin_agents.current(admin, agent_id)
     try:
-        changes = _EDIT.changes(given, current)
+        changes = _EDIT.read_body_changes(given, current)
         if changes.to_dict():
             await admin_agents.change(admin, agent_id, changes)
     except AdminError as error:
-        return await _agent(request, agent_id, RefusedForm(given, error))
+        return await _render_agent(request, agent_id, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
-async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
-    admin = admin_of(request)
+async def _render_agent(
+    request: AnyRequest, agent_id: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    admin = get_admin(request)
     current = await admin_agents.current(admin, agent_id)
     account = await admin_accounts.get(admin, current.account_id)
     versions = await admin_agents.versions(admin, agent_id)
-    return page(
+    return render_page(
         request,
         "agent.html",
         title=current.name,
         agent=current,
         account=account,
         versions=versions.items,
-        fields=_EDIT.filled(current, refused),
+        fields=_EDIT.fill(current, refused),
         refused=refused,
-        changes=await changes_of(request, current.id),
+        changes=await list_changes(request, current.id),
     )
 
 
 @get("/agents/{agent_id:str}/diff", role=Role.VIEWER)
 async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: int) -> Response[Any]:
-    """What two versions differ in."""
-    before, after = [await admin_agents.get(admin_of(request), agent_id, each) for each in (old, new)]
-    return page(
+    """Show the differences of two versions."""
+    before, after = [await admin_agents.get(get_admin(request), agent_id, each) for each in (old, new)]
+    return render_page(
         request,
         "agent_diff.html",
         title=f"{after.name}: version {old} to {new}",
         agent=after,
         old=old,
         new=new,
-        lines=differences(_settings(before), _settings(after)),
+        lines=diff_lines(_format_settings(before), _format_settings(after)),
     )
 
 
 @post("/agents/{agent_id:str}/restore", status_code=303, role=Role.OPERATOR)
 async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect:
-    """Make a new version of an old one."""
+    """Save an old version again as the newest."""
     given = await request.form()
-    await admin_agents.restore(admin_of(request), agent_id, whole_number("version", given.get("version")))
+    await admin_agents.restore(
+        get_admin(request), agent_id, parse_whole_number("version", given.get("version"))
+    )
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
 @get("/agents/{agent_id:str}/canary", role=Role.VIEWER)
 async def get_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """How its versions do, and which share each answers. It reads all their runs of a month."""
-    return await _canary(request, agent_id)
+    """Show the results of the versions and the share of traffic of each."""
+    return await _render_canary(request, agent_id)
 
 
 @post("/agents/{agent_id:str}/canary", status_code=200, role=Role.OPERATOR)
 async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Set the shares of its versions, or let one of them answer all conversations."""
-    given, admin = await request.form(), admin_of(request)
+    """Set the traffic shares of the versions, or send all traffic to one."""
+    given, admin = await request.form(), get_admin(request)
     try:
         if "promote" in given:
-            await admin_canary.promote(admin, agent_id, whole_number("promote", given["promote"]))
+            await admin_canary.promote(admin, agent_id, parse_whole_number("promote", given["promote"]))
         else:
-            shares = CanaryShares(versions=_shares(str(given.get("shares", ""))))
+            shares = CanaryShares(versions=_parse_shares(str(given.get("shares", ""))))
             await admin_canary.put(admin, agent_id, shares)
     except AdminError as error:
-        return await _canary(request, agent_id, RefusedForm(given, error))
+        return await _render_canary(request, agent_id, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}/canary", status_code=303)
 
 
-async def _canary(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
-    current = await admin_agents.current(admin_of(request), agent_id)
-    compared = await admin_canary.get(admin_of(request), agent_id)
-    return page(
+async def _render_canary(
+    request: AnyRequest, agent_id: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    current = await admin_agents.current(get_admin(request), agent_id)
+    compared = await admin_canary.get(get_admin(request), agent_id)
+    return render_page(
         request,
         "agent_canary.html",
         title=f"Versions of {current.name}",
@@ -184,8 +190,8 @@ async def _canary(request: AnyRequest, agent_id: str, refused: RefusedForm | Non
     )
 
 
-def _shares(text: str) -> dict[str, int]:
-    """Of "12=95, 13=5". Raises Invalid."""
+def _parse_shares(text: str) -> dict[str, int]:
+    """Parse shares such as "12=95, 13=5". Raises Invalid."""
     pairs = [each.partition("=") for each in text.replace(",", " ").split()]
     if not all(share.isdecimal() and len(share) < 9 for _, _, share in pairs):
         raise Invalid("shares", "must be versions with their shares, such as 12=95, 13=5")
@@ -194,98 +200,99 @@ def _shares(text: str) -> dict[str, int]:
 
 @post("/agents/{agent_id:str}/check", status_code=200, role=Role.OPERATOR)
 async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Its provider and its tool servers as they are now, and their tools."""
-    current = await admin_agents.current(admin_of(request), agent_id)
-    checked = await admin_agents.check(admin_of(request), agent_id)
+    """Check whether the provider and the tool servers answer, and list the tools."""
+    current = await admin_agents.current(get_admin(request), agent_id)
+    checked = await admin_agents.check(get_admin(request), agent_id)
     try:
         tools = await list_tools(
-            services_of(request).bus.rpc, current.account_id, current.id, current.version
+            get_services(request).bus.rpc, current.account_id, current.id, current.version
         )
     except BusUnavailable:
         tools = ToolsListed(tools=())
     template = "parts/agent_check.html" if request.headers.get("hx-request") else "agent_check.html"
-    return page(
+    return render_page(
         request, template, title=f"Check of {current.name}", agent=current, checked=checked, tools=tools.tools
     )
 
 
 @post("/agents/{agent_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Delete it, where its name was typed."""
+    """Delete an agent if its name was typed."""
     given = await request.form()
-    current = await admin_agents.current(admin_of(request), agent_id)
+    current = await admin_agents.current(get_admin(request), agent_id)
     try:
         if str(given.get("typed", "")) != current.name:
-            raise Invalid("typed", "is not the agent's name: nothing was deleted")
-        await admin_agents.delete(admin_of(request), agent_id, force="force" in given)
+            raise Invalid("typed", "is not the agent's name; nothing was deleted")
+        await admin_agents.delete(get_admin(request), agent_id, force="force" in given)
     except AdminError as error:
-        return await _agent(request, agent_id, RefusedForm(given, error))
+        return await _render_agent(request, agent_id, RefusedForm(given, error))
     return Redirect("/agents", status_code=303)
 
 
 @get("/agents/{agent_id:str}/servers/{name:str}", role=Role.OPERATOR)
 async def get_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
-    """A tool server as a form; `new` is one that is to be added."""
-    return await _server(request, agent_id, name)
+    """Show the form of a tool server; the name `new` is for a new one."""
+    return await _render_server(request, agent_id, name)
 
 
 @post("/agents/{agent_id:str}/servers/{name:str}", status_code=200, role=Role.OPERATOR)
 async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
-    given, admin = await request.form(), admin_of(request)
+    """Add, change or remove a tool server."""
+    given, admin = await request.form(), get_admin(request)
     try:
         if name == "new":
-            await _add_server(admin, agent_id, _NEW_SERVER.body(given))
+            await _add_server(admin, agent_id, _NEW_SERVER.read_body(given))
         elif "remove" in given:
             await admin_mcp_servers.remove(admin, agent_id, name)
         else:
             present = await admin_mcp_servers.get(admin, agent_id, name)
-            await admin_mcp_servers.put(admin, agent_id, name, _SERVER.replacement(given, present))
+            await admin_mcp_servers.put(admin, agent_id, name, _SERVER.read_replacement(given, present))
     except AdminError as error:
-        return await _server(request, agent_id, name, RefusedForm(given, error))
+        return await _render_server(request, agent_id, name, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}#servers", status_code=303)
 
 
 async def _add_server(admin: Admin, agent_id: str, new: McpServer) -> None:
-    """Raises Conflict if the agent has a server of this name."""
+    """Add a tool server. Raises Conflict if the agent already has one of this name."""
     if any(each.name == new.name for each in await admin_mcp_servers.all(admin, agent_id)):
         raise Conflict.from_existing("MCP server", new.name)
     fields = msgspec.structs.asdict(new)
     await admin_mcp_servers.put(admin, agent_id, fields.pop("name"), ServerBody(**fields))
 
 
-async def _server(
+async def _render_server(
     request: AnyRequest, agent_id: str, name: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    admin = admin_of(request)
+    admin = get_admin(request)
     agent = await admin_agents.current(admin, agent_id)
     server = None if name == "new" else await admin_mcp_servers.get(admin, agent_id, name)
     form = _NEW_SERVER if server is None else _SERVER
-    return page(
+    return render_page(
         request,
         "agent_server.html",
         title=f"Tool server {name}" if server else "New tool server",
         agent=agent,
         server=server,
         name=name,
-        fields=form.filled(server, refused),
+        fields=form.fill(server, refused),
         refused=refused,
     )
 
 
-def differences(old: str, new: str) -> tuple[DiffLine, ...]:
-    """The lines of both, three of those that are the same around each that differs."""
+def diff_lines(old: str, new: str) -> tuple[DiffLine, ...]:
+    """Compare two texts by line, with three unchanged lines around each difference."""
     kinds = {" ": "same", "-": "old", "+": "new", "@": "same"}
     lines = list(difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=3))[2:]
     return tuple(DiffLine(kinds[line[0]], "…" if line[0] == "@" else line[1:]) for line in lines)
 
 
-def _settings(agent: Agent) -> str:
-    """As text, the prompt line by line."""
+def _format_settings(agent: Agent) -> str:
+    """Format an agent's settings as text, with the prompt line by line."""
     settings: dict[str, Any] = msgspec.to_builtins(agent)
     prompt = settings.pop("system_prompt")
     for name in _IDENTITY:
         settings.pop(name)
-    return f"{json_text(settings)}\n\nsystem prompt:\n{prompt}"
+    return f"{format_json(settings)}\n\nsystem prompt:\n{prompt}"
 
 
 HANDLERS = (

@@ -1,4 +1,4 @@
-"""Webhooks: the endpoints of all accounts, their deliveries with every attempt, what is sent again."""
+"""Show the webhook endpoints of all accounts and their deliveries, and resend deliveries."""
 
 from typing import Any
 
@@ -8,11 +8,10 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_webhooks
 from agentchat.administration.admin_webhooks import EndpointSwitch
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of
-from agentchat.console.frame.directory import account_choices, account_names, changes_of
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_account_choices, list_changes, load_account_names
+from agentchat.console.frame.rendering import render_page
 
 _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
 
@@ -21,17 +20,17 @@ _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
 async def get_webhooks(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
-    """The endpoints, of all accounts or of one."""
+    """List the endpoints of all accounts or of one."""
     found = await admin_webhooks.page(
-        admin_of(request), account_id=account_id or None, after=cursor, limit=50
+        get_admin(request), account_id=account_id or None, after=cursor, limit=50
     )
-    return page(
+    return render_page(
         request,
         "webhooks.html",
         title="Webhooks",
         endpoints=found.items,
-        names=await account_names(request, {each.account_id for each in found.items}),
-        choices=await account_choices(request),
+        names=await load_account_names(request, {each.account_id for each in found.items}),
+        choices=await list_account_choices(request),
         account_id=account_id or "",
         next_cursor=found.after,
     )
@@ -41,16 +40,16 @@ async def get_webhooks(
 async def get_endpoint(
     request: AnyRequest, endpoint_id: FromPath[str], status: str = "all", cursor: str | None = None
 ) -> Response[Any]:
-    """An endpoint with its deliveries, the newest first."""
-    return await _endpoint(request, endpoint_id, status, cursor)
+    """Show an endpoint with its deliveries, the newest first."""
+    return await _render_endpoint(request, endpoint_id, status, cursor)
 
 
 @post("/webhooks/{endpoint_id:str}/switch", status_code=303, role=Role.OPERATOR)
 async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redirect:
-    """Disable or enable it."""
+    """Disable or enable an endpoint."""
     given = await request.form()
     switch = EndpointSwitch(disabled=given.get("disabled") == "true")
-    await admin_webhooks.change(admin_of(request), endpoint_id, switch)
+    await admin_webhooks.change(get_admin(request), endpoint_id, switch)
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
@@ -58,12 +57,15 @@ async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redire
 async def post_resend(
     request: AnyRequest, endpoint_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Redirect:
-    await admin_webhooks.resend(admin_of(request), endpoint_id, delivery_id)
+    """Resend a delivery."""
+    await admin_webhooks.resend(get_admin(request), endpoint_id, delivery_id)
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
-async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: str | None) -> Response[Any]:
-    admin = admin_of(request)
+async def _render_endpoint(
+    request: AnyRequest, endpoint_id: str, status: str, cursor: str | None
+) -> Response[Any]:
+    admin = get_admin(request)
     endpoint = await admin_webhooks.get(admin, endpoint_id)
     found = await admin_webhooks.deliveries(
         admin,
@@ -72,7 +74,7 @@ async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: 
         after=cursor,
         limit=50,
     )
-    return page(
+    return render_page(
         request,
         "webhook.html",
         title="Webhook endpoint",
@@ -82,7 +84,7 @@ async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: 
         next_cursor=found.after,
         status=status,
         statuses=_STATUSES,
-        changes=await changes_of(request, endpoint.id),
+        changes=await list_changes(request, endpoint.id),
     )
 
 

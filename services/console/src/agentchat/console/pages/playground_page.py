@@ -1,4 +1,4 @@
-"""Playground: a conversation with a version of an agent, from the beginning or from any message on."""
+"""Hold a conversation with a version of an agent, a new one or a fork from any message."""
 
 import contextlib
 from collections.abc import AsyncGenerator
@@ -12,20 +12,20 @@ from litestar.response import Redirect, Stream
 from agentchat.administration import admin_accounts, admin_runs
 from agentchat.administration.admin_runs import FORM
 from agentchat.administration.admin_values import Agent, NewMessage
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of, note_read
-from agentchat.console.frame.event_source import rendered, stream
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.event_source import render_part, stream_parts
+from agentchat.console.frame.read_audit import record_read
+from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.streamed_run import follow_run
 from agentchat.console.pages.agent_choice import (
-    agent_options,
     find_agent,
-    newest_versions,
-    number,
-    text,
+    list_agents,
+    list_versions,
+    read_number,
+    read_text,
 )
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.conversations.aggregate.conversation import Conversation, Run
@@ -35,9 +35,9 @@ from agentchat.conversations.queries.find_run import find_run
 
 
 class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands before the next message: `runs` of a conversation, all or up to the message `fork_at`.
+    """The thread before the next message: the runs of a conversation, all or up to `fork_at`.
 
-    `again` is the text of the user's message that a fork leaves out, `agent_id` who answered there.
+    `again` is the text of the user's message that a fork leaves out; `agent_id` answered it.
     """
 
     conversation: Conversation | None = None
@@ -48,12 +48,12 @@ class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def active(self) -> Run | None:
-        """The run under way, if it is shown."""
+        """The run under way, if it is part of the thread."""
         return next((run for run in self.runs if run.state == "running"), None)
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the next message is of this conversation, not of a fork."""
+    def is_continued(self) -> bool:
+        """True if the next message continues this conversation, not a fork of it."""
         own = [run for run in self.runs if not run.inherited]
         return not self.fork_at and bool(own) and all(run.form == FORM for run in own)
 
@@ -66,26 +66,29 @@ async def get_playground(
     conversation: str = "",
     fork: str = "",
 ) -> Response[Any]:
-    """`fork` is the id of a conversation and of a message in it, with a colon between them."""
-    thread = await _thread(request, conversation, fork)
+    """Show the playground.
+
+    `fork` has the ids of a conversation and a message, joined by a colon.
+    """
+    thread = await _load_thread(request, conversation, fork)
     agent = agent or thread.agent_id
     if not agent:
-        return page(
-            request, "playground.html", title="Playground", agents=await agent_options(request), agent=None
+        return render_page(
+            request, "playground.html", title="Playground", agents=await list_agents(request), agent=None
         )
-    if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
+    if version is None and thread.is_continued and thread.runs[-1].agent_id == agent:
         version = thread.runs[-1].agent_version
     found = await find_agent(request, agent, version)
-    return await _shown(request, found, thread, thread.again)
+    return await _render_thread(request, found, thread, thread.again)
 
 
 @post("/playground", status_code=200, role=Role.OPERATOR)
 async def post_message(request: AnyRequest) -> Response[Any]:
-    """Send a message to a version of the agent, and show its run."""
+    """Send a message to a version of the agent and show its run."""
     form = await request.form()
-    found = await find_agent(request, text(form, "agent"), number(form, "version"))
-    conversation, fork = text(form, "conversation"), text(form, "fork")
-    message = text(form, "message")
+    found = await find_agent(request, read_text(form, "agent"), read_number(form, "version"))
+    conversation, fork = read_text(form, "conversation"), read_text(form, "fork")
+    message = read_text(form, "message")
     try:
         if not message.strip():
             raise Invalid("message", "is blank")
@@ -93,42 +96,42 @@ async def post_message(request: AnyRequest) -> Response[Any]:
         new = NewMessage(
             message=message, version=found.version, conversation_id=source or None, fork_at=at or None
         )
-        run = await admin_runs.say(admin_of(request), found.id, new)
+        run = await admin_runs.say(get_admin(request), found.id, new)
     except AdminError as error:
-        thread = await _thread(request, conversation, fork)
-        return await _shown(request, found, thread, message, problem=error)
-    return _to(found.id, found.version, run.conversation_id)
+        thread = await _load_thread(request, conversation, fork)
+        return await _render_thread(request, found, thread, message, problem=error)
+    return _redirect_to(found.id, found.version, run.conversation_id)
 
 
 @post("/playground/stop", status_code=200, role=Role.OPERATOR)
 async def post_stop(request: AnyRequest) -> Response[Any]:
-    """Cancel the run that is under way; one that has ended meanwhile is just shown."""
+    """Cancel the run under way; if it has ended meanwhile, just show it."""
     form = await request.form()
-    conversation = text(form, "conversation")
+    conversation = read_text(form, "conversation")
     with contextlib.suppress(Conflict):
-        await admin_runs.cancel(admin_of(request), conversation)
-    return _to(text(form, "agent"), number(form, "version"), conversation)
+        await admin_runs.cancel(get_admin(request), conversation)
+    return _redirect_to(read_text(form, "agent"), read_number(form, "version"), conversation)
 
 
 @get("/playground/stream", role=Role.OPERATOR)
 async def get_stream(request: AnyRequest, trace: str) -> Stream:
-    """A run as it goes on. Raises NotFound."""
-    services = services_of(request)
+    """Stream a run as it proceeds. Raises NotFound."""
+    services = get_services(request)
     found = await find_run(services.pool, trace)
     if found is None:
         raise NotFound("run", trace[:40])
 
-    await note_read(request, found.conversation_id, found.account_id)
+    await record_read(request, found.conversation_id, found.account_id)
 
-    async def parts() -> AsyncGenerator[str, None]:
+    async def stream_run() -> AsyncGenerator[str, None]:
         async for live in follow_run(services.bus, services.pool, trace):
             shown = {"live": live, "run": live.run, "conversation_id": found.conversation_id}
-            yield rendered(request, "parts/streamed_run.html", **shown)
+            yield render_part(request, "parts/streamed_run.html", **shown)
 
-    return stream(request, parts())
+    return stream_parts(request, stream_run())
 
 
-def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:
+def _redirect_to(agent_id: str, version: int | None, conversation: str) -> Redirect:
     asked = {"agent": agent_id, "version": version, "conversation": conversation}
     return Redirect(
         f"/playground?{urlencode({name: value for name, value in asked.items() if value})}#end",
@@ -136,21 +139,21 @@ def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:
     )
 
 
-async def _thread(request: AnyRequest, conversation: str, fork: str) -> PlaygroundThread:
-    """Raises NotFound, Conflict, Invalid."""
+async def _load_thread(request: AnyRequest, conversation: str, fork: str) -> PlaygroundThread:
+    """Load the thread before the next message. Raises NotFound, Conflict, Invalid."""
     source, _, at = fork.partition(":") if fork else (conversation, "", "")
     if not source:
         return PlaygroundThread()
     if not is_uuid(source.lower()):
         raise NotFound("conversation", source[:40])
     try:
-        found = await Log(services_of(request).pool).load_conversation(source.lower())
+        found = await Log(get_services(request).pool).load_conversation(source.lower())
     except UnreadableEvent as error:
         raise Conflict(f"the conversation cannot be read: {error}") from None
     if found.version == 0:
         raise NotFound("conversation", source)
     if found.erased:
-        raise Conflict("the conversation was deleted: nothing of it is left to go on with")
+        raise Conflict("the conversation was deleted and cannot be continued")
     if not fork:
         answered_by = found.runs[-1].agent_id if found.runs else ""
         return PlaygroundThread(conversation=found, runs=found.runs, agent_id=answered_by)
@@ -169,7 +172,7 @@ async def _thread(request: AnyRequest, conversation: str, fork: str) -> Playgrou
     raise Invalid("fork", "the conversation has no such message")
 
 
-async def _shown(
+async def _render_thread(
     request: AnyRequest,
     agent: Agent,
     thread: PlaygroundThread,
@@ -178,17 +181,17 @@ async def _shown(
     problem: AdminError | None = None,
 ) -> Response[Any]:
     if thread.conversation is not None:
-        await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
-    account = await admin_accounts.get(admin_of(request), agent.account_id)
-    return page(
+        await record_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
+    account = await admin_accounts.get(get_admin(request), agent.account_id)
+    return render_page(
         request,
         "playground.html",
         title="Playground",
         status_code=200 if problem is None else 400,
-        agents=await agent_options(request),
+        agents=await list_agents(request),
         agent=agent,
         account=account,
-        versions=await newest_versions(request, agent.id),
+        versions=await list_versions(request, agent.id),
         thread=thread,
         message=message,
         problem=problem,

@@ -1,4 +1,4 @@
-"""Knowledge bases: their documents, an upload, and a search that shows why it finds what it finds."""
+"""Show and change knowledge bases: documents, uploads, and a search with scores."""
 
 from typing import Any
 
@@ -9,12 +9,11 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_documents, admin_knowledge
 from agentchat.administration.admin_values import NewDocument, NewKnowledgeBase
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of
-from agentchat.console.frame.directory import account_choices, account_names
-from agentchat.console.frame.forms import BodyForm, RefusedForm
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_account_choices, load_account_names
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.knowledge.documents import Kind
 
@@ -32,35 +31,36 @@ _TEXTS: dict[str, Kind] = {
 
 @get("/knowledge", role=Role.VIEWER)
 async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[Any]:
-    """The list, and a form for a new one."""
-    return await _bases(request, cursor)
+    """List the knowledge bases, with a form for a new one."""
+    return await _render_bases(request, cursor)
 
 
 @post("/knowledge", status_code=200, role=Role.OPERATOR)
 async def post_base(request: AnyRequest) -> Response[Any]:
+    """Create a knowledge base."""
     given = await request.form()
     try:
-        body = _NEW.body(given, account_id=str(given.get("account_id", "")))
-        made = await admin_knowledge.create(admin_of(request), body)
+        body = _NEW.read_body(given, account_id=str(given.get("account_id", "")))
+        made = await admin_knowledge.create(get_admin(request), body)
     except AdminError as error:
-        return await _bases(request, None, RefusedForm(given, error))
+        return await _render_bases(request, None, RefusedForm(given, error))
     return Redirect(f"/knowledge/{made.id}", status_code=303)
 
 
-async def _bases(
+async def _render_bases(
     request: AnyRequest, cursor: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    found = await admin_knowledge.page(admin_of(request), after=cursor, limit=50)
-    return page(
+    found = await admin_knowledge.page(get_admin(request), after=cursor, limit=50)
+    return render_page(
         request,
         "knowledge_bases.html",
         title="Knowledge bases",
         bases=found.items,
-        names=await account_names(request, {each.account_id for each in found.items}),
-        choices=await account_choices(request),
+        names=await load_account_names(request, {each.account_id for each in found.items}),
+        choices=await list_account_choices(request),
         account_id=str(refused.given.get("account_id", "")) if refused else "",
         next_cursor=found.after,
-        fields=_NEW.filled(None, refused),
+        fields=_NEW.fill(None, refused),
         refused=refused,
     )
 
@@ -69,8 +69,8 @@ async def _bases(
 async def get_base(
     request: AnyRequest, base_id: FromPath[str], q: str = "", cursor: str | None = None
 ) -> Response[Any]:
-    """Its documents; with `q` what a search finds, with the scores."""
-    return await _base(request, base_id, q, cursor)
+    """Show a knowledge base and its documents; with `q`, the results of a search."""
+    return await _render_base(request, base_id, q, cursor)
 
 
 @post(
@@ -80,12 +80,12 @@ async def get_base(
     role=Role.OPERATOR,
 )
 async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response[Any]:
-    """Add a file, or replace the document of its name."""
+    """Add a file, or replace the document of the same name."""
     given = await request.form()
     try:
-        await admin_documents.put(admin_of(request), base_id, await _document(given.get("file")))
+        await admin_documents.put(get_admin(request), base_id, await _read_document(given.get("file")))
     except AdminError as error:
-        return await _base(request, base_id, "", None, RefusedForm(given, error))
+        return await _render_base(request, base_id, "", None, RefusedForm(given, error))
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 
@@ -93,17 +93,18 @@ async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response
 async def post_delete_document(
     request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
 ) -> Redirect:
-    await admin_documents.delete(admin_of(request), base_id, document_id)
+    """Delete a document."""
+    await admin_documents.delete(get_admin(request), base_id, document_id)
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 
-async def _base(
+async def _render_base(
     request: AnyRequest, base_id: str, q: str, cursor: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    admin = admin_of(request)
+    admin = get_admin(request)
     base = await admin_knowledge.get(admin, base_id)
     documents = await admin_documents.page(admin, base_id, after=cursor, limit=50)
-    return page(
+    return render_page(
         request,
         "knowledge_base.html",
         title=base.name,
@@ -117,10 +118,10 @@ async def _base(
     )
 
 
-async def _document(file: Any) -> NewDocument:
-    """Return the document of a file that was chosen. Raises Invalid."""
+async def _read_document(file: Any) -> NewDocument:
+    """Read an uploaded file as a document. Raises Invalid."""
     if not isinstance(file, UploadFile) or not file.filename:
-        raise Invalid("file", "is needed: choose one")
+        raise Invalid("file", "is missing: choose a file")
     ending = file.filename.rpartition(".")[2].lower()
     data = await file.read()
     if ending in _BINARY:
@@ -130,7 +131,7 @@ async def _document(file: Any) -> NewDocument:
     try:
         return NewDocument(name=file.filename, kind=_TEXTS[ending], text=data.decode())
     except UnicodeDecodeError:
-        raise Invalid("file", "is no text in UTF-8") from None
+        raise Invalid("file", "is not UTF-8 text") from None
 
 
 HANDLERS = (get_bases, post_base, get_base, post_document, post_delete_document)

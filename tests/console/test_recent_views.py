@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.console.frame.looks import LOOK_SECONDS, Looks
+from agentchat.console.frame.recent_views import VIEW_SECONDS, RecentViews
 from tests.console.pages import Browser
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, turn
 from tests.conversations.read_models import Storage, empty
@@ -109,10 +109,10 @@ async def test_inputs_of_tools_and_last_words_are_looks_too(audited: Audited, st
 
 def test_a_look_is_over_after_an_hour() -> None:
     now = 0.0
-    looks = Looks(lambda: now)
+    looks = RecentViews(lambda: now)
     looks.add("session", "conversation", ["a"])
-    assert looks.unknown("session", "conversation", ["a", "b"]) == ["b"]
-    assert looks.unknown("other", "conversation", ["a"]) == ["a"]
-    assert looks.unknown("session", "search", ["a"]) == ["a"]
-    now = LOOK_SECONDS
-    assert looks.unknown("session", "conversation", ["a"]) == ["a"]
+    assert looks.find_new("session", "conversation", ["a", "b"]) == ["b"]
+    assert looks.find_new("other", "conversation", ["a"]) == ["a"]
+    assert looks.find_new("session", "search", ["a"]) == ["a"]
+    now = VIEW_SECONDS
+    assert looks.find_new("session", "conversation", ["a"]) == ["a"]

@@ -1,4 +1,4 @@
-"""Filters of the templates: how times, ids, numbers, tokens, money and long texts look on every page."""
+"""Format times, ids, numbers, tokens, money and long texts for all templates."""
 
 import re
 from collections.abc import Callable
@@ -22,16 +22,17 @@ _LINKS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 class _Markdown(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
-        """The library refuses schemes that run scripts; others open programs of the reader's machine."""
+        """Return True for web and mail links only; other schemes may open programs."""
         return _LINKS.match(url) is not None
 
 
 _MARKDOWN = _Markdown("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
-def when(at: datetime | str | None) -> Markup:
-    """A time, or its ISO 8601 text: UTC; a script makes it relative, in the reader's zone, with the exact one
-    on hover.
+def format_time(at: datetime | str | None) -> Markup:
+    """Format a time or its ISO 8601 text in UTC.
+
+    `times.js` shows it relative, in the reader's zone.
     """
     if at is None:
         return NONE
@@ -42,9 +43,10 @@ def when(at: datetime | str | None) -> Markup:
     )
 
 
-def short_id(value: object, kind: str = "id") -> Markup:
-    """Its last eight characters, which differ where those of one time begin alike, and a button that copies
-    all of it.
+def format_id(value: object, kind: str = "id") -> Markup:
+    """Show the last eight characters of an id and a button that copies it.
+
+    The first characters of ids made at the same time are alike.
     """
     text = str(value)
     return Markup(
@@ -53,13 +55,13 @@ def short_id(value: object, kind: str = "id") -> Markup:
     ).format(text, text[-_ID_CHARACTERS:], kind)
 
 
-def number(value: float | None, digits: int = 0) -> Markup:
-    """With thousands separated."""
+def format_number(value: float | None, digits: int = 0) -> Markup:
+    """Format a number with thousands separators."""
     return NONE if value is None else Markup("{}").format(f"{value:,.{digits}f}")
 
 
-def tokens(value: int | None) -> Markup:
-    """A count that is read at a glance: 812, 1.2k, 3.4M; the exact one on hover."""
+def format_tokens(value: int | None) -> Markup:
+    """Format a count as 812, 1.2k or 3.4M, with the exact number on hover."""
     if value is None:
         return NONE
     if value < 1000:
@@ -68,8 +70,8 @@ def tokens(value: int | None) -> Markup:
     return Markup('<span title="{}">{}</span>').format(f"{value:,}", short)
 
 
-def money(value: Decimal | float | None, currency: str = "$") -> Markup:
-    """At least two digits of what is small."""
+def format_money(value: Decimal | float | None, currency: str = "$") -> Markup:
+    """Format an amount with two decimals, or two significant digits if it is below 1."""
     if value is None:
         return NONE
     amount = Decimal(str(value))
@@ -78,14 +80,14 @@ def money(value: Decimal | float | None, currency: str = "$") -> Markup:
     return Markup("{}").format(f"{sign}{amount:,.{digits}f}")
 
 
-def duration(seconds: float | None) -> Markup:
-    """`85 ms`, `4.1 s`, `2 m 05 s`, `2 h 10 m`, `3 d 4 h`."""
+def format_duration(seconds: float | None) -> Markup:
+    """Format seconds as `85 ms`, `4.1 s`, `2 m 05 s`, `2 h 10 m` or `3 d 4 h`."""
     if seconds is None:
         return NONE
-    return Markup("{}").format(_duration(seconds))
+    return Markup("{}").format(_format_duration(seconds))
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -99,8 +101,8 @@ def _duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def folded(text: str) -> Markup:
-    """A text as it is, its lines kept; a long one folds, and opens without a script."""
+def fold_text(text: str) -> Markup:
+    """Show a text with its line breaks. A long text is folded, and unfolds without a script."""
     lines = text.split("\n")
     if len(lines) <= _FOLD_LINES and len(text) <= _FOLD_CHARACTERS:
         return Markup('<div class="text">{}</div>').format(text)
@@ -111,21 +113,21 @@ def folded(text: str) -> Markup:
     ).format(head, f"{len(lines):,}", f"{len(text):,}", text)
 
 
-def json_text(value: Any) -> str:
-    """A value as JSON that people read."""
+def format_json(value: Any) -> str:
+    """Format a value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
-def output_text(output: str) -> str:
-    """What a tool has given: its JSON as people read it."""
+def format_output(output: str) -> str:
+    """Indent the output of a tool if it is JSON."""
     try:
         return msgspec.json.format(output)
     except msgspec.DecodeError:
         return output
 
 
-def marked(snippet: Snippet) -> Markup:
-    """A part of a text with what was found in it."""
+def mark_matches(snippet: Snippet) -> Markup:
+    """Mark the matches in a snippet."""
     shown, at = Markup(""), 0
     for first, last in snippet.marks:
         shown += Markup("{}<mark>{}</mark>").format(snippet.text[at:first], snippet.text[first:last])
@@ -133,12 +135,14 @@ def marked(snippet: Snippet) -> Markup:
     return Markup("<bdi>{}{}</bdi>").format(shown, snippet.text[at:])
 
 
-def markdown(text: str) -> Markup:
-    """Markdown of a model as HTML that loads nothing: HTML in it is text, an image is a link, and links go to
-    web and mail addresses alone. Its headings are below those of the page. What is long is shown as it is.
+def render_markdown(text: str) -> Markup:
+    """Render a model's Markdown as HTML that loads nothing.
+
+    HTML in it is shown as text, an image as a link; only web and mail links are kept. Headings become smaller
+    than those of the page. Long texts are shown without formatting.
     """
     if len(text) > _MOST_MARKDOWN:
-        return folded(text)
+        return fold_text(text)
     found = _MARKDOWN.parse(text)
     for token in found:
         if token.type in ("heading_open", "heading_close"):
@@ -147,22 +151,22 @@ def markdown(text: str) -> Markup:
     return Markup('<div class="markdown" dir="auto">{}</div>').format(html)
 
 
-def version(number: int) -> str:
-    """Such as `v12`."""
+def format_version(number: int) -> str:
+    """Format a version as `v12`."""
     return f"v{number}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "when": when,
-    "short_id": short_id,
-    "number": number,
-    "tokens": tokens,
-    "money": money,
-    "duration": duration,
-    "folded": folded,
-    "json_text": json_text,
-    "output_text": output_text,
-    "marked": marked,
-    "markdown": markdown,
-    "version": version,
+    "when": format_time,
+    "short_id": format_id,
+    "number": format_number,
+    "tokens": format_tokens,
+    "money": format_money,
+    "duration": format_duration,
+    "folded": fold_text,
+    "json_text": format_json,
+    "output_text": format_output,
+    "marked": mark_matches,
+    "markdown": render_markdown,
+    "version": format_version,
 }

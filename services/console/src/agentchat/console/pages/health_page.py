@@ -1,7 +1,6 @@
-"""Health: every process, readers of the log, migrations, the last errors."""
+"""Show the health of the system: processes, readers of the log, migrations, last errors."""
 
 import asyncio
-from collections.abc import Sequence
 from importlib import metadata
 from urllib.parse import urlsplit
 
@@ -9,11 +8,11 @@ import msgspec
 from litestar import get
 from litestar.response import Template
 
-from agentchat.console.console_services import ConsoleServices, services_of
 from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
-from agentchat.console.live.monitor import resolved
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.live.monitor import resolve_targets
+from agentchat.console.services import ConsoleServices, get_services
 from agentchat.ops import record
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.probes import HttpProbe, Probe, find_unready_reason, list_failing_checks
@@ -26,8 +25,9 @@ _ERRORS = 8
 
 
 class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """`reason` says why a process is not ready; None where it is. What only the stack of this machine knows
-    is None elsewhere.
+    """The health of a process. `reason` says why it is not ready; None if it is.
+
+    Version, restarts and memory are None if the local stack did not start the process.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
-    """`errors` are None where the logs are not on this machine."""
+    """The data of the page. `errors` is None if the logs are not on this machine."""
 
     processes: list[ProcessHealth]
     figures: SystemFigures
@@ -49,15 +49,16 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unready(self) -> list[str]:
+        """The names of processes that are not ready."""
         return [each.name for each in self.processes if each.reason is not None]
 
 
-async def _view(services: ConsoleServices) -> HealthView:
+async def _load_view(services: ConsoleServices) -> HealthView:
     processes, figures, migrations, errors = await asyncio.gather(
-        _processes(services),
+        _check_processes(services),
         gather_from(services.pool, services.bus),
-        _migrations(services),
-        _errors(services.run_folder),
+        _list_migrations(services),
+        _list_errors(services.run_folder),
     )
     return HealthView(
         processes=processes,
@@ -68,14 +69,14 @@ async def _view(services: ConsoleServices) -> HealthView:
     )
 
 
-async def _processes(services: ConsoleServices) -> list[ProcessHealth]:
-    """Those of the stack that has started this console, servers among them; else those that are listed."""
+async def _check_processes(services: ConsoleServices) -> list[ProcessHealth]:
+    """Check the processes and servers of the local stack, or those listed in the settings."""
     slots = services.monitor.slots
     memory = {services.name: metrics.read_resident_bytes(), **(slots.memory if slots else {})}
     known = None if services.run_folder is None else record.read(services.run_folder.processes)
     if known is not None:
         entries = [(entry, entry.probe) for entry in known.processes if entry.probe is not None]
-        looks = (_reason(probe, down=entry.pid is None) for entry, probe in entries)
+        looks = (_check_process(probe, down=entry.pid is None) for entry, probe in entries)
         return [
             ProcessHealth(
                 name=entry.name,
@@ -87,8 +88,8 @@ async def _processes(services: ConsoleServices) -> list[ProcessHealth]:
             )
             for (entry, _), reason in zip(entries, await asyncio.gather(*looks), strict=True)
         ]
-    targets = await resolved(services.settings.watched())
-    reasons = await asyncio.gather(*(_reason(_probe(url)) for url in targets.values()))
+    targets = await resolve_targets(services.settings.list_targets())
+    reasons = await asyncio.gather(*(_check_process(_probe(url)) for url in targets.values()))
     return [
         ProcessHealth(name=name, address=urlsplit(url).netloc, reason=reason, memory=memory.get(name))
         for (name, url), reason in zip(targets.items(), reasons, strict=True)
@@ -100,36 +101,32 @@ def _probe(url: str) -> HttpProbe:
     return HttpProbe(address.port or 80, host=address.hostname or "")
 
 
-async def _reason(probe: Probe, *, down: bool = False) -> str | None:
+async def _check_process(probe: Probe, *, down: bool = False) -> str | None:
     if down:
-        return "it is restarted"
+        return "restarting"
     reason = await find_unready_reason(probe)
     return None if reason is None else list_failing_checks(reason)
 
 
-async def _migrations(services: ConsoleServices) -> list[AppliedVersion]:
-    """None where the database does not answer: the figures say that."""
+async def _list_migrations(services: ConsoleServices) -> list[AppliedVersion]:
+    """List the migrations; none if Postgres does not answer, which the figures show."""
     try:
         return await list_applied_versions(services.pool)
     except DatabaseUnavailable:
         return []
 
 
-async def _errors(folder: RunFolder | None) -> list[LoggedError] | None:
-    return None if folder is None else await asyncio.to_thread(_newest_first, folder)
-
-
-def _newest_first(folder: RunFolder) -> list[LoggedError]:
-    found: Sequence[LoggedError] = read_last_errors(folder, _ERRORS)
-    return [*reversed(found)]
+async def _list_errors(folder: RunFolder | None) -> list[LoggedError] | None:
+    """Return the last errors in the logs, the newest first."""
+    return None if folder is None else [*reversed(await asyncio.to_thread(read_last_errors, folder, _ERRORS))]
 
 
 @get("/health", role=Role.VIEWER)
 async def get_health(request: AnyRequest) -> Template:
-    """The page; its part alone where htmx asks for it."""
-    view = await _view(services_of(request))
+    """Show the page; for htmx, its part."""
+    view = await _load_view(get_services(request))
     template = "parts/health_now.html" if request.headers.get("hx-request") else "health.html"
-    return page(request, template, title="Health", view=view, figures=view.figures)
+    return render_page(request, template, title="Health", view=view, figures=view.figures)
 
 
 HANDLERS = (get_health,)

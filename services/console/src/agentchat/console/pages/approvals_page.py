@@ -1,4 +1,4 @@
-"""Approvals: tool calls that need approval, with what surrounds them, and the decisions."""
+"""Show tool calls that need a person's approval, with their context, and take decisions."""
 
 import asyncio
 from collections.abc import Collection
@@ -14,12 +14,12 @@ from agentchat.administration import admin_agents, admin_approvals
 from agentchat.administration.checked_input import converted
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.console_services import services_of
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.acting import admin_of, note_list, note_read
-from agentchat.console.frame.forms import FormField, SchemaForm
-from agentchat.console.frame.rendering import page
-from agentchat.console.frame.roles import Role
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.read_audit import record_list_read, record_read
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.frame.schema_forms import FormField, SchemaForm
+from agentchat.console.services import get_services
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages
@@ -28,21 +28,22 @@ from agentchat.directory.display_names import load_display_names
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
 _CONTEXT_MESSAGES = 6
 _CONTEXT_VERSIONS = 60
-"""Messages are looked for among so many events before the conversation's last."""
+"""The messages of the context are read from this many of the last events."""
 _CONTEXT_BYTES = 65_536
 _NO_SCHEMA = (
-    "cannot be read: the tool's server does not answer, or does not have the tool any more. "
-    "Approve it as it is, or try again"
+    "cannot be edited: the tool server does not answer, or no longer has the tool. Approve the input "
+    "unchanged, or try again"
 )
 INPUT = "input."
-"""What the names of the fields of a tool's input begin with: a tool may have a field `reason` of its own."""
+"""The prefix of the fields of a tool's input, since a tool may have a field `reason` of its own."""
 
 
 class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """`agent` and `account` are names, or ids where they are deleted. `fields` are of the tool's input, or of
-    what the tool asks for; None where they are not to be changed, or the tool's server does not answer.
+    """An approval as its card shows it.
 
-    `trouble` is what a decision came to that was not taken, `reason` the one that was written for it.
+    `agent` and `account` are names, or ids if they are deleted. `fields` are the form of the tool's input, or
+    of the tool's question; None if they cannot be edited. `trouble` says why a decision was refused; `reason`
+    is the reason that was written for it. `has_details`: with fields and context.
     """
 
     approval: http.Approval
@@ -50,12 +51,13 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     context: tuple[SavedMessage, ...] = ()
     fields: tuple[FormField, ...] | None = None
-    is_whole: bool = False
+    has_details: bool = False
     trouble: str = ""
     reason: str = ""
 
     @property
     def can_be_decided(self) -> bool:
+        """True if the approval is pending."""
         return self.approval.status == "pending"
 
 
@@ -63,16 +65,16 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
 async def get_approvals(
     request: AnyRequest, status: str = "pending", account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
-    """The inbox. `status` is one of an approval's, or `all`."""
+    """List approvals. `status` is a status of an approval, or `all`."""
     found = await admin_approvals.page(
-        admin_of(request),
+        get_admin(request),
         status=status if status in _STATES else None,
         account_id=account_id or None,
         after=cursor,
     )
-    await note_list(request, "approvals", (each.conversation_id for each in found.items))
-    shown = await _shown(request, found.items)
-    return page(
+    await record_list_read(request, "approvals", (each.conversation_id for each in found.items))
+    shown = await _add_names(request, found.items)
+    return render_page(
         request,
         "approvals.html",
         title="Approvals",
@@ -90,98 +92,104 @@ async def get_approvals(
 async def get_news(
     request: AnyRequest, newest: str = "", shown: int = 0, account_id: str | None = None
 ) -> Response[Any]:
-    """The part that says what has come and gone since the inbox was loaded."""
+    """Show how many approvals are new or decided since the list was loaded."""
     found = await admin_approvals.page(
-        admin_of(request), status="pending", account_id=account_id or None, limit=100
+        get_admin(request), status="pending", account_id=account_id or None, limit=100
     )
     ids = [each.id for each in found.items]
     fresh = ids.index(newest) if newest in ids else sum(each > newest for each in ids)
     gone = max(0, shown - (len(ids) - fresh))
-    return page(request, "parts/approvals_news.html", fresh=fresh, gone=gone, account_id=account_id or "")
+    return render_page(
+        request, "parts/approvals_news.html", fresh=fresh, gone=gone, account_id=account_id or ""
+    )
 
 
 @get("/approvals/{approval_id:str}", role=Role.VIEWER)
 async def get_approval(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
-    """One of them, with the conversation around it and its input as a form."""
-    approval = await admin_approvals.get(admin_of(request), approval_id)
-    return _answer(request, await _whole(request, approval))
+    """Show an approval with its conversation and its input as a form."""
+    approval = await admin_approvals.get(get_admin(request), approval_id)
+    return _render_card(request, await _load_details(request, approval))
 
 
 @post("/approvals/{approval_id:str}/decision", status_code=200, role=Role.APPROVER)
 async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
-    """Decide. What is not taken is said next to the form, with all that was written in it."""
+    """Take a decision. A refused form comes back as it was filled in, with the reason."""
     given = await request.form()
-    approval = await admin_approvals.get(admin_of(request), approval_id)
+    approval = await admin_approvals.get(get_admin(request), approval_id)
     try:
-        body = await _decision(request, approval, given)
-        approval = await admin_approvals.decide(admin_of(request), approval_id, body)
+        body = await _read_decision(request, approval, given)
+        approval = await admin_approvals.decide(get_admin(request), approval_id, body)
     except NotFound:
         raise
-    except (Disallowed, Conflict):  # by somebody else, meanwhile
-        approval = await admin_approvals.get(admin_of(request), approval_id)
+    except (Disallowed, Conflict):  # decided meanwhile
+        approval = await admin_approvals.get(get_admin(request), approval_id)
         trouble = (
-            "Not taken: somebody was faster." if approval.decision else "Not taken: it is no longer open."
+            "Already decided by someone else." if approval.decision else "This approval is no longer pending."
         )
-        return _answer(request, await _whole(request, approval, trouble=trouble))
+        return _render_card(request, await _load_details(request, approval, trouble=trouble))
     except AdminError as error:
         problem = error if isinstance(error, Invalid) else None
-        shown = await _whole(request, approval, given, problem, trouble=f"Not taken: {error}")
-        return _answer(request, shown)
+        shown = await _load_details(request, approval, given, problem, trouble=f"Not saved: {error}")
+        return _render_card(request, shown)
     if request.headers.get("hx-request"):
-        return _answer(request, (await _shown(request, [approval]))[0])
+        return _render_card(request, (await _add_names(request, [approval]))[0])
     return Redirect(f"/approvals/{approval_id}", status_code=303)
 
 
-def _answer(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
+def _render_card(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
     template = "parts/approval_card.html" if request.headers.get("hx-request") else "approval.html"
-    return page(request, template, title=f"Approval of {shown.approval.tool.name}", each=shown)
+    return render_page(request, template, title=f"Approval of {shown.approval.tool.name}", each=shown)
 
 
-async def _decision(request: AnyRequest, approval: http.Approval, given: FormMultiDict) -> http.DecisionBody:
-    """Return the decision, with `input` only if it was changed. Raises Invalid, AdminError."""
+async def _read_decision(
+    request: AnyRequest, approval: http.Approval, given: FormMultiDict
+) -> http.DecisionBody:
+    """Read the decision, with `input` only if it was changed. Raises Invalid, AdminError."""
     body: dict[str, Any] = {"decision": given.get("decision", "")}
     if reason := str(given.get("reason", "")).strip():
         body["reason"] = reason
     if body["decision"] == "approved" and "has_input" in given:
-        form, values = await _form(request, approval)
+        form, values = await _build_form(request, approval)
         if form is None:
             raise Invalid("input", _NO_SCHEMA)
-        sent = input_of(given)
+        sent = select_input(given)
         if approval.elicitation is not None:
             body["input"] = form.read(sent)
-        elif (edited := form.edited(sent, values)) != values:
+        elif (edited := form.apply_edits(sent, values)) != values:
             body["input"] = edited
     return converted(http.DecisionBody, body)
 
 
-async def _whole(
+async def _load_details(
     request: AnyRequest,
     approval: http.Approval,
     given: FormMultiDict | None = None,
     problem: Invalid | None = None,
     trouble: str = "",
 ) -> ShownApproval:
-    shown = (await _shown(request, [approval]))[0]
+    shown = (await _add_names(request, [approval]))[0]
     (form, values), context = await asyncio.gather(
-        _form(request, approval), _context(request, approval.conversation_id)
+        _build_form(request, approval), _load_context(request, approval.conversation_id)
     )
-    prefixed = None if given is None or "has_input" not in given else input_of(given)
-    fields = form.fields(values, prefixed, problem) if form and shown.can_be_decided else None
+    prefixed = None if given is None or "has_input" not in given else select_input(given)
+    fields = form.build_fields(values, prefixed, problem) if form and shown.can_be_decided else None
     reason = "" if given is None else str(given.get("reason", ""))
     return msgspec.structs.replace(
-        shown, context=context, fields=fields, is_whole=True, trouble=trouble, reason=reason
+        shown, context=context, fields=fields, has_details=True, trouble=trouble, reason=reason
     )
 
 
-async def _form(request: AnyRequest, approval: http.Approval) -> tuple[SchemaForm | None, dict[str, Any]]:
-    """The form of the call's input and what it is filled with; None where nobody knows its schema."""
+async def _build_form(
+    request: AnyRequest, approval: http.Approval
+) -> tuple[SchemaForm | None, dict[str, Any]]:
+    """Build the form of the call's input, with its values; None if its schema is unknown."""
     if approval.elicitation is not None:
         schema = approval.elicitation.requested_schema
         return (None if schema is None else SchemaForm(schema)), {}
     try:
-        agent = await admin_agents.current(admin_of(request), approval.agent_id)
+        agent = await admin_agents.current(get_admin(request), approval.agent_id)
         listed = await list_tools(
-            services_of(request).bus.rpc, agent.account_id, approval.agent_id, agent.version
+            get_services(request).bus.rpc, agent.account_id, approval.agent_id, agent.version
         )
     except (AdminError, BusUnavailable):
         return None, approval.input
@@ -189,12 +197,12 @@ async def _form(request: AnyRequest, approval: http.Approval) -> tuple[SchemaFor
     return (SchemaForm(schemas[0]) if schemas else None), approval.input
 
 
-async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMessage, ...]:
-    pool = services_of(request).pool
+async def _load_context(request: AnyRequest, conversation_id: str) -> tuple[SavedMessage, ...]:
+    pool = get_services(request).pool
     thread = await find_thread(pool, conversation_id)
     if thread is None:
         return ()
-    await note_read(request, conversation_id, thread.account_id)
+    await record_read(request, conversation_id, thread.account_id)
     found = await list_messages(
         pool,
         conversation_id,
@@ -206,8 +214,8 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     return found.messages[-_CONTEXT_MESSAGES:]
 
 
-async def _shown(request: AnyRequest, approvals: Collection[http.Approval]) -> tuple[ShownApproval, ...]:
-    names = await load_display_names(services_of(request).pool, (), {each.agent_id for each in approvals})
+async def _add_names(request: AnyRequest, approvals: Collection[http.Approval]) -> tuple[ShownApproval, ...]:
+    names = await load_display_names(get_services(request).pool, (), {each.agent_id for each in approvals})
     return tuple(
         ShownApproval(
             approval=each,
@@ -218,8 +226,8 @@ async def _shown(request: AnyRequest, approvals: Collection[http.Approval]) -> t
     )
 
 
-def input_of(given: FormMultiDict) -> FormMultiDict:
-    """The fields of a form that belong to the input."""
+def select_input(given: FormMultiDict) -> FormMultiDict:
+    """Return the fields of a form that belong to the tool's input."""
     pairs = given.multi_items()
     return FormMultiDict([(key.removeprefix(INPUT), text) for key, text in pairs if key.startswith(INPUT)])
 

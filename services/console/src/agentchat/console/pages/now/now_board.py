@@ -1,4 +1,4 @@
-"""What the page shows apart from the runs: figures, failures and charts."""
+"""Build the board of the page Now: figures, failures and charts."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ import time
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.console.frame.filters import tokens
+from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
 from agentchat.evals.prices import Prices
 from agentchat.ops.status.figures import SystemFigures, gather_from
@@ -16,7 +16,7 @@ FIGURES_SECONDS = 5.0
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """`x` are seconds before now, `lines` a name and values each; `latest` is the number shown as text."""
+    """A chart: `x` are seconds before now, `lines` are names with values."""
 
     id: str
     title: str
@@ -25,13 +25,13 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     x: list[int]
     lines: list[tuple[str, list[float | None]]]
 
-    def data(self) -> str:
-        """For the script that draws it."""
+    def encode(self) -> str:
+        """Encode the data for `charts.js`."""
         return msgspec.json.encode({"unit": self.unit, "x": self.x, "lines": self.lines}).decode()
 
 
 class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the models of the charts' time cost; `unpriced` are those that the price table has not."""
+    """The cost of models in the time of the charts; `unpriced` are models without a price."""
 
     amount: float
     currency: str
@@ -39,8 +39,10 @@ class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` is how many seconds the charts go back: at most an hour, or since the console started. Without
-    a price table `cost` is None.
+    """The figures, failures and charts.
+
+    The charts go `since` seconds back: an hour, or to the start of the console. Without a price table, `cost`
+    is None.
     """
 
     figures: SystemFigures
@@ -53,34 +55,36 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Boards:
-    """The board, made once in five seconds for all who look."""
+    """Builds the board, at most once in five seconds for all browsers."""
 
     def __init__(self, pool: Pool, bus: Bus, monitor: Monitor, prices: Prices) -> None:
         self._pool, self._bus, self._monitor, self._prices = pool, bus, monitor, prices
         self._look = asyncio.Lock()
         self._made: tuple[float, Board] | None = None
 
-    async def board(self) -> Board:
+    async def load(self) -> Board:
+        """Return the board, at most five seconds old."""
         async with self._look:
             if self._made is None or time.monotonic() - self._made[0] >= FIGURES_SECONDS:
                 figures = await gather_from(self._pool, self._bus)
-                self._made = time.monotonic(), self._board(figures)
+                self._made = time.monotonic(), self._build_board(figures)
             return self._made[1]
 
-    def _board(self, figures: SystemFigures) -> Board:
+    def _build_board(self, figures: SystemFigures) -> Board:
         points, now = list(self._monitor.points), time.monotonic()
         return Board(
             figures=figures,
             slots=self._monitor.slots,
-            failures=self._monitor.recent("failures")[:5],
-            model_errors=self._monitor.recent("model_errors")[:5],
-            charts=charts(points, now),
-            cost=cost_of(points, self._prices),
+            failures=self._monitor.count_recent("failures")[:5],
+            model_errors=self._monitor.count_recent("model_errors")[:5],
+            charts=build_charts(points, now),
+            cost=compute_cost(points, self._prices),
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
         )
 
 
-def cost_of(points: list[Point], prices: Prices) -> BoardCost | None:
+def compute_cost(points: list[Point], prices: Prices) -> BoardCost | None:
+    """Sum the cost of all models; None without a price table."""
     if not prices.models:
         return None
     amount, unpriced = 0.0, set()
@@ -93,27 +97,29 @@ def cost_of(points: list[Point], prices: Prices) -> BoardCost | None:
     return BoardCost(amount=amount, currency=prices.currency, unpriced=tuple(sorted(unpriced)))
 
 
-def charts(points: list[Point], now: float) -> list[Chart]:
-    """Four charts over one time axis."""
+def build_charts(points: list[Point], now: float) -> list[Chart]:
+    """Build four charts over one time axis."""
     x = [round(each.at - now) for each in points]
     minutes = [each.seconds / 60 for each in points]
 
-    def rates(values: list[float]) -> list[float | None]:
+    def compute_rates(values: list[float]) -> list[float | None]:
         return [round(value / part, 1) for value, part in zip(values, minutes, strict=True)]
 
-    ended = {state: rates([each.ended[state] for each in points]) for state in ("completed", "cancelled")}
-    failed = rates([each.ended["failed"] for each in points])
+    ended = {
+        state: compute_rates([each.ended[state] for each in points]) for state in ("completed", "cancelled")
+    }
+    failed = compute_rates([each.ended["failed"] for each in points])
     p50, p99 = [each.first_delta_p50 for each in points], [each.first_delta_p99 for each in points]
-    tokens_in = rates([each.input_tokens for each in points])
-    tokens_out = rates([each.output_tokens for each in points])
-    model_errors = rates([sum(each.model_errors.values()) for each in points])
+    tokens_in = compute_rates([each.input_tokens for each in points])
+    tokens_out = compute_rates([each.output_tokens for each in points])
+    model_errors = compute_rates([sum(each.model_errors.values()) for each in points])
     last_p50 = next((value for value in reversed(p50) if value is not None), None)
     return [
         Chart(
             id="runs",
             title="Runs ended",
             unit="/min",
-            latest=_latest(rates([sum(each.ended.values()) for each in points])),
+            latest=_format_latest(compute_rates([sum(each.ended.values()) for each in points])),
             x=x,
             lines=[("completed", ended["completed"]), ("cancelled", ended["cancelled"]), ("failed", failed)],
         ),
@@ -129,7 +135,7 @@ def charts(points: list[Point], now: float) -> list[Chart]:
             id="tokens",
             title="Tokens",
             unit="/min",
-            latest=_latest(rates([each.input_tokens + each.output_tokens for each in points])),
+            latest=_format_latest(compute_rates([each.input_tokens + each.output_tokens for each in points])),
             x=x,
             lines=[("in", tokens_in), ("out", tokens_out)],
         ),
@@ -137,8 +143,8 @@ def charts(points: list[Point], now: float) -> list[Chart]:
             id="errors",
             title="Errors",
             unit="/min",
-            latest=_latest(
-                rates([each.ended["failed"] + sum(each.model_errors.values()) for each in points])
+            latest=_format_latest(
+                compute_rates([each.ended["failed"] + sum(each.model_errors.values()) for each in points])
             ),
             x=x,
             lines=[("failed runs", failed), ("provider", model_errors)],
@@ -146,5 +152,5 @@ def charts(points: list[Point], now: float) -> list[Chart]:
     ]
 
 
-def _latest(values: list[float | None]) -> str:
-    return tokens(round(values[-1] or 0)) if values else "-"
+def _format_latest(values: list[float | None]) -> str:
+    return format_tokens(round(values[-1] or 0)) if values else "-"

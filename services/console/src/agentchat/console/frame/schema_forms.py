@@ -1,4 +1,4 @@
-"""Forms made of a JSON Schema: of a body of the administration, of a tool's input, of an elicitation."""
+"""Build and read HTML forms of a JSON Schema: of request bodies, tool inputs, elicitations."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -8,7 +8,7 @@ import msgspec
 from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.checked_input import converted
-from agentchat.console.frame.filters import json_text
+from agentchat.console.frame.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 
 S = TypeVar("S")
@@ -16,7 +16,7 @@ S = TypeVar("S")
 FieldKind = Literal[
     "line", "text", "number", "flag", "choice", "several", "lines", "json", "secret", "hidden"
 ]
-"""How a value is asked for: `lines` is a list of texts, one a line; `several` are check boxes."""
+"""The kind of input: `lines` is a list of texts, one in a line; `several` are check boxes."""
 
 _MADE_OF = "made_of"
 _MARK_CHARACTERS = 8
@@ -24,13 +24,13 @@ _MARK_CHARACTERS = 8
 _LONG_TEXT = 500
 _MOST_NUMBER = 2**63
 _MOST_REFERENCES = 20
-"""A schema that a tool's server made may refer to itself."""
+"""A limit, since the schema of a tool server may refer to itself."""
 
 _YES_NO = {"true": True, "false": False}
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
-    """`value` is the text shown, `values` are the boxes checked; `problem` is what is wrong with it."""
+    """A field of a form. `value` is its text, `values` are the checked boxes."""
 
     name: str
     label: str
@@ -46,8 +46,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 class SchemaForm:
     """The form of an object's schema, without the properties `leave_out`.
 
-    With `blank_is_empty`, a text, list or object that is left blank is the empty one, else it is not given.
-    `secrets` are never shown, and not given where they are left blank.
+    With `blank_is_empty`, a blank text, list or object is an empty value; otherwise it is left out.
+    `secrets` are never shown, and are left out if they are blank.
     """
 
     def __init__(
@@ -58,124 +58,135 @@ class SchemaForm:
         secrets: Collection[str] = (),
         blank_is_empty: bool = False,
     ) -> None:
-        self._defs = _mapping(schema.get("$defs"))
-        top, _ = self._resolved(schema)
-        self._required = frozenset(map(str, _list(top.get("required"))))
+        self._defs = _as_mapping(schema.get("$defs"))
+        top, _ = self._resolve(schema)
+        self._required = frozenset(map(str, _as_list(top.get("required"))))
         self._properties = {
-            name: self._resolved(each)
-            for name, each in _mapping(top.get("properties")).items()
+            name: self._resolve(each)
+            for name, each in _as_mapping(top.get("properties")).items()
             if name not in leave_out
         }
         self._secrets = secrets
         self._blank_is_empty = blank_is_empty
 
-    def fields(
+    def build_fields(
         self, values: Mapping[str, Any], given: FormMultiDict | None = None, problem: Invalid | None = None
     ) -> tuple[FormField, ...]:
-        """Filled with `values`, or with what was `given`, so that a form that was refused loses nothing."""
-        return tuple(self._field(name, values, given, problem) for name in self._properties)
+        """Build the fields, filled with `values` or with a refused form `given`."""
+        return tuple(self._build_field(name, values, given, problem) for name in self._properties)
 
-    def filled(
+    def fill(
         self, shown: msgspec.Struct | None, refused: "RefusedForm | None" = None
     ) -> tuple[FormField, ...]:
-        """Return the fields filled with `shown`, or with the form that was refused if it was this one."""
+        """Return the fields filled with `shown`, or with the refused form if it was this one."""
         values: Mapping[str, Any] = {} if shown is None else msgspec.to_builtins(shown)
         if refused is None or self._properties.keys().isdisjoint(refused.given.keys()):
-            fields = self.fields(values)
+            fields = self.build_fields(values)
         else:
-            fields = self.fields(values, refused.given, refused.problem)
-        marks = ".".join(self._marks(values))
+            fields = self.build_fields(values, refused.given, refused.problem)
+        marks = ".".join(self._hash_values(values))
         return (*fields, FormField(name=_MADE_OF, label="", kind="hidden", value=marks))
 
     def read(self, given: FormMultiDict) -> dict[str, Any]:
-        """The object that a form gives. Raises Invalid."""
-        read = {name: self._read(name, given) for name in self._properties}
+        """Read the object from a form. Raises Invalid."""
+        read = {name: self._read_field(name, given) for name in self._properties}
         return {name: value for name, value in read.items() if value is not msgspec.UNSET}
 
-    def changed(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What of it differs from `values`. Raises Invalid, and Conflict where somebody has changed these
-        since the form was made of them: to save it would undo that.
+    def read_changes(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a form that differ from `values`.
+
+        Raises:
+            Invalid: If a field cannot be read.
+            Conflict: If someone changed `values` since the form was rendered; saving would undo that.
         """
-        made_of, now = str(given.get(_MADE_OF, "")).split("."), self._marks(values)
+        made_of, now = str(given.get(_MADE_OF, "")).split("."), self._hash_values(values)
         if len(made_of) == len(now) and made_of != now:
             changed = ", ".join(
-                self._label(name)
+                self._build_label(name)
                 for name, *marks in zip(self._properties, made_of, now, strict=True)
                 if marks[0] != marks[1]
             )
             raise Conflict(
-                f"{changed} was changed by somebody else since you opened this page. "
-                "What you wrote is below; saved once more, it takes the place of theirs"
+                f"{changed} was changed by someone else since you opened this page. What you wrote is kept "
+                "below; save again to overwrite the other change"
             )
         return {
             name: value
             for name, value in self.read(given).items()
-            if name not in values or _encoded(values[name]) != _encoded(value)
+            if name not in values or _encode(values[name]) != _encode(value)
         }
 
-    def _marks(self, values: Mapping[str, Any]) -> list[str]:
-        """Of each value that is shown, so that a form tells which have been changed since."""
+    def _hash_values(self, values: Mapping[str, Any]) -> list[str]:
+        """Hash each shown value, so that a form shows which have been changed since."""
         shown = (None if name in self._secrets else values.get(name) for name in self._properties)
-        return [hashlib.sha256(_encoded(each)).hexdigest()[:_MARK_CHARACTERS] for each in shown]
+        return [hashlib.sha256(_encode(each)).hexdigest()[:_MARK_CHARACTERS] for each in shown]
 
-    def _label(self, name: str) -> str:
+    def _build_label(self, name: str) -> str:
         schema, _ = self._properties[name]
         words = name.replace("_", " ")
         return str(schema.get("title") or words[:1].upper() + words[1:])
 
-    def edited(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The `values` with what was changed in their form. What was left as it was shown stays as it is, to
-        the byte: also what a form cannot hold, and properties that the schema does not name. Raises Invalid.
+    def apply_edits(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `values` with the changes made in their form. Raises Invalid.
+
+        Unchanged values stay byte for byte, also values that a form cannot hold and properties that the
+        schema does not name.
         """
         edited = dict(values)
-        for shown in self.fields(values):
-            sent = self._field(shown.name, values, given, None)
-            if sent.values == shown.values and _unix(sent.value) == _unix(shown.value):
+        for shown in self.build_fields(values):
+            sent = self._build_field(shown.name, values, given, None)
+            if sent.values == shown.values and _normalize_lines(sent.value) == _normalize_lines(shown.value):
                 continue
-            read = self._read(shown.name, given)
+            read = self._read_field(shown.name, given)
             if read is msgspec.UNSET:
                 edited.pop(shown.name, None)
             else:
                 edited[shown.name] = read
         return edited
 
-    def _field(
+    def _build_field(
         self, name: str, values: Mapping[str, Any], given: FormMultiDict | None, problem: Invalid | None
     ) -> FormField:
         schema, nullable = self._properties[name]
-        kind = self._kind(name)
-        choices = tuple(_words(schema) if kind == "json" else _choices(schema))
+        kind = self._choose_kind(name)
+        choices = tuple(_list_words(schema) if kind == "json" else _list_choices(schema))
         if kind == "choice" and (nullable or name not in self._required):
             choices = ("", *choices)
         value = values.get(name, schema.get("default"))
-        shown = "" if kind == "secret" else _shown(kind, value, choices)
+        shown = "" if kind == "secret" else _format_value(kind, value, choices)
         if kind == "line" and "\n" in shown:
-            kind = "text"  # a line would lose them
+            kind = "text"  # an input of one line would lose the line breaks
         if kind == "choice" and shown not in choices:
             choices = (*choices, shown)
         return FormField(
             name=name,
-            label=self._label(name),
+            label=self._build_label(name),
             kind=kind,
             required=name in self._required,
             note=str(schema.get("description") or ""),
             choices=choices,
             value=shown if given is None or kind in ("flag", "secret") else str(given.get(name, "")),
-            values=_checked(name, kind, value, given),
-            problem=problem.reason if problem and _names(problem.field, name) else "",
+            values=_list_checked(name, kind, value, given),
+            problem=problem.reason if problem and _is_within(problem.field, name) else "",
         )
 
-    def _kind(self, name: str) -> FieldKind:
+    def _choose_kind(self, name: str) -> FieldKind:
         schema, nullable = self._properties[name]
         if name in self._secrets:
             return "secret"
-        items, _ = self._resolved(schema.get("items", {}))
+        items, _ = self._resolve(schema.get("items", {}))
         match schema.get("type"):
             case "array":
-                return "several" if _choices(items) else "lines" if items.get("type") == "string" else "json"
+                return (
+                    "several"
+                    if _list_choices(items)
+                    else "lines"
+                    if items.get("type") == "string"
+                    else "json"
+                )
             case "boolean":
                 return "choice" if nullable else "flag"
-            case _ if _choices(schema):
+            case _ if _list_choices(schema):
                 return "choice"
             case "integer" | "number":
                 return "number"
@@ -186,9 +197,9 @@ class SchemaForm:
             case _:
                 return "json"
 
-    def _read(self, name: str, given: FormMultiDict) -> Any:
+    def _read_field(self, name: str, given: FormMultiDict) -> Any:
         schema, nullable = self._properties[name]
-        kind = self._kind(name)
+        kind = self._choose_kind(name)
         if kind == "flag":
             return name in given
         if kind == "several":
@@ -197,22 +208,22 @@ class SchemaForm:
             return msgspec.UNSET
         text = str(given[name]).replace("\r\n", "\n")
         if not text.strip():
-            return self._blank(name, kind, nullable)
+            return self._read_blank(name, kind, nullable)
         match kind:
             case "number":
-                return _number(name, text)
+                return _parse_number(name, text)
             case "choice":
-                return _choices(schema).get(text, text)
+                return _list_choices(schema).get(text, text)
             case "lines":
                 return [line.strip() for line in text.split("\n") if line.strip()]
             case "secret" if schema.get("type") == "object":
-                return _json(name, text)
+                return _parse_json(name, text)
             case "json":
-                return text.strip() if text.strip() in _words(schema) else _json(name, text)
+                return text.strip() if text.strip() in _list_words(schema) else _parse_json(name, text)
             case _:
                 return text
 
-    def _blank(self, name: str, kind: FieldKind, nullable: bool) -> Any:
+    def _read_blank(self, name: str, kind: FieldKind, nullable: bool) -> Any:
         if kind == "secret":
             return msgspec.UNSET
         if nullable:
@@ -224,50 +235,51 @@ class SchemaForm:
             return {"array": [], "object": {}}.get(str(schema.get("type")), msgspec.UNSET)
         return msgspec.UNSET
 
-    def _resolved(self, schema: Any, references: int = 0) -> tuple[Mapping[str, Any], bool]:
-        """The schema behind a reference and next to null, and whether it may be null. One that says nothing
-        is that of any value: `true`, or one that refers to itself.
+    def _resolve(self, schema: Any, references: int = 0) -> tuple[Mapping[str, Any], bool]:
+        """Return the schema behind references and without null, and whether it may be null.
+
+        A schema that is `true` or refers to itself gives the empty schema, which allows any value.
         """
         if not isinstance(schema, Mapping) or references > _MOST_REFERENCES:
             return {}, False
         if "$ref" in schema:
             found = self._defs.get(str(schema["$ref"]).rpartition("/")[2], {})
-            return self._resolved(found, references + 1)
+            return self._resolve(found, references + 1)
         kinds = schema.get("type")
         if isinstance(kinds, list) and "null" in kinds and len(kinds) == 2:
             (kind,) = (each for each in kinds if each != "null")
             return {**schema, "type": kind}, True
-        choices = _schemas(schema, "anyOf")
+        choices = _list_schemas(schema, "anyOf")
         others = [each for each in choices if each.get("type") != "null"]
         if len(others) == 1 and len(others) < len(choices):
-            inner, _ = self._resolved(others[0], references + 1)
+            inner, _ = self._resolve(others[0], references + 1)
             return {**inner, **{name: value for name, value in schema.items() if name != "anyOf"}}, True
         return schema, False
 
 
 class BodyForm(SchemaForm, Generic[S]):
-    """The form of a body of the administration."""
+    """The form of a request body of the administration."""
 
     def __init__(self, body: type[S], **options: Any) -> None:
-        super().__init__(body_schema(body), **options)
+        super().__init__(build_body_schema(body), **options)
         self._body = body
 
-    def body(self, given: FormMultiDict, **more: Any) -> S:
-        """Return the body that a form gives, with `more` fields. Raises Invalid."""
+    def read_body(self, given: FormMultiDict, **more: Any) -> S:
+        """Read the body from a form, with `more` fields. Raises Invalid."""
         return converted(self._body, self.read(given) | more)
 
-    def changes(self, given: FormMultiDict, present: msgspec.Struct) -> S:
-        """Return what differs from `present`. Raises Invalid, Conflict (see `changed`)."""
-        return converted(self._body, self.changed(given, msgspec.to_builtins(present)))
+    def read_body_changes(self, given: FormMultiDict, present: msgspec.Struct) -> S:
+        """Read what differs from `present`. Raises Invalid, Conflict (see `read_changes`)."""
+        return converted(self._body, self.read_changes(given, msgspec.to_builtins(present)))
 
-    def replacement(self, given: FormMultiDict, present: msgspec.Struct) -> S:
-        """Return the whole body, in place of `present`. Raises Invalid, Conflict (see `changed`)."""
-        self.changed(given, msgspec.to_builtins(present))
-        return self.body(given)
+    def read_replacement(self, given: FormMultiDict, present: msgspec.Struct) -> S:
+        """Read the complete body. Raises Invalid, Conflict (see `read_changes`)."""
+        self.read_changes(given, msgspec.to_builtins(present))
+        return self.read_body(given)
 
 
-def body_schema(kind: type) -> dict[str, Any]:
-    """Return the schema of a body, without the names and words of its classes."""
+def build_body_schema(kind: type) -> dict[str, Any]:
+    """Return the schema of a body, without the names and docstrings of its classes."""
     schema = msgspec.json.schema(kind)
     for each in schema.get("$defs", {}).values():
         each.pop("title", None)
@@ -275,63 +287,61 @@ def body_schema(kind: type) -> dict[str, Any]:
     return schema
 
 
-def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be chosen, by its text: of an enum, of constants (MCP's elicitations have these), of yes and
-    no.
-    """
-    if found := _list(schema.get("enum")):
-        return {_word(each): each for each in found}
-    either = _schemas(schema, "oneOf") or _schemas(schema, "anyOf")
+def _list_choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values to choose from by their text: of an enum, constants, or yes and no."""
+    if found := _as_list(schema.get("enum")):
+        return {_format_word(each): each for each in found}
+    either = _list_schemas(schema, "oneOf") or _list_schemas(schema, "anyOf")
     constants = [each["const"] for each in either if "const" in each]
     if constants:
-        return {_word(each): each for each in constants}
+        return {_format_word(each): each for each in constants}
     return dict(_YES_NO) if schema.get("type") == "boolean" else {}
 
 
-def _words(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """What may be given instead of an object: such as `always` for an approval policy."""
-    return tuple(str(word) for each in _schemas(schema, "anyOf") for word in _list(each.get("enum")))
+def _list_words(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words allowed instead of an object, such as `always` for an approval policy."""
+    return tuple(str(word) for each in _list_schemas(schema, "anyOf") for word in _as_list(each.get("enum")))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _schemas(schema: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Those of `anyOf` and the like that say something."""
-    return [each for each in _list(schema.get(name)) if isinstance(each, Mapping)]
+def _list_schemas(schema: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the schemas of `anyOf` or a similar keyword that are objects."""
+    return [each for each in _as_list(schema.get(name)) if isinstance(each, Mapping)]
 
 
-def _encoded(value: Any) -> bytes:
-    """The same for values that are written the same in JSON, such as a tuple and a list."""
+def _encode(value: Any) -> bytes:
+    """Encode a value, so that values equal in JSON are equal, such as a tuple and a list."""
     return msgspec.json.encode(value, order="sorted")
 
 
-def _word(value: Any) -> str:
+def _format_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unix(text: str) -> str:
+def _normalize_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _shown(kind: FieldKind, value: Any, words: Collection[str]) -> str:
+def _format_value(kind: FieldKind, value: Any, words: Collection[str]) -> str:
     if value is None:
         return ""
     match kind:
         case "lines":
             return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         case "json":
-            return value if isinstance(value, str) and value in words else json_text(value)
+            return value if isinstance(value, str) and value in words else format_json(value)
         case _:
-            return _word(value)
+            return _format_word(value)
 
 
-def _checked(name: str, kind: FieldKind, value: Any, given: FormMultiDict | None) -> tuple[str, ...]:
+def _list_checked(name: str, kind: FieldKind, value: Any, given: FormMultiDict | None) -> tuple[str, ...]:
     if kind == "several":
         chosen = value if isinstance(value, list | tuple) else ()
         return tuple(map(str, chosen)) if given is None else tuple(given.getall(name, []))
@@ -340,11 +350,11 @@ def _checked(name: str, kind: FieldKind, value: Any, given: FormMultiDict | None
     return ()
 
 
-def _names(path: str, name: str) -> bool:
+def _is_within(path: str, name: str) -> bool:
     return path == name or path.startswith((f"{name}.", f"{name}["))
 
 
-def _number(name: str, text: str) -> int | float:
+def _parse_number(name: str, text: str) -> int | float:
     for kind in (int, float):
         try:
             value = kind(text)
@@ -355,8 +365,8 @@ def _number(name: str, text: str) -> int | float:
     raise Invalid(name, "must be a number")
 
 
-def whole_number(name: str, text: Any) -> int:
-    """Raises Invalid."""
+def parse_whole_number(name: str, text: Any) -> int:
+    """Parse a whole number. Raises Invalid."""
     try:
         value = int(str(text))
     except ValueError:
@@ -366,7 +376,7 @@ def whole_number(name: str, text: Any) -> int:
     return value
 
 
-def _json(name: str, text: str) -> Any:
+def _parse_json(name: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -374,12 +384,12 @@ def _json(name: str, text: str) -> Any:
 
 
 class RefusedForm(msgspec.Struct, frozen=True):
-    """A form that was not taken, with all that was written in it, and why."""
+    """A form that was refused, with everything that was written in it, and the reason."""
 
     given: FormMultiDict
     error: AdminError
 
     @property
     def problem(self) -> Invalid | None:
-        """What is wrong with one of its fields."""
+        """The error of one of the fields, if that is the reason."""
         return self.error if isinstance(self.error, Invalid) else None

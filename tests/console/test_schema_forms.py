@@ -7,7 +7,7 @@ from litestar.datastructures import FormMultiDict
 from msgspec import Struct
 
 from agentchat.administration.admin_values import NewPlan
-from agentchat.console.frame.forms import RefusedForm, SchemaForm, body_schema
+from agentchat.console.frame.schema_forms import RefusedForm, SchemaForm, build_body_schema
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.directory.agent_config import McpServer
@@ -56,10 +56,10 @@ def test_each_kind_is_read_as_its_schema_says(
     schema: dict[str, Any], kind: str, sent: str, read: Any
 ) -> None:
     form = one(schema)
-    (field,) = form.fields({})
+    (field,) = form.build_fields({})
     assert field.kind == kind
     assert form.read(given(("it", sent))) == {"it": read}
-    shown = form.fields({"it": read})[0]
+    shown = form.build_fields({"it": read})[0]
     if kind not in ("flag", "several"):
         again = form.read(given(("it", shown.value)))
         assert again == {"it": read}, "what is shown is read as the same"
@@ -100,27 +100,27 @@ def test_what_cannot_be_read_is_shown_again_with_what_is_wrong(schema: dict[str,
     form, filled = one(schema), given(("it", sent))
     with pytest.raises(Invalid) as refusal:
         form.read(filled)
-    field, _ = form.filled(None, RefusedForm(filled, refusal.value))
+    field, _ = form.fill(None, RefusedForm(filled, refusal.value))
     assert (field.value, bool(field.problem)) == (sent, True)
 
 
 def test_a_problem_deeper_down_stands_next_to_its_field() -> None:
     form = one({"type": "object"})
-    (field,) = form.fields({}, given(("it", "{}")), Invalid("it.tool_names[0]", "is blank"))
+    (field,) = form.build_fields({}, given(("it", "{}")), Invalid("it.tool_names[0]", "is blank"))
     assert field.problem == "is blank"
-    assert form.fields({}, given(("it", "{}")), Invalid("item", "is blank"))[0].problem == ""
+    assert form.build_fields({}, given(("it", "{}")), Invalid("item", "is blank"))[0].problem == ""
 
 
 def test_a_secret_is_never_shown() -> None:
     form = one(TEXT, secrets=("it",))
-    (field,) = form.fields({"it": "sk-1"}, given(("it", "sk-2")))
+    (field,) = form.build_fields({"it": "sk-1"}, given(("it", "sk-2")))
     assert (field.kind, field.value) == ("secret", "")
     assert form.read(given(("it", "sk-2"))) == {"it": "sk-2"}
 
 
 @pytest.mark.parametrize("kind", [NewPlan, NewEndpoint, AgentChanges, McpServer])
 def test_bodies_of_the_administration_have_a_form_without_the_words_of_programs(kind: type[Struct]) -> None:
-    fields = SchemaForm(body_schema(kind)).fields({})
+    fields = SchemaForm(build_body_schema(kind)).build_fields({})
     assert {field.name for field in fields} == set(kind.__struct_fields__)
     assert all(
         field.label == field.name.replace("_", " ").capitalize() and field.note == "" for field in fields
@@ -128,17 +128,17 @@ def test_bodies_of_the_administration_have_a_form_without_the_words_of_programs(
 
 
 def test_only_what_differs_is_sent() -> None:
-    form = SchemaForm(body_schema(NewPlan))
+    form = SchemaForm(build_body_schema(NewPlan))
     plan = {"name": "Pro", "requests_per_minute": 5, "concurrent_runs": None, "tokens_per_month": None}
     plan |= {"form2_streaming": True, "max_message_bytes": None, "storage_bytes": None}
     sent = {"name": "Pro", "requests_per_minute": "6", "form2_streaming": "on"}
-    assert form.changed(given(*sent.items()), plan) == {"requests_per_minute": 6}
+    assert form.read_changes(given(*sent.items()), plan) == {"requests_per_minute": 6}
 
 
 def test_what_is_not_sent_and_what_is_the_same_in_json_does_not_differ() -> None:
     names = {"type": "array", "items": TEXT}
     form = SchemaForm({"properties": {"tools": names, "model": TEXT}})
-    assert form.changed(given(("tools", "a\r\nb")), {"tools": ("a", "b"), "model": "m"}) == {}
+    assert form.read_changes(given(("tools", "a\r\nb")), {"tools": ("a", "b"), "model": "m"}) == {}
 
 
 _CALL = {
@@ -167,18 +167,22 @@ def _call_form() -> SchemaForm:
 
 def _sent(form: SchemaForm, values: dict[str, Any]) -> dict[str, str]:
     """As a browser sends it."""
-    text = {field.name: field.value for field in form.fields(values) if field.kind not in ("flag", "several")}
+    text = {
+        field.name: field.value
+        for field in form.build_fields(values)
+        if field.kind not in ("flag", "several")
+    }
     lines = {name: "\r\n".join(value.splitlines()) for name, value in text.items()}
     lines["body"] += "\r\n"  # splitlines takes the last one
     return lines | {
-        field.name: "on" for field in form.fields(values) if field.kind == "flag" and field.values
+        field.name: "on" for field in form.build_fields(values) if field.kind == "flag" and field.values
     }
 
 
 def test_an_input_that_is_not_edited_stays_to_the_byte() -> None:
     form = _call_form()
-    assert form.edited(given(*_sent(form, _CALL).items()), _CALL) == _CALL
-    assert next(field.kind for field in form.fields(_CALL) if field.name == "body") == "text"
+    assert form.apply_edits(given(*_sent(form, _CALL).items()), _CALL) == _CALL
+    assert next(field.kind for field in form.build_fields(_CALL) if field.name == "body") == "text"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,9 @@ def test_an_input_that_is_not_edited_stays_to_the_byte() -> None:
 )
 def test_what_is_edited_is_all_that_changes(name: str, sent: str, value: Any) -> None:
     form = _call_form()
-    assert form.edited(given(*(_sent(form, _CALL) | {name: sent}).items()), _CALL) == _CALL | {name: value}
+    assert form.apply_edits(given(*(_sent(form, _CALL) | {name: sent}).items()), _CALL) == _CALL | {
+        name: value
+    }
 
 
 @pytest.mark.parametrize(
@@ -210,10 +216,10 @@ def test_what_is_edited_is_all_that_changes(name: str, sent: str, value: Any) ->
 def test_a_schema_that_makes_no_sense_has_a_form_all_the_same(schema: dict[str, Any]) -> None:
     form = SchemaForm(schema)
     values = {"it": 'a "text"'}
-    sent = {field.name: field.value for field in form.fields(values)}
-    assert form.edited(given(*sent.items()), values) == values
+    sent = {field.name: field.value for field in form.build_fields(values)}
+    assert form.apply_edits(given(*sent.items()), values) == values
 
 
 def test_another_form_of_the_page_leaves_it_as_it_is() -> None:
     refused = RefusedForm(given(("typed", "x")), Invalid("typed", "is not the name"))
-    assert one(TEXT).filled(Shown(it="a"), refused)[0].value == "a"
+    assert one(TEXT).fill(Shown(it="a"), refused)[0].value == "a"

@@ -1,19 +1,21 @@
-"""Health of this process, at the public port too: whoever starts it asks here."""
+"""Answer health checks of this process at its public port."""
 
 from litestar import MediaType, Request, Response, get
 from litestar.datastructures import State
 
-from agentchat.console.console_services import services_of
+from agentchat.console.services import get_services
 
 
 @get("/healthz", media_type=MediaType.JSON, role=None)
 async def get_healthz() -> dict[str, str]:
+    """Answer that the process is alive."""
     return {"status": "ok"}
 
 
 @get("/readyz", role=None)
 async def get_readyz(request: Request[None, None, State]) -> Response[bytes]:
-    status, body = await services_of(request).health.respond()
+    """Answer whether the process can serve, with the checks that fail."""
+    status, body = await get_services(request).health.respond()
     return Response(body, status_code=status, media_type=MediaType.JSON)
 
 

@@ -1,4 +1,4 @@
-"""What the pages of one console share; put together in `service`."""
+"""Define the services that the pages of one console share. `service.run` creates them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +9,13 @@ from litestar.connection import ASGIConnection
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.looks import Looks
+from agentchat.console.frame.recent_views import RecentViews
 from agentchat.console.frame.sessions import Sessions
 from agentchat.console.frame.sign_in_limit import SignInLimit
 from agentchat.console.live.badges import Badges
 from agentchat.console.live.monitor import Monitor
 from agentchat.console.live.open_streams import OpenStreams
-from agentchat.console.pages.now.now_view import Boards
+from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.settings import ConsoleSettings
 from agentchat.evals.prices import Prices
@@ -30,8 +30,11 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`.
-    `provider` is where people sign in; None: here, or nowhere.
+    """The services of a console process.
+
+    `name` is the name of the process. `admin` has the console itself as actor; pages use
+    `frame.access.get_admin`. `provider` is the OpenID Connect provider; None if people sign in with the
+    administrator's token or do not sign in.
     """
 
     name: str
@@ -43,7 +46,7 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     sign_in_limit: SignInLimit
     provider: "OidcProvider | None"
-    looks: Looks
+    recent_views: RecentViews
     streams: OpenStreams
     templates: Environment
     badges: Badges
@@ -55,7 +58,8 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     prices: Prices
 
 
-def services_of(connection: Connection) -> ConsoleServices:
+def get_services(connection: Connection) -> ConsoleServices:
+    """Return the services of the application that a request belongs to."""
     services = connection.app.state.services
     assert isinstance(services, ConsoleServices)
     return services

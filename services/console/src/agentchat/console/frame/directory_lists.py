@@ -1,0 +1,66 @@
+"""List accounts and agents to choose from, and the last changes of one of them."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+import msgspec
+
+from agentchat.administration import admin_accounts, admin_agents, admin_audit
+from agentchat.administration.admin_values import Account, Agent, AuditRow, Page
+from agentchat.console.frame.access import AnyRequest, get_admin, get_rights
+from agentchat.console.services import get_services
+from agentchat.directory.display_names import load_display_names
+
+T = TypeVar("T")
+
+_CHANGES = 10
+_MOST_CHOICES = 100
+
+
+class FilterChoices(msgspec.Struct, frozen=True):
+    """Names of accounts and agents by id, for drop-downs; None if there are too many for one."""
+
+    accounts: dict[str, str] | None
+    agents: dict[str, str] | None
+
+
+async def list_filter_choices(request: AnyRequest) -> FilterChoices:
+    """List the accounts and agents that a page can be filtered by."""
+    return FilterChoices(await list_account_choices(request), await _list_choices(request, admin_agents.page))
+
+
+async def list_account_choices(request: AnyRequest) -> dict[str, str] | None:
+    """Return the names of accounts by id; None if there are too many for a drop-down."""
+    return await _list_choices(request, admin_accounts.page)
+
+
+async def _list_choices(
+    request: AnyRequest, page: Callable[..., Awaitable[Page[Account] | Page[Agent]]]
+) -> dict[str, str] | None:
+    found = await page(get_admin(request), limit=_MOST_CHOICES)
+    return None if found.after else {each.id: each.name for each in found.items}
+
+
+async def load_account_names(request: AnyRequest, account_ids: Collection[str]) -> dict[str, str]:
+    """Return the names of the accounts on a page by id."""
+    return (await load_display_names(get_services(request).pool, account_ids, ())).accounts
+
+
+async def list_all(page: Callable[..., Awaitable[Page[T]]], *arguments: object) -> tuple[T, ...]:
+    """Return all items of a list of the administration, read page by page."""
+    found: list[T] = []
+    after = None
+    while True:
+        part = await page(*arguments, after=after, limit=100)
+        found += part.items
+        after = part.after
+        if after is None:
+            return tuple(found)
+
+
+async def list_changes(request: AnyRequest, subject: str) -> tuple[AuditRow, ...]:
+    """Return the last changes of a subject, or none without access to the audit log."""
+    if not get_rights(request)("GET /audit"):
+        return ()
+    found = await admin_audit.page(get_admin(request), subject=subject, limit=_CHANGES)
+    return found.items
