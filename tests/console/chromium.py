@@ -16,7 +16,7 @@ _PATIENCE_MS = 60_000
 _SCROLLS_SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
-def missing() -> str | None:
+def explain_missing_browser() -> str | None:
     """Why no page can be opened here."""
     if CHROMIUM is None:
         return "there is no Chromium: apt-get install --no-install-recommends chromium"
@@ -24,7 +24,7 @@ def missing() -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def chromium() -> AsyncIterator[Any]:
+async def open_chromium() -> AsyncIterator[Any]:
     """A browser of playwright's, which makes pages, while the block runs."""
     from playwright.async_api import async_playwright
 
@@ -49,7 +49,7 @@ class WatchedPage:
         page.set_default_timeout(_PATIENCE_MS)
         page.on("console", lambda said: self._note(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self._note(f"error: {error}"))
-        page.on("request", self._requested)
+        page.on("request", self._check_request)
 
     async def open(self, path: str) -> None:
         await self.page.goto(f"{self._origin}{path}", wait_until="load")
@@ -75,6 +75,6 @@ class WatchedPage:
     def _note(self, problem: str) -> None:
         self.problems.append(f"{urlsplit(self.page.url).path}: {problem}")
 
-    def _requested(self, request: Any) -> None:
+    def _check_request(self, request: Any) -> None:
         if not request.url.startswith((self._origin, "data:", "blob:")):
             self._note(f"asks for {request.url}")

@@ -51,16 +51,16 @@ class OpenIdProvider:
     def answer(self, path: str, query: dict[str, str], form: dict[str, str], authorization: str) -> Answer:
         match path:
             case "/.well-known/openid-configuration":
-                return _json(200, self._document() | self.document)
+                return _encode_json(200, self._send_document() | self.document)
             case "/keys":
-                return _json(200, KeySet([self.published]).as_dict(private=False))
+                return _encode_json(200, KeySet([self.published]).as_dict(private=False))
             case "/authorize":
                 return self._authorize(query)
             case "/token":
-                return self._token(form, authorization)
-        return _json(404, {})
+                return self._send_token(form, authorization)
+        return _encode_json(404, {})
 
-    def _document(self) -> dict[str, Any]:
+    def _send_document(self) -> dict[str, Any]:
         return {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
@@ -80,58 +80,58 @@ class OpenIdProvider:
         location = f"{query['redirect_uri']}?{urlencode({**back, 'state': query['state']})}"
         return 302, {"location": location}, b""
 
-    def _token(self, form: dict[str, str], authorization: str) -> Answer:
+    def _send_token(self, form: dict[str, str], authorization: str) -> Answer:
         self.token_requests.append(form)
         if self.is_away:
             return 503, {}, b"Try later."
         if form["grant_type"] == "refresh_token":
-            return self._refreshed(form["refresh_token"])
+            return self._refresh(form["refresh_token"])
         asked = self._codes.pop(form["code"], None)
         if authorization != f"Basic {base64.b64encode(f'{CLIENT}:{SECRET}'.encode()).decode()}":
-            return _json(401, {"error": "invalid_client"})
+            return _encode_json(401, {"error": "invalid_client"})
         if (
             asked is None
             or asked["redirect_uri"] != form["redirect_uri"]
             or asked["code_challenge"] != create_s256_code_challenge(form["code_verifier"])
         ):
-            return _json(400, {"error": "invalid_grant", "error_description": "the code is not good"})
-        return self._issued(nonce=asked["nonce"])
+            return _encode_json(400, {"error": "invalid_grant", "error_description": "the code is not good"})
+        return self._issue(nonce=asked["nonce"])
 
-    def _refreshed(self, token: str) -> Answer:
+    def _refresh(self, token: str) -> Answer:
         self.refreshes.append(token)
         self.was_asked.set()
         self.may_answer.wait(10)
         if token not in self._refresh_tokens:
-            return _json(400, {"error": "invalid_grant", "error_description": "the session is over"})
+            return _encode_json(400, {"error": "invalid_grant", "error_description": "the session is over"})
         self._refresh_tokens.remove(token)
-        return self._issued()
+        return self._issue()
 
     def end_sessions(self) -> None:
         """As where people are disabled."""
         self._refresh_tokens.clear()
 
-    def _issued(self, **more: str) -> Answer:
+    def _issue(self, **more: str) -> Answer:
         now = int(time.time())
         claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, **more}
         claims |= self.claims | self.changed
         claims = {name: value for name, value in claims.items() if value is not None}
         header = {"alg": self.algorithm, "kid": self.signing.kid}
         if self.algorithm == "none":  # joserfc makes none of these
-            signed = ".".join([*map(_part, (header, claims)), ""])
+            signed = ".".join([*map(_encode_part, (header, claims)), ""])
         else:
             signed = jwt.encode(header, claims, self.signing, algorithms=[self.algorithm])
         issued = {"access_token": "a", "token_type": "Bearer", "id_token": signed}
         if self.gives_refresh:
             issued["refresh_token"] = secrets.token_hex(16)
             self._refresh_tokens.add(issued["refresh_token"])
-        return _json(200, issued)
+        return _encode_json(200, issued)
 
 
-def _part(value: object) -> str:
+def _encode_part(value: object) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
 
-def _json(status: int, body: object) -> Answer:
+def _encode_json(status: int, body: object) -> Answer:
     return status, {"content-type": "application/json"}, msgspec.json.encode(body)
 
 

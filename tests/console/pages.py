@@ -46,7 +46,7 @@ class Browser:
         """The text of a page as a person reads it."""
         response = await self.get(path)
         assert response.status_code == 200, response.text
-        return text_of(response.text)
+        return extract_text(response.text)
 
     async def form_token(self, path: str = "/health") -> str:
         found = re.search(r'"x-form-token": "([0-9a-f]+)"', (await self.get(path)).text)
@@ -79,7 +79,7 @@ class _Text(HTMLParser):
         self.parts.append(data)
 
 
-def text_of(html: str) -> str:
+def extract_text(html: str) -> str:
     """Without tags, and each run of blanks as one."""
     parser = _Text()
     parser.feed(html)
@@ -114,7 +114,7 @@ class _Form(HTMLParser):
         self._is_inside = self._is_inside and tag != "form"
 
 
-def form_of(html: str, action: str) -> dict[str, str]:
+def extract_form(html: str, action: str) -> dict[str, str]:
     """What a browser sends of the form with this action, as it is."""
     parser = _Form(action)
     parser.feed(html)

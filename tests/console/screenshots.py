@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from agentchat.ops.settings import Counts
-from tests.console.chromium import WatchedPage, chromium
+from tests.console.chromium import WatchedPage, open_chromium
 from tests.harness import RunningStack, running_stack
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
@@ -43,13 +43,15 @@ async def main() -> int:
     async with running_stack(Counts()) as stack, httpx.AsyncClient(timeout=60) as http:
         conversation_id = await _chat(stack, http, _MESSAGES[3])
         await _chat(stack, http, "Cancel ORD-1030", waits=False)
-        chatting = [asyncio.create_task(_chats(stack, http, number)) for number in range(6)]
+        chatting = [asyncio.create_task(_start_chats(stack, http, number)) for number in range(6)]
         await asyncio.sleep(_WARM_SECONDS)
         pages = [
             (f"console-{name}", path.format(conversation_id=conversation_id), "light")
             for name, path in PATHS.items()
         ]
-        problems = await _taken(stack.environment.console_url, [*pages, ("console-now-dark", "/now", "dark")])
+        problems = await _take_screenshot(
+            stack.environment.console_url, [*pages, ("console-now-dark", "/now", "dark")]
+        )
         for each in chatting:
             each.cancel()
         await asyncio.gather(*chatting, return_exceptions=True)
@@ -57,10 +59,10 @@ async def main() -> int:
     return 1 if problems else 0
 
 
-async def _taken(url: str, pages: list[tuple[str, str, str]]) -> list[str]:
+async def _take_screenshot(url: str, pages: list[tuple[str, str, str]]) -> list[str]:
     """A picture of each page, as its name, its path and a scheme; returns what was wrong with them."""
     problems: list[str] = []
-    async with chromium() as browser:
+    async with open_chromium() as browser:
         for name, path, scheme in pages:
             page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT}, color_scheme=scheme)
             watched = WatchedPage(page, url)
@@ -72,7 +74,7 @@ async def _taken(url: str, pages: list[tuple[str, str, str]]) -> list[str]:
     return problems
 
 
-async def _chats(stack: RunningStack, http: httpx.AsyncClient, number: int) -> None:
+async def _start_chats(stack: RunningStack, http: httpx.AsyncClient, number: int) -> None:
     while True:
         for message in (*_MESSAGES[number % 4 :], *_MESSAGES[: number % 4]):
             with contextlib.suppress(httpx.HTTPError):

@@ -3,7 +3,7 @@
 import contextlib
 
 from agentchat.console.live.open_streams import OpenStreams
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 
 
 def test_a_stream_that_ends_makes_room_for_another() -> None:
@@ -16,7 +16,7 @@ def test_a_stream_that_ends_makes_room_for_another() -> None:
     assert streams.explain_refusal("a") is None
 
 
-async def test_a_live_page_too_many_is_refused_in_words(browser: Browser) -> None:
+async def test_too_many_live_pages_are_refused(browser: Browser) -> None:
     await browser.get("/health")
     opened = []
     async with contextlib.AsyncExitStack() as stack:
@@ -26,4 +26,4 @@ async def test_a_live_page_too_many_is_refused_in_words(browser: Browser) -> Non
             await anext(opened[-1])
         refused = await browser.get("/now/stream", **{"hx-request": "true"})
         assert (refused.status_code, refused.headers["hx-retarget"]) == (429, "#trouble")
-        assert "You have 20 live pages open" in text_of(refused.text)
+        assert "You have 20 live pages open" in extract_text(refused.text)

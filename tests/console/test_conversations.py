@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.conversations.given import ACCOUNT, AT, trace, turn
 from tests.conversations.read_models import Storage, empty
 
@@ -18,34 +18,34 @@ async def storage(storage: Storage, migrated_database_url: str) -> Storage:
     return storage
 
 
-def ids(html: str) -> list[str]:
+def read_ids(html: str) -> list[str]:
     return re.findall(r'class="title" href="/conversations/([0-9a-f-]{36})', html)
 
 
-async def test_without_a_conversation_it_says_how_to_hold_one(storage: Storage, browser: Browser) -> None:
+async def test_empty_list_says_how_to_start_a_conversation(storage: Storage, browser: Browser) -> None:
     assert "No conversations yet. Start one with agentchat chat" in await browser.open_page("/conversations")
 
 
-async def test_words_an_account_and_a_day_find_one(storage: Storage, browser: Browser) -> None:
+async def test_search_by_words_account_and_day(storage: Storage, browser: Browser) -> None:
     found = await storage.told(*turn("a", "I want a <b>refund</b>", "Of course."))
     await storage.told(*turn("b", "Where is it?", "There."))
     await storage.follow()
     query = f"q=refund&account={ACCOUNT}&since=2026-11-21&until=2026-11-22"
     html = (await browser.get(f"/conversations?{query}")).text
-    assert ids(html) == [found.conversation_id]
+    assert read_ids(html) == [found.conversation_id]
     assert "I want a &lt;b&gt;<mark>refund</mark>&lt;/b&gt;" in html
     assert f'?run={trace("a")}"' in html, "it leads to the run in which that was said"
     assert f'value="{ACCOUNT}" selected' in html, "the form holds what the address does"
     nothing = await browser.open_page("/conversations?q=refund&day=yesterday")
     assert "No conversations match" in nothing
-    assert len(ids((await browser.get("/conversations")).text)) == 2
+    assert len(read_ids((await browser.get("/conversations")).text)) == 2
 
 
 @pytest.mark.parametrize("query", ["since=soon", "end=lost", "tag=customer", "until=x&q=refund"])
 async def test_a_wrong_filter_is_named(storage: Storage, browser: Browser, query: str) -> None:
     response = await browser.get(f"/conversations?{query}")
     assert response.status_code == 400
-    assert f"{query.partition('=')[0]}: must be" in text_of(response.text)
+    assert f"{query.partition('=')[0]}: must be" in extract_text(response.text)
 
 
 async def test_a_tag_is_a_filter(storage: Storage, browser: Browser) -> None:
@@ -55,10 +55,10 @@ async def test_a_tag_is_a_filter(storage: Storage, browser: Browser) -> None:
     await storage.follow()
     html = (await browser.get("/conversations")).text
     (link,) = re.findall(r'class="chip" href="([^"]+)"', html)
-    assert ids((await browser.get(link.replace("&amp;", "&"))).text) == [found.conversation_id]
+    assert read_ids((await browser.get(link.replace("&amp;", "&"))).text) == [found.conversation_id]
 
 
-async def test_pages_follow_each_other_and_what_is_new_is_counted(storage: Storage, browser: Browser) -> None:
+async def test_list_has_pages_and_counts_new_conversations(storage: Storage, browser: Browser) -> None:
     told = [await storage.told(*turn(f"t{number}", "refund", "ok")) for number in range(28)]
     made = sorted(each.conversation_id for each in told)  # two of one millisecond are in any order
     await storage.follow()
@@ -66,13 +66,13 @@ async def test_pages_follow_each_other_and_what_is_new_is_counted(storage: Stora
     (more,) = re.findall(r'class="more"><a class="button" href="([^"]+)"', first)
     second = (await browser.get(more.replace("&amp;", "&"), **{"hx-request": "true"})).text
     assert "<html" not in second
-    assert ids(first) + ids(second) == made[::-1]
-    new = text_of((await browser.get(f"/conversations/new?q=refund&after={made[-4]}")).text)
+    assert read_ids(first) + read_ids(second) == made[::-1]
+    new = extract_text((await browser.get(f"/conversations/new?q=refund&after={made[-4]}")).text)
     assert new == "3 new"
-    assert text_of((await browser.get(f"/conversations/new?q=refund&after={made[-1]}")).text) == ""
+    assert extract_text((await browser.get(f"/conversations/new?q=refund&after={made[-1]}")).text) == ""
 
 
-async def test_texts_of_others_are_never_markup(storage: Storage, browser: Browser) -> None:
+async def test_texts_in_the_list_are_never_markup(storage: Storage, browser: Browser) -> None:
     hostile = '<script>alert(1)</script> "onload=x \u202e javascript:alert(1) refund'
     described = events.ConversationDescribed(trace_id=trace("x"), at=AT, metadata={"k<": '"><script>'})
     await storage.told(*turn("a", hostile, hostile), replace(described, title=f"{hostile} title"))

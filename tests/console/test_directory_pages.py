@@ -14,22 +14,22 @@ from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import open_pool
 from agentchat.webhooks import endpoints
-from tests.console.pages import Browser, form_of, text_of
+from tests.console.pages import Browser, extract_form, extract_text
 
 NONE = "\N{EN DASH}"
 
 
-async def made(browser: Browser, path: str, **fields: str) -> str:
+async def create_thing(browser: Browser, path: str, **fields: str) -> str:
     """The address of what a form has made."""
     response = await browser.post(path, fields)
     assert response.status_code == 200, response.text
-    assert response.history, text_of(response.text)
+    assert response.history, extract_text(response.text)
     return response.url.path
 
 
 @pytest.fixture
 async def account(browser: Browser) -> str:
-    return (await made(browser, "/accounts", name="Acme", plan="Starter")).rpartition("/")[2]
+    return (await create_thing(browser, "/accounts", name="Acme", plan="Starter")).rpartition("/")[2]
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ async def agent(browser: Browser, account: str) -> str:
         "system_prompt": "Be brief.",
         "allow_request_schema": "on",
     }
-    return await made(browser, "/agents/new", **fields)
+    return await create_thing(browser, "/agents/new", **fields)
 
 
-def refusal_of(response: httpx.Response) -> str:
+def read_refusal(response: httpx.Response) -> str:
     assert response.status_code == 200
     found = re.search(r'role="alert">✕ (Not saved: [^<]+)', response.text)
-    assert found is not None, text_of(response.text)
+    assert found is not None, extract_text(response.text)
     return found[1]
 
 
-async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Browser, account: str) -> None:
+async def test_account_is_created_changed_and_deleted(browser: Browser, account: str) -> None:
     path = f"/accounts/{account}"
     assert "Acme" in await browser.open_page("/accounts")
     await browser.post(path, {"name": "Acme & Sons", "plan": "Pro"})
@@ -58,10 +58,10 @@ async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Brows
     assert "Acme & Sons" in shown
     assert f"{LOCAL} change" in shown, "the person stands in the audit log"
     wrong = await browser.post(path, {"name": "Acme & Sons", "plan": "Gold"})
-    assert "plan" in refusal_of(wrong)
+    assert "plan" in read_refusal(wrong)
     assert 'value="Gold"' in wrong.text, "what was written is not lost"
     kept = await browser.post(f"{path}/delete", {"typed": "Acme"})
-    assert "nothing was deleted" in text_of(kept.text)
+    assert "nothing was deleted" in extract_text(kept.text)
     gone = await browser.post(f"{path}/delete", {"typed": "Acme & Sons", "force": "on"})
     assert gone.url.path == "/accounts"
     assert (await browser.get(path)).status_code == 404
@@ -90,7 +90,7 @@ async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
     await browser.post("/plans/new", {"name": "Tiny", "requests_per_minute": "3"})
     assert f"Tiny 3 {NONE} {NONE}" in await browser.open_page("/accounts")
     wrong = await browser.post("/plans/Tiny", {"requests_per_minute": "many"})
-    assert "must be a number" in refusal_of(wrong)
+    assert "must be a number" in read_refusal(wrong)
     await browser.post("/plans/Tiny", {"requests_per_minute": "", "form2_streaming": "on"})
     assert f"Tiny {NONE} {NONE} {NONE} {NONE} yes" in await browser.open_page("/accounts")
 
@@ -117,7 +117,7 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
 
 
-async def test_versions_share_conversations_until_one_answers_all(browser: Browser, agent: str) -> None:
+async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, agent: str) -> None:
     await browser.post(f"{agent}/restore", {"version": "1"})
     await browser.post(f"{agent}/canary", {"shares": "1=95, 2=5"})
     shown = await browser.open_page(agent)
@@ -126,20 +126,20 @@ async def test_versions_share_conversations_until_one_answers_all(browser: Brows
     compared = await browser.open_page(f"{agent}/canary")
     assert "Versions of Shop" in compared
     assert "Send all traffic here" in compared
-    assert "versions.9" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
-    assert "such as 12=95" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "1"}))
+    assert "versions.9" in read_refusal(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
+    assert "such as 12=95" in read_refusal(await browser.post(f"{agent}/canary", {"shares": "1"}))
     await browser.post(f"{agent}/canary", {"promote": "2"})
     assert "share 95" not in await browser.open_page(agent)
 
 
-async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:
+async def test_error_of_a_field_is_shown_next_to_it(browser: Browser, agent: str) -> None:
     fields = {"name": "Shop", "model": "", "parameters": "{"}
     wrong = await browser.post(agent, fields)
-    assert "parameters" in refusal_of(wrong)
+    assert "parameters" in read_refusal(wrong)
     assert 'class="problem-text"' in wrong.text
 
 
-async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, agent: str) -> None:
+async def test_tool_server_keeps_headers_that_are_left_blank(browser: Browser, agent: str) -> None:
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "headers": '{"Authorization": "Bearer x"}'}
     server |= {"require_approval": "always", "max_call_seconds": "60", "elicitation": "on"}
     await browser.post(f"{agent}/servers/new", server)
@@ -150,7 +150,7 @@ async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, ag
     assert "Bearer x" not in shown.text
     assert "one, two" in await browser.open_page(agent)
     wrong = await browser.post(path, {**server, "url": "ftp://x"})
-    assert "url" in refusal_of(wrong)
+    assert "url" in read_refusal(wrong)
     await browser.post(path, {"remove": "1"})
     assert "No tool servers yet" in await browser.open_page(agent)
 
@@ -164,35 +164,35 @@ async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, ag
         ("{agent}/servers/tools", "max_call_seconds", "70", "80"),
     ],
 )
-async def test_who_saves_after_somebody_else_is_told_and_keeps_what_he_wrote(
+async def test_concurrent_change_is_reported_and_the_text_is_kept(
     browser: Browser, account: str, agent: str, path: str, field: str, theirs: str, ours: str
 ) -> None:
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
     await browser.post(f"{agent}/servers/new", {**server, "max_call_seconds": "60"})
     path = path.format(account=account, agent=agent)
-    opened = form_of((await browser.get(path)).text, path)
+    opened = extract_form((await browser.get(path)).text, path)
     saved = await browser.post(path, {**opened, field: theirs})
-    assert saved.history, text_of(saved.text)
+    assert saved.history, extract_text(saved.text)
     late = await browser.post(path, {**opened, field: ours})
-    assert f"{field.replace('_', ' ').capitalize()} was changed by someone else" in refusal_of(late)
-    shown = form_of(late.text, path)
+    assert f"{field.replace('_', ' ').capitalize()} was changed by someone else" in read_refusal(late)
+    shown = extract_form(late.text, path)
     assert shown[field] == ours
-    assert form_of((await browser.get(path)).text, path)[field] == theirs
+    assert extract_form((await browser.get(path)).text, path)[field] == theirs
     assert (await browser.post(path, {**opened, **shown})).history, "a second time it is meant"
-    assert form_of((await browser.get(path)).text, path)[field] == ours
+    assert extract_form((await browser.get(path)).text, path)[field] == ours
 
 
-async def test_an_agent_is_checked_and_deleted_by_its_name(browser: Browser, agent: str) -> None:
+async def test_agent_is_checked_and_deleted(browser: Browser, agent: str) -> None:
     checked = await browser.http.post(
         f"{agent}/check", data={"_csrf_token": await browser.form_token()}, headers={"hx-request": "true"}
     )
-    assert "No orchestrator answers" in text_of(checked.text)
-    assert "nothing was deleted" in refusal_of(await browser.post(f"{agent}/delete", {"typed": "shop"}))
+    assert "No orchestrator answers" in extract_text(checked.text)
+    assert "nothing was deleted" in read_refusal(await browser.post(f"{agent}/delete", {"typed": "shop"}))
     assert (await browser.post(f"{agent}/delete", {"typed": "Shop"})).url.path == "/agents"
 
 
 async def test_documents_are_uploaded_and_found_with_their_scores(browser: Browser, account: str) -> None:
-    base = await made(browser, "/knowledge", account_id=account, name="Help", language="english")
+    base = await create_thing(browser, "/knowledge", account_id=account, name="Help", language="english")
 
     async def upload(name: str, content: bytes) -> httpx.Response:
         data = {"_csrf_token": await browser.form_token()}
@@ -204,15 +204,15 @@ async def test_documents_are_uploaded_and_found_with_their_scores(browser: Brows
     assert "Goods may be returned" in found
     assert "Score" in found
     assert "No results" in await browser.open_page(f"{base}?q=zebra")
-    assert "must end in one of" in refusal_of(await upload("returns.exe", b"MZ"))
-    assert "UTF-8" in refusal_of(await upload("returns.txt", b"\xff"))
+    assert "must end in one of" in read_refusal(await upload("returns.exe", b"MZ"))
+    assert "UTF-8" in read_refusal(await upload("returns.txt", b"\xff"))
     document = re.search(rf'action="({base}/documents/[^"]+/delete)"', (await browser.get(base)).text)
     assert document is not None
     await browser.post(document[1], {})
     assert "No documents yet" in await browser.open_page(base)
 
 
-async def test_a_webhook_endpoint_is_seen_and_stopped(
+async def test_webhook_endpoint_is_shown_and_disabled(
     browser: Browser, account: str, environ: dict[str, str]
 ) -> None:
     sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
@@ -234,26 +234,29 @@ async def test_a_webhook_endpoint_is_seen_and_stopped(
 
 @pytest.mark.parametrize("path", ["accounts", "agents", "webhooks", "knowledge", "approvals"])
 @pytest.mark.parametrize("name", ["01a00000-0000-7000-8000-000000000000", "no-id"])
-async def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: str, name: str) -> None:
+async def test_unknown_pages_are_not_found(browser: Browser, path: str, name: str) -> None:
     response = await browser.get(f"/{path}/{name}")
     assert response.status_code == 404
-    assert "no such" in text_of(response.text)
+    assert "no such" in extract_text(response.text)
 
 
-def line(day: str, **counts: Any) -> UsageLine:
+def make_line(day: str, **counts: Any) -> UsageLine:
     zeros = dict.fromkeys(UsageLine.__struct_fields__[4:], 0)
     return UsageLine(account_id="a", day=day, agent_id="g", model="m", **{**zeros, **counts})
 
 
-def test_bars_are_of_whole_days_and_the_highest_fills_the_chart() -> None:
-    lines = [line("2026-11-02", input_tokens=30, runs=1), line("2026-11-02", output_tokens=10, runs=2)]
-    first, second = build_bars([*lines, line("2026-11-30", cache_read_tokens=10)])
+def test_bars_are_scaled_to_the_highest_day() -> None:
+    lines = [
+        make_line("2026-11-02", input_tokens=30, runs=1),
+        make_line("2026-11-02", output_tokens=10, runs=2),
+    ]
+    first, second = build_bars([*lines, make_line("2026-11-30", cache_read_tokens=10)])
     assert (first.tokens, first.runs, first.x, first.height) == (40, 3, 1, 100)
     assert (second.x, second.height, second.y) == (29, 25, 75)
     assert build_bars([]) == ()
 
 
-def test_what_differs_is_told_line_by_line() -> None:
+def test_differences_are_shown_line_by_line() -> None:
     lines = diff_lines("a\nb\nc", "a\nx\nc")
     assert [(each.kind, each.text) for each in lines] == [
         ("same", "…"),

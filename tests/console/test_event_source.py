@@ -13,7 +13,7 @@ async def test_closed_page_lets_the_parts_finish() -> None:
     """A cancelled scope of anyio, as Litestar's Stream has one, cancels at each await."""
     waiting, finished = asyncio.Event(), asyncio.Event()
 
-    async def parts() -> AsyncGenerator[str, None]:
+    async def yield_parts() -> AsyncGenerator[str, None]:
         try:
             yield "first"
             waiting.set()
@@ -24,7 +24,7 @@ async def test_closed_page_lets_the_parts_finish() -> None:
             finished.set()
 
     async def read_all() -> None:
-        async with contextlib.aclosing(stream_events(parts())) as events:
+        async with contextlib.aclosing(stream_events(yield_parts())) as events:
             async for _ in events:
                 pass
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from agentchat.console.frame.console_middleware import HEADERS
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 
 
 async def test_a_page_may_load_from_the_console_alone(browser: Browser) -> None:
@@ -19,7 +19,7 @@ async def test_a_page_may_load_from_the_console_alone(browser: Browser) -> None:
     )
 
 
-async def test_every_file_that_a_page_names_is_kept_by_the_browser(browser: Browser) -> None:
+async def test_browsers_cache_every_file_of_a_page(browser: Browser) -> None:
     names = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', (await browser.get("/health")).text))
     assert {name.rsplit("/")[-1] for name in names} >= {"console.css", "console.js", "htmx.min.js"}
     for name in names:
@@ -30,14 +30,14 @@ async def test_every_file_that_a_page_names_is_kept_by_the_browser(browser: Brow
 
 
 @pytest.mark.parametrize("path", ["/static/0000/console.css", "/static/../settings.py", "/nothing", "/%00"])
-async def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: str) -> None:
+async def test_unknown_pages_are_not_found(browser: Browser, path: str) -> None:
     response = await browser.get(path)
     assert response.status_code == 404
-    assert "Not found" in text_of(response.text)
+    assert "Not found" in extract_text(response.text)
     assert 'href="/"' in response.text
 
 
-async def test_a_session_is_a_cookie_that_no_script_and_no_other_site_gets(browser: Browser) -> None:
+async def test_session_cookie_is_http_only_and_same_site(browser: Browser) -> None:
     cookie = (await browser.get("/health")).headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
@@ -45,7 +45,7 @@ async def test_a_session_is_a_cookie_that_no_script_and_no_other_site_gets(brows
 
 
 @pytest.mark.parametrize("host", ["evil.example", "console.local:80", "127.0.0.1.evil.example"])
-async def test_a_name_of_another_site_gets_nothing(browser: Browser, host: str) -> None:
+async def test_unknown_host_is_refused(browser: Browser, host: str) -> None:
     assert (await browser.get("/health", host=host)).status_code == 403
 
 
@@ -54,18 +54,18 @@ async def test_a_form_without_the_browsers_token_does_nothing(browser: Browser, 
     await browser.get("/health")
     response = await browser.http.post("/sign-out", data={"_csrf_token": token})
     assert response.status_code == 403
-    assert "was sent by another site" in text_of(response.text)
+    assert "was sent by another site" in extract_text(response.text)
 
 
 @pytest.mark.parametrize(("method", "target"), [("GET", None), ("POST", "#trouble")])
-async def test_what_fails_for_a_part_is_said_in_a_part_and_a_form_stays(
+async def test_error_of_a_part_is_a_part_and_forms_stay(
     browser: Browser, method: str, target: str | None
 ) -> None:
     headers = {"hx-request": "true", "x-form-token": await browser.form_token()}
     response = await browser.http.request(method, "/agents/nobody", headers=headers)
     assert (response.status_code, response.headers.get("hx-retarget")) == (404, target)
     assert "<html" not in response.text
-    assert "Not found" in text_of(response.text)
+    assert "Not found" in extract_text(response.text)
 
 
 _ID = "019ac9e4-0000-7000-8000-000000000000"
@@ -113,12 +113,12 @@ _HUGE = "9" * 30
         "/sign-in?next=//[",
     ],
 )
-async def test_an_address_that_makes_no_sense_is_not_a_fault(browser: Browser, path: str) -> None:
+async def test_odd_addresses_cause_no_internal_error(browser: Browser, path: str) -> None:
     response = await browser.get(path)
-    assert response.status_code < 500, text_of(response.text)[:400]
+    assert response.status_code < 500, extract_text(response.text)[:400]
 
 
-async def test_files_are_compressed_where_that_is_accepted(browser: Browser) -> None:
+async def test_files_are_compressed_if_the_browser_accepts_it(browser: Browser) -> None:
     (path,) = re.findall(r'href="(/static/[^"]+/console.css)"', (await browser.get("/health")).text)
     for accepted, encoding in (("gzip, br", "gzip"), ("identity", None)):
         response = await browser.get(path, **{"accept-encoding": accepted})

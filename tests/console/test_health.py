@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.console.process import ConsoleProcess
 from tests.support.proxy import proxied
 
@@ -18,10 +18,10 @@ async def test_the_page_shows_figures_and_every_reader_of_the_log(browser: Brows
 async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
     response = await browser.get("/health", **{"hx-request": "true"})
     assert "<html" not in response.text
-    assert "Open runs" in text_of(response.text)
+    assert "Open runs" in extract_text(response.text)
 
 
-async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_back(
+async def test_pages_recover_after_a_database_outage(
     environ: dict[str, str], migrated_database_url: str
 ) -> None:
     async with proxied(migrated_database_url) as (proxy, url):
@@ -31,13 +31,16 @@ async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_b
                 await browser.open_page("/now")
                 await proxy.set_mode("refuse")
                 health = await browser.get("/health")
-                assert (health.status_code, "Unavailable postgres" in text_of(health.text)) == (200, True)
+                assert (health.status_code, "Unavailable postgres" in extract_text(health.text)) == (
+                    200,
+                    True,
+                )
                 now = await browser.get("/now?agent=another")
-                assert "A part of the service does not answer" in text_of(now.text)
+                assert "A part of the service does not answer" in extract_text(now.text)
                 assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
                 accounts = await browser.get("/accounts")
                 assert accounts.status_code == 503
-                assert "Temporarily unavailable" in text_of(accounts.text)
-                assert "Trace" in text_of(accounts.text)
+                assert "Temporarily unavailable" in extract_text(accounts.text)
+                assert "Trace" in extract_text(accounts.text)
                 await proxy.set_mode("pass")
                 assert "All processes" not in await browser.open_page("/health")

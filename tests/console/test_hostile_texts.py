@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.console.frame.assets import Assets
 from agentchat.contracts import events
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.conversations.given import AT, asked, held, returned, started, trace, turn, use, wanted
 from tests.conversations.read_models import Storage
 
@@ -40,16 +40,16 @@ class _Judge(HTMLParser):
             self.found.append(self.get_starttag_text() or tag)
 
 
-def harm_in(html: str) -> list[str]:
+def find_harm(html: str) -> list[str]:
     judge = _Judge()
     judge.feed(html)
     return judge.found
 
 
-def test_what_would_run_or_load_is_found() -> None:
-    assert harm_in(_HOSTILE) != []
-    assert len(harm_in("<a href='JavaScript:x'><p onclick=x><img src=http://x><iframe><a href=/now>")) == 4
-    assert harm_in(f'<script src="{Assets.read().build_url("console.js")}"></script>') == []
+def test_harmful_markup_is_detected() -> None:
+    assert find_harm(_HOSTILE) != []
+    assert len(find_harm("<a href='JavaScript:x'><p onclick=x><img src=http://x><iframe><a href=/now>")) == 4
+    assert find_harm(f'<script src="{Assets.read().build_url("console.js")}"></script>') == []
 
 
 @pytest.fixture
@@ -116,15 +116,13 @@ async def test_no_text_runs_or_loads_anything(browser: Browser, pages: list[str]
     shown = 0
     for path in pages:
         html = (await browser.get(path)).text
-        assert harm_in(html) == [], path
+        assert find_harm(html) == [], path
         assert "48313819" not in html, "no text is a template"
-        shown += _MARK in text_of(html)
+        shown += _MARK in extract_text(html)
     assert shown > len(pages) - 4, "the others are without texts"
 
 
-async def test_ten_thousand_messages_and_lines_of_a_megabyte_are_shown_at_once(
-    browser: Browser, storage: Storage
-) -> None:
+async def test_very_long_conversations_are_shown_fast(browser: Browser, storage: Storage) -> None:
     line = "x" * 1_000_000
     stored = await storage.told()
     for first in range(0, 5000, 500):

@@ -17,18 +17,18 @@ from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.evals.prices import Price, Prices
 from agentchat.ops.status.scraping import Scrape
 from agentchat.runtime.postgres import Pool
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, use, wanted
 from tests.conversations.read_models import Storage
 
 
-def words(count: int) -> list[str]:
+def make_words(count: int) -> list[str]:
     """Of traces that no other test has."""
     return [os.urandom(8).hex() for _ in range(count)]
 
 
 async def test_open_runs_are_the_newest_with_what_each_waits_for(storage: Storage, pool: Pool) -> None:
-    plain, calling, waiting = words(3)
+    plain, calling, waiting = make_words(3)
     before, _ = await open_runs(pool, account_id=ACCOUNT, limit=2)
     await storage.told(asked(plain), started(plain))
     await storage.told(asked(calling), started(calling), *wanted([use("call", "find_orders")], calling))
@@ -49,35 +49,35 @@ async def test_open_runs_are_the_newest_with_what_each_waits_for(storage: Storag
 async def test_a_run_streams_into_the_page_of_every_browser(
     storage: Storage, bus: Bus, browser: Browser
 ) -> None:
-    (word,) = words(1)
+    (word,) = make_words(1)
     thread = await storage.told(asked(word), started(word))
     await storage.follow()
 
-    async def until(part: str) -> None:
+    async def wait_until(part: str) -> None:
         async with browser.http.stream("GET", "/now/stream") as response:
             assert response.headers["content-type"].startswith("text/event-stream")
             text = ""
             async for piece in response.aiter_text():
                 text += piece
-                if part in text or part in text_of(text.replace("data: ", "")):
+                if part in text or part in extract_text(text.replace("data: ", "")):
                     return
 
-    async def speak() -> None:
+    async def stream_words() -> None:
         for offset in range(0, 400, 5):
             delta = frames.DeltaFrame(seq=offset + 1, attempt=1, round=1, text="word ", offset=offset)
             await bus.traces.publish_frame(trace(word), delta)
             await asyncio.sleep(0.05)
 
     async with asyncio.timeout(30):
-        await until(f"/conversations/{thread.conversation_id}?run={trace(word)}")
-        speaking = asyncio.create_task(speak())
-        await asyncio.gather(until("word word"), until("word word"))
+        await wait_until(f"/conversations/{thread.conversation_id}?run={trace(word)}")
+        speaking = asyncio.create_task(stream_words())
+        await asyncio.gather(wait_until("word word"), wait_until("word word"))
         await speaking
     assert "word word" not in await browser.open_page("/now?agent=nobody")
 
 
-async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, pool: Pool, bus: Bus) -> None:
-    (word,) = words(1)
+async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bus: Bus) -> None:
+    (word,) = make_words(1)
     await storage.told(asked(word), started(word))
     await storage.follow()
     runs = OpenRuns(pool, bus)
@@ -93,9 +93,9 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     assert {row.words for row in table.rows if row.trace_id == trace(word)} == {""}
 
 
-async def test_a_filter_that_finds_nothing_says_so_and_stays_chosen(browser: Browser) -> None:
+async def test_filter_without_results_stays_chosen(browser: Browser) -> None:
     response = await browser.get("/now?account=nobody")
-    assert "No open runs" in text_of(response.text)
+    assert "No open runs" in extract_text(response.text)
     assert '<option value="nobody" selected>' in response.text
 
 
@@ -124,7 +124,7 @@ def _run(**more: object) -> OpenRun:
         (_run(waits_for="cancel"), ("waiting", "approval cancel")),
     ],
 )
-def test_a_stage_is_what_the_run_waits_for(run: OpenRun, stage: tuple[str, str]) -> None:
+def test_stage_shows_what_the_run_waits_for(run: OpenRun, stage: tuple[str, str]) -> None:
     row = build_row(run, "Shop", "Acme", LastWords())
     assert (row.kind, row.stage) == stage
 
@@ -138,7 +138,7 @@ def test_the_last_words_are_kept_and_all_are_counted() -> None:
     assert row.tokens == 1101
 
 
-def test_rates_are_of_the_time_between_two_scrapes_and_errors_by_name() -> None:
+def test_points_hold_rates_and_errors_between_two_scrapes() -> None:
     before, after = Scrape(), Scrape()
     before.add("o", 'agentchat_runs_ended_total{state="failed",code="model_error"} 2\n')
     after.add(
@@ -155,7 +155,7 @@ def test_rates_are_of_the_time_between_two_scrapes_and_errors_by_name() -> None:
     assert build_point(after, before).ended["failed"] == 0
 
 
-def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() -> None:
+def test_cost_follows_prices_and_names_unpriced_models() -> None:
     before, after = Scrape(), Scrape()
     for scrape, count in ((before, 1), (after, 3)):
         counted = "".join(
@@ -171,15 +171,15 @@ def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() 
     assert compute_cost([found], Prices()) is None
 
 
-def test_each_line_of_a_part_is_a_line_of_its_event() -> None:
+def test_parts_are_encoded_line_by_line() -> None:
     assert encode_event("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
 
 
-def test_what_agents_and_models_say_is_never_markup() -> None:
+def test_texts_of_open_runs_are_never_markup() -> None:
     hostile = '<script>alert("x")</script><a href="javascript:alert(1)" onclick=x>'
     row = build_row(_run(tool=hostile), hostile, hostile, LastWords())
     table = RunTable(rows=[row], total=1)
     shown = build_environment(Assets.read()).get_template("parts/now_table_body.html").render(table=table)
     assert "<script" not in shown
     assert '<a href="javascript' not in shown
-    assert hostile in text_of(shown)
+    assert hostile in extract_text(shown)

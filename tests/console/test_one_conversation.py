@@ -10,7 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.event_store.store import open_store
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.conversations import recorded
 from tests.conversations.given import (
     answered,
@@ -34,7 +34,7 @@ async def approvals(migrated_database_url: str) -> str:
         return (await recorded.stored(store, "approvals")).conversation_id
 
 
-async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, approvals: str) -> None:
+async def test_page_shows_thread_and_timeline(browser: Browser, approvals: str) -> None:
     shown = await browser.open_page(f"/conversations/{approvals}")
     assert "run 2 of 2 ◀" in shown
     assert "Cancel ORD-1030" in shown
@@ -47,7 +47,7 @@ async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, app
     assert "run 1 of 2 ▶" in await browser.open_page(previous)
 
 
-async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, approvals: str) -> None:
+async def test_slider_shows_an_earlier_state(browser: Browser, approvals: str) -> None:
     past = await browser.open_page(f"/conversations/{approvals}?at=7")
     assert "event 7 of 27 · ApprovalRequested" in past or "event 7 of" in past
     assert "cancel_order ‖ waiting for approval" in past
@@ -56,11 +56,11 @@ async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, app
     assert "eval add" not in past, "a run that has not ended is no case"
     part = await browser.get(f"/conversations/{approvals}?at=2", **{"hx-request": "true"})
     assert "<html" not in part.text
-    assert "No run had started" in text_of((await browser.get(f"/conversations/{approvals}?at=1")).text)
+    assert "No run had started" in extract_text((await browser.get(f"/conversations/{approvals}?at=1")).text)
     assert "event 1 of" in await browser.open_page(f"/conversations/{approvals}?at=0")
 
 
-async def test_a_bar_opens_what_was_sent_and_what_came(browser: Browser, storage: Storage) -> None:
+async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: Storage) -> None:
     call = use("one", order="ORD-1")
     stored = await storage.told(
         asked("a", "Where is ORD-1?"),
@@ -101,7 +101,7 @@ async def test_a_trace_leads_to_its_run(browser: Browser, storage: Storage) -> N
     assert str(response.url).endswith(f"/conversations/{stored.conversation_id}?run={trace('t')}")
 
 
-async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Storage) -> None:
+async def test_unknown_conversations_and_traces_are_explained(browser: Browser, storage: Storage) -> None:
     stored = await storage.told(*turn("e", "Hello", "Hi"))
     await storage.erase(stored)
     for path, status, words in [
@@ -112,7 +112,7 @@ async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Sto
         ("/traces/x", 404, "No run has the trace id"),
     ]:
         response = await browser.get(path)
-        assert (response.status_code, words in text_of(response.text)) == (status, True), path
+        assert (response.status_code, words in extract_text(response.text)) == (status, True), path
 
 
 async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: Storage) -> None:
@@ -155,13 +155,13 @@ async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: 
     assert "Question 150 " in await browser.open_page(f"{here}?run={trace('150')}")
 
 
-async def test_a_run_that_goes_on_streams_into_the_page(
+async def test_open_run_streams_into_the_page(
     browser: Browser, storage: Storage, fresh_nats_url: str
 ) -> None:
     thread = await storage.told(asked("l"), started("l"))
     here = f"/conversations/{thread.conversation_id}"
     html = (await browser.get(here)).text
-    assert "running" in text_of(html)
+    assert "running" in extract_text(html)
     (stream,) = re.findall(r'hx-sse:connect="([^"]+)"', html)
     assert "hx-sse:connect" not in (await browser.get(f"{here}?at=2")).text, "the past stays as it is"
     seen, ended = "", False
@@ -182,5 +182,5 @@ async def test_a_run_that_goes_on_streams_into_the_page(
                     thread, [*said("On its <b>way", "l"), *answered("On its <b>way", "l")]
                 )
     assert seen.endswith("event: end\ndata: end\n\n")
-    assert "completed" in text_of(seen)
+    assert "completed" in extract_text(seen)
     assert "hx-sse:connect" not in seen

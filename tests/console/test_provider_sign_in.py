@@ -19,7 +19,7 @@ from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_c
 from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.console.process import URL, ConsoleProcess
 from tests.ports import find_free_port
 
@@ -60,12 +60,12 @@ class Person(Browser):
 
     async def sign_in(self, following: str = "/health") -> httpx.Response:
         """By way of the provider; what the console says when it is back."""
-        return await self.get(await self.at_provider(following))
+        return await self.get(await self.go_to_provider(following))
 
-    async def at_provider(self, following: str = "/health") -> str:
+    async def go_to_provider(self, following: str = "/health") -> str:
         """The path with which the provider sends the browser back."""
         begun = await self.get(f"/sign-in/begin?next={following}")
-        assert begun.status_code == 303, text_of(begun.text)
+        assert begun.status_code == 303, extract_text(begun.text)
         async with httpx.AsyncClient() as elsewhere:
             agreed = await elsewhere.get(begun.headers["location"])
         back = urlsplit(agreed.headers["location"])
@@ -80,13 +80,13 @@ async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
     await found.http.aclose()
 
 
-def test_authlib_is_loaded_where_a_provider_is_set_alone() -> None:
+def test_authlib_is_only_loaded_with_a_provider() -> None:
     code = "import sys, agentchat.console.service; print({'authlib', 'joserfc'} & set(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout == "set()\n"
 
 
-async def test_a_person_comes_in_by_the_provider_and_is_where_they_wanted_to_be(person: Person) -> None:
+async def test_sign_in_at_the_provider_leads_to_the_wanted_page(person: Person) -> None:
     away = await person.get("/health?a=1")
     page = await person.get(away.headers["location"])
     assert 'href="/sign-in/begin?next=/health%3Fa%3D1"' in page.text
@@ -97,10 +97,10 @@ async def test_a_person_comes_in_by_the_provider_and_is_where_they_wanted_to_be(
     assert session.startswith("__Host-agentchat_console=")
     assert {"httponly", "secure", "samesite=lax", "path=/"} <= set(session.lower().split("; "))
     assert "sign_in=null" in ended, "the state of the sign-in is used once"
-    assert "console:user-1 (ada) viewer" in text_of((await person.get("/health")).text)
+    assert "console:user-1 (ada) viewer" in extract_text((await person.get("/health")).text)
 
 
-async def test_the_state_is_kept_in_a_cookie_that_a_redirect_of_the_provider_brings(person: Person) -> None:
+async def test_state_cookie_is_sent_after_the_providers_redirect(person: Person) -> None:
     begun = await person.get("/sign-in/begin")
     (kept,) = [each for each in begun.headers.get_list("set-cookie") if "sign_in=" in each]
     assert {"httponly", "secure", "samesite=lax", "path=/", "max-age=600"} <= set(kept.lower().split("; "))
@@ -122,7 +122,7 @@ async def test_the_highest_role_of_the_claim_counts(
 ) -> None:
     provider.claims["groups"] = groups
     await person.sign_in()
-    assert f"console:user-1 (ada) {role}" in text_of((await person.get("/health")).text)
+    assert f"console:user-1 (ada) {role}" in extract_text((await person.get("/health")).text)
 
 
 _OTHER_KEY = RSAKey.generate_key(2048, {"kid": "first"})
@@ -143,11 +143,11 @@ _NOT_FOR_US = "is not valid"
         ({"sub": None}, "sub"),
     ],
 )
-async def test_a_token_that_is_not_for_us_is_refused(
+async def test_token_for_another_client_is_refused(
     person: Person, provider: OpenIdProvider, changed: dict[str, Any], reason: str
 ) -> None:
     provider.changed = changed
-    await refused(person, _NOT_FOR_US, reason)
+    await expect_refusal(person, _NOT_FOR_US, reason)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ async def test_a_signature_that_is_not_the_providers_is_refused(
     person: Person, provider: OpenIdProvider, key: Any, algorithm: str
 ) -> None:
     provider.signing, provider.algorithm = key or provider.signing, algorithm
-    await refused(person, _NOT_FOR_US)
+    await expect_refusal(person, _NOT_FOR_US)
 
 
-async def refused(person: Person, *words: str) -> None:
+async def expect_refusal(person: Person, *words: str) -> None:
     answer = await person.sign_in()
     assert answer.status_code == 403
-    shown = text_of(answer.text)
+    shown = extract_text(answer.text)
     assert "Not signed in." in shown
     for each in words:
         assert each in shown
@@ -172,25 +172,25 @@ async def refused(person: Person, *words: str) -> None:
 
 
 @pytest.mark.parametrize("claims", [{"groups": ["strangers"]}, {"groups": None}, {"groups": {"admins": 1}}])
-async def test_who_has_no_role_is_told_so(
+async def test_person_without_a_role_is_refused(
     person: Person, provider: OpenIdProvider, claims: dict[str, Any]
 ) -> None:
     provider.changed = claims
-    await refused(person, "knows you as user-1 (ada), but no value of your groups has a role here")
+    await expect_refusal(person, "knows you as user-1 (ada), but no value of your groups has a role here")
 
 
-async def test_a_key_that_is_new_is_read(person: Person, provider: OpenIdProvider) -> None:
+async def test_new_signing_key_is_loaded(person: Person, provider: OpenIdProvider) -> None:
     await person.sign_in()
     provider.signing = provider.published = RSAKey.generate_key(2048, {"kid": "second"})
     assert (await person.sign_in()).status_code == 303
 
 
-async def test_what_the_provider_refuses_is_said(person: Person, provider: OpenIdProvider) -> None:
+async def test_refusal_of_the_provider_is_shown(person: Person, provider: OpenIdProvider) -> None:
     provider.refusal = "access_denied"
-    await refused(person, "refused: access_denied")
+    await expect_refusal(person, "refused: access_denied")
 
 
-async def test_a_provider_that_fails_is_said_to_be_away(person: Person, provider: OpenIdProvider) -> None:
+async def test_failing_provider_is_reported(person: Person, provider: OpenIdProvider) -> None:
     provider.is_away = True
     answer = await person.sign_in()
     assert (answer.status_code, "does not answer" in answer.text) == (503, True)
@@ -209,22 +209,22 @@ async def test_a_provider_that_fails_is_said_to_be_away(person: Person, provider
         ({"jwks_uri": None}, "has no jwks_uri with https"),
     ],
 )
-async def test_a_document_that_is_wrong_is_named(
+async def test_wrong_provider_document_is_reported(
     provider: OpenIdProvider, document: dict[str, Any], reason: str
 ) -> None:
     provider.document = document
     with pytest.raises(ProviderUnavailable, match=reason):
-        await OidcProvider(settings_of(provider.url)).start()
+        await OidcProvider(build_settings(provider.url)).start()
 
 
 @pytest.mark.parametrize("path", ["", "/nothing"])
-async def test_a_provider_that_is_not_there_is_said_to_be_away(provider: OpenIdProvider, path: str) -> None:
+async def test_unreachable_provider_is_reported(provider: OpenIdProvider, path: str) -> None:
     url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{find_free_port()}"
     with pytest.raises(ProviderUnavailable, match=r"^127\.0\.0\.1:\d+ does not answer: "):
-        await OidcProvider(settings_of(url)).start()
+        await OidcProvider(build_settings(url)).start()
 
 
-def settings_of(issuer: str, **more: Any) -> SignInSettings:
+def build_settings(issuer: str, **more: Any) -> SignInSettings:
     more = {"oidc_roles": ("staff=viewer", "ada@example.com=owner")} | more
     return SignInSettings(
         oidc_issuer=issuer, oidc_client_id=CLIENT, oidc_client_secret=SECRET, console_url=URL, **more
@@ -232,11 +232,11 @@ def settings_of(issuer: str, **more: Any) -> SignInSettings:
 
 
 @pytest.mark.parametrize(("claims", "comes_in"), [({"email_verified": True}, True), ({}, False)])
-async def test_an_address_gives_a_role_once_the_provider_has_verified_it(
+async def test_only_verified_email_gives_a_role(
     provider: OpenIdProvider, claims: dict[str, Any], comes_in: bool
 ) -> None:
     provider.claims = {"sub": "1", "email": "ada@example.com", **claims}
-    found = OidcProvider(settings_of(provider.url, oidc_role_claim="email"))
+    found = OidcProvider(build_settings(provider.url, oidc_role_claim="email"))
     begun = await found.start()
     async with httpx.AsyncClient() as browser:
         agreed = await browser.get(begun.url)
@@ -260,7 +260,7 @@ async def test_an_address_gives_a_role_once_the_provider_has_verified_it(
         ({"sub": "1", "name": "a" * 500}, f"1 ({'a' * 80})"),
     ],
 )
-def test_nobody_has_the_name_of_somebody_else(claims: dict[str, Any], name: str) -> None:
+def test_names_of_people_are_unique(claims: dict[str, Any], name: str) -> None:
     assert build_person_name(claims) == name
 
 
@@ -283,26 +283,26 @@ def test_a_claim_is_found_by_its_name_or_its_path(name: str, values: list[str]) 
     assert read_claim(claims, name) == values
 
 
-async def test_a_code_and_a_state_are_good_once_and_in_one_browser(
+async def test_code_and_state_work_once_in_one_browser(
     console: ConsoleProcess, person: Person, provider: OpenIdProvider
 ) -> None:
-    back = await person.at_provider()
+    back = await person.go_to_provider()
     other = Person(console)
-    assert "started in another browser" in text_of((await other.get(back)).text)
+    assert "started in another browser" in extract_text((await other.get(back)).text)
     kept = dict(person.cookies)
     assert (await person.get(back)).status_code == 303
-    assert "started in another browser" in text_of((await person.get(back)).text)
+    assert "started in another browser" in extract_text((await person.get(back)).text)
     person.cookies = kept
-    assert "refused: the code is not good" in text_of((await person.get(back)).text)
+    assert "refused: the code is not good" in extract_text((await person.get(back)).text)
     await other.http.aclose()
 
 
-async def test_who_failed_often_waits(person: Person, provider: OpenIdProvider) -> None:
+async def test_many_failed_sign_ins_must_wait(person: Person, provider: OpenIdProvider) -> None:
     provider.changed = {"nonce": "another"}
     for _ in range(20):
         answer = await person.sign_in()
         if "Too many failed sign-ins" in answer.text:
             break
     asked = len(provider.token_requests)
-    assert "Too many failed sign-ins" in text_of((await person.sign_in()).text)
+    assert "Too many failed sign-ins" in extract_text((await person.sign_in()).text)
     assert len(provider.token_requests) == asked, "the provider is not asked"

@@ -11,7 +11,7 @@ import pytest
 
 from agentchat.console.frame.sessions import GRACE_SECONDS
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
-from tests.console.pages import text_of
+from tests.console.pages import extract_text
 from tests.console.process import URL, ConsoleProcess
 from tests.console.test_provider_sign_in import Person
 
@@ -34,7 +34,7 @@ def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
     provider.refreshes.clear()
 
 
-def settings_of(environ: dict[str, str], provider: OpenIdProvider, minutes: str) -> dict[str, str]:
+def build_settings(environ: dict[str, str], provider: OpenIdProvider, minutes: str) -> dict[str, str]:
     named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
     named |= {"ROLE_MINUTES": minutes}
     own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
@@ -44,7 +44,7 @@ def settings_of(environ: dict[str, str], provider: OpenIdProvider, minutes: str)
 @pytest.fixture(scope="module")
 async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
     with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), settings_of(environ, provider, _NOW)) as process:
+        async with ConsoleProcess(Path(folder), build_settings(environ, provider, _NOW)) as process:
             yield process
 
 
@@ -52,7 +52,7 @@ async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIte
 async def other(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
     """A second console of the same system."""
     with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), settings_of(environ, provider, _NOW)) as process:
+        async with ConsoleProcess(Path(folder), build_settings(environ, provider, _NOW)) as process:
             yield process
 
 
@@ -64,29 +64,31 @@ async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
     await found.http.aclose()
 
 
-async def role_of(person: Person) -> str:
+async def read_role(person: Person) -> str:
     """What the console takes them for; "" where they are to sign in again."""
     answer = await person.get("/health")
     if answer.status_code == 303:
         assert answer.headers["location"] == "/sign-in/begin?next=/health", "the provider may know them still"
         return ""
-    assert answer.status_code == 200, text_of(answer.text)
-    return text_of(answer.text).partition("console:user-1 (ada) ")[2].partition(" ")[0]
+    assert answer.status_code == 200, extract_text(answer.text)
+    return extract_text(answer.text).partition("console:user-1 (ada) ")[2].partition(" ")[0]
 
 
 async def test_a_role_follows_the_provider_within_a_session(person: Person, provider: OpenIdProvider) -> None:
-    assert await role_of(person) == "operator"
+    assert await read_role(person) == "operator"
     provider.claims["groups"] = ["staff"]
-    assert await role_of(person) == "viewer"
+    assert await read_role(person) == "viewer"
     refused = await person.get("/playground")
-    assert (refused.status_code, "signed in as viewer" in text_of(refused.text)) == (403, True)
+    assert (refused.status_code, "signed in as viewer" in extract_text(refused.text)) == (403, True)
     provider.claims["groups"] = ["ops"]
-    assert await role_of(person) == "operator", "and comes back"
+    assert await read_role(person) == "operator", "and comes back"
     assert len(set(provider.refreshes)) == len(provider.refreshes) > 3, "each token was good once"
 
 
 @pytest.mark.parametrize("what", ["group", "person", "subject", "token"])
-async def test_who_may_no_longer_come_in_is_out(person: Person, provider: OpenIdProvider, what: str) -> None:
+async def test_person_without_a_role_is_signed_out(
+    person: Person, provider: OpenIdProvider, what: str
+) -> None:
     match what:
         case "group":
             provider.claims["groups"] = []
@@ -96,26 +98,26 @@ async def test_who_may_no_longer_come_in_is_out(person: Person, provider: OpenId
             provider.claims["sub"] = "user-2"
         case "token":
             provider.changed = {"aud": "another"}
-    assert await role_of(person) == ""
+    assert await read_role(person) == ""
     asked = len(provider.refreshes)
-    assert await role_of(person) == "", "and stays out"
+    assert await read_role(person) == "", "and stays out"
     assert len(provider.refreshes) == asked
 
 
-async def test_consoles_share_what_was_confirmed(
+async def test_consoles_share_confirmed_roles(
     person: Person, other: ConsoleProcess, provider: OpenIdProvider
 ) -> None:
     there = Person(other)
     there.cookies = person.cookies
     for each in (person, there, person, there):
-        assert await role_of(each) == "operator", "the token that was used last is the next one's"
+        assert await read_role(each) == "operator", "the token that was used last is the next one's"
     provider.claims["groups"] = []
-    assert await role_of(there) == ""
-    assert await role_of(person) == ""
+    assert await read_role(there) == ""
+    assert await read_role(person) == ""
     await there.http.aclose()
 
 
-async def test_one_console_asks_and_the_others_go_on(
+async def test_only_one_console_asks_the_provider(
     person: Person, other: ConsoleProcess, provider: OpenIdProvider
 ) -> None:
     there = Person(other)
@@ -123,9 +125,9 @@ async def test_one_console_asks_and_the_others_go_on(
     provider.was_asked.clear()
     provider.may_answer.clear()
     try:
-        waiting = asyncio.create_task(role_of(person))
+        waiting = asyncio.create_task(read_role(person))
         await asyncio.to_thread(provider.was_asked.wait, 10)
-        assert await role_of(there) == "operator"
+        assert await read_role(there) == "operator"
         assert len(provider.refreshes) == 1, "a token that is used twice is taken for stolen"
     finally:
         provider.may_answer.set()
@@ -133,33 +135,31 @@ async def test_one_console_asks_and_the_others_go_on(
     await there.http.aclose()
 
 
-async def test_a_session_that_was_signed_out_is_over_everywhere(
-    person: Person, other: ConsoleProcess
-) -> None:
+async def test_signed_out_session_is_over_at_all_consoles(person: Person, other: ConsoleProcess) -> None:
     there = Person(other)
     there.cookies = dict(person.cookies)
     await person.post("/sign-out", {})
-    assert await role_of(there) == ""
+    assert await read_role(there) == ""
     await there.http.aclose()
 
 
-async def test_while_the_provider_is_away_a_role_holds_for_the_grace_and_no_longer(
+async def test_role_holds_for_the_grace_time_without_provider(
     person: Person, provider: OpenIdProvider, environ: dict[str, str]
 ) -> None:
     provider.is_away = True
-    assert await role_of(person) == "operator"
-    age(environ, GRACE_SECONDS - 60)
-    assert await role_of(person) == "operator"
-    age(environ, GRACE_SECONDS + 60)
+    assert await read_role(person) == "operator"
+    make_older(environ, GRACE_SECONDS - 60)
+    assert await read_role(person) == "operator"
+    make_older(environ, GRACE_SECONDS + 60)
     waits = await person.get("/health")
     assert waits.status_code == 503
-    assert "has not confirmed your role for 16 minutes" in text_of(waits.text)
+    assert "has not confirmed your role for 16 minutes" in extract_text(waits.text)
     provider.is_away = False
-    age(environ, GRACE_SECONDS + 60)
-    assert await role_of(person) == "operator", "the session goes on"
+    make_older(environ, GRACE_SECONDS + 60)
+    assert await read_role(person) == "operator", "the session goes on"
 
 
-def age(environ: dict[str, str], seconds: float) -> None:
+def make_older(environ: dict[str, str], seconds: float) -> None:
     """As if it had been confirmed so long ago, and nobody asked just now."""
     changed = (
         "UPDATE console_sessions SET checked_at = now() - make_interval(secs => %s), claimed_until = now()"
@@ -168,31 +168,29 @@ def age(environ: dict[str, str], seconds: float) -> None:
         conn.execute(changed, [seconds])
 
 
-async def test_a_stream_ends_when_the_role_is_to_be_confirmed(person: Person) -> None:
+async def test_stream_ends_when_the_role_must_be_confirmed(person: Person) -> None:
     async with asyncio.timeout(20):
         stream = await person.get("/now/stream")
     assert stream.headers["content-type"].startswith("text/event-stream")
 
 
-async def test_without_a_refresh_token_a_session_is_as_short_as_a_role(
+async def test_session_without_refresh_token_is_short(
     console: ConsoleProcess, provider: OpenIdProvider
 ) -> None:
     provider.gives_refresh = False
     found = Person(console)
     assert (await found.sign_in()).status_code == 303
-    assert await role_of(found) == "", "the provider is passed again, and knows them"
+    assert await read_role(found) == "", "the provider is passed again, and knows them"
     await found.http.aclose()
 
 
-async def test_a_role_that_is_fresh_is_asked_for_nowhere(
-    environ: dict[str, str], provider: OpenIdProvider
-) -> None:
+async def test_fresh_role_is_not_asked_for_again(environ: dict[str, str], provider: OpenIdProvider) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), settings_of(environ, provider, "5")) as process:
+        async with ConsoleProcess(Path(folder), build_settings(environ, provider, "5")) as process:
             found = Person(process)
             await found.sign_in()
             for _ in range(3):
-                assert await role_of(found) == "operator"
+                assert await read_role(found) == "operator"
             assert provider.refreshes == []
             await found.http.aclose()
 

@@ -23,7 +23,7 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.webhooks import endpoints
-from tests.console.pages import text_of
+from tests.console.pages import extract_text
 from tests.console.process import TOKEN, URL, ConsoleProcess
 from tests.conversations.given import asked, held, started, turn
 from tests.conversations.read_models import Storage
@@ -121,7 +121,7 @@ class Visitor:
         self.http = httpx.AsyncClient(base_url=console.url, headers=headers, timeout=30, limits=limits)
 
     @classmethod
-    async def signed_in(
+    async def open_session(
         cls, console: ConsoleProcess, pool: Pool, secret_key: str, role: Role | None
     ) -> "Visitor":
         settings = SignInSettings(admin_token=TOKEN, console_url=URL)
@@ -149,25 +149,25 @@ async def visitors(
     guarded: ConsoleProcess, environ: dict[str, str], pool: Pool
 ) -> AsyncIterator[dict[Role | None, Visitor]]:
     key = environ["AGENTCHAT_SECRET_KEY"]
-    found = {role: await Visitor.signed_in(guarded, pool, key, role) for role in (None, *Role)}
+    found = {role: await Visitor.open_session(guarded, pool, key, role) for role in (None, *Role)}
     yield found
     for each in found.values():
         await each.http.aclose()
 
 
-def handlers() -> list[HTTPRouteHandler]:
+def list_handlers() -> list[HTTPRouteHandler]:
     return [*app.FRAME, *oidc.HANDLERS, *(each for page in app.PAGES for each in page)]
 
 
 def test_the_table_has_every_route_with_its_role() -> None:
-    assert app.build_role_table(Litestar(handlers(), openapi_config=None).routes) == ROLES
+    assert app.build_role_table(Litestar(list_handlers(), openapi_config=None).routes) == ROLES
 
 
-def test_a_handler_that_names_no_role_keeps_the_console_from_starting() -> None:
+def test_handler_without_a_role_prevents_the_start() -> None:
     @get("/secrets")
     async def get_secrets() -> None: ...
 
-    made = Litestar([*handlers(), get_secrets], openapi_config=None)
+    made = Litestar([*list_handlers(), get_secrets], openapi_config=None)
     with pytest.raises(app.RoleMissing, match="the handler of /secrets has no role"):
         app.build_role_table(made.routes)
 
@@ -185,14 +185,14 @@ async def test_each_page_and_action_with_each_role(
             assert answer.headers["location"].startswith("/sign-in?next="), route
         elif role < needed:
             said = f"This needs the role {needed.word}; you are signed in as {role.word}."
-            assert (answer.status_code, said in text_of(answer.text)) == (403, True), route
+            assert (answer.status_code, said in extract_text(answer.text)) == (403, True), route
         else:
             assert answer.status_code < 500, route
             assert answer.status_code not in (401, 403), route
             assert not answer.headers.get("location", "").startswith("/sign-in?"), route
 
 
-async def test_each_action_needs_the_token_of_forms(
+async def test_each_action_needs_the_form_token(
     visitors: dict[Role | None, Visitor],
 ) -> None:
     owner = visitors[Role.OWNER]
@@ -201,7 +201,7 @@ async def test_each_action_needs_the_token_of_forms(
         assert (forged.status_code, "another site" in forged.text) == (403, True), route
 
 
-async def test_a_part_that_is_refused_is_said_above_the_page(visitors: dict[Role | None, Visitor]) -> None:
+async def test_refused_part_is_reported_above_the_page(visitors: dict[Role | None, Visitor]) -> None:
     visitor = visitors[Role.VIEWER]
     sent = {"hx-request": "true", "x-form-token": visitor.form_token}
     answer = await visitor.http.post(f"/approvals/{_ID}/decision", headers=sent)
@@ -215,20 +215,22 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     """The addresses of pages that have everything: keys, versions, tool servers, documents, deliveries."""
     owner = visitors[Role.OWNER]
 
-    async def made(path: str, **fields: str) -> str:
+    async def create_thing(path: str, **fields: str) -> str:
         data = {"_csrf_token": owner.form_token, **fields}
         answer = await owner.http.post(path, data=data)
-        assert answer.status_code in (200, 303), text_of(answer.text)
+        assert answer.status_code in (200, 303), extract_text(answer.text)
         return str(answer.headers.get("location", ""))
 
-    account = await made("/accounts", name="Acme", plan="Starter")
+    account = await create_thing("/accounts", name="Acme", plan="Starter")
     account_id = account.rpartition("/")[2]
-    await made(f"{account}/keys", key_name="backend")
+    await create_thing(f"{account}/keys", key_name="backend")
     fields = {"account_id": account_id, "name": "Shop", "provider": "anthropic", "model": "m-1"}
-    agent = await made("/agents/new", **fields, parameters='{"max_tokens": 100}', system_prompt="Be brief.")
+    agent = await create_thing(
+        "/agents/new", **fields, parameters='{"max_tokens": 100}', system_prompt="Be brief."
+    )
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
-    await made(f"{agent}/servers/new", **server, max_call_seconds="60", elicitation="on")
-    base = await made("/knowledge", account_id=account_id, name="Help", language="english")
+    await create_thing(f"{agent}/servers/new", **server, max_call_seconds="60", elicitation="on")
+    base = await create_thing("/knowledge", account_id=account_id, name="Help", language="english")
     await owner.http.post(
         f"{base}/documents",
         data={"_csrf_token": owner.form_token},
@@ -270,7 +272,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     ]
 
 
-def routes_in(html: str) -> set[str]:
+def list_routes(html: str) -> set[str]:
     """The routes that a page leads to or sends forms to."""
     found = {("POST", path) for path in re.findall(r'hx-post="([^"]+)"', html)}
     found |= {("GET", path) for path in re.findall(r'\s(?:href|hx-get|hx-sse:connect)="(/[^"]*)"', html)}
@@ -295,7 +297,7 @@ def _route(method: str, path: str) -> str:
 
 
 @pytest.mark.parametrize("role", Role, ids=lambda role: role.word)
-async def test_a_page_shows_the_buttons_and_links_that_its_reader_may_use(
+async def test_page_only_shows_allowed_buttons_and_links(
     visitors: dict[Role | None, Visitor], pages: list[str], role: Role
 ) -> None:
     may, offered = Rights(role, ROLES), set()
@@ -303,7 +305,7 @@ async def test_a_page_shows_the_buttons_and_links_that_its_reader_may_use(
     for path, answer in zip(pages, answers, strict=True):
         assert answer.status_code in (200, 403), path
         if answer.status_code == 200:
-            found = routes_in(answer.text)
+            found = list_routes(answer.text)
             assert [route for route in found if not may(route)] == [], path
             offered |= found
     assert set(filter(may, ACTIONS)) - _ELSEWHERE <= offered, "nobody misses a button"

@@ -24,12 +24,12 @@ class Shown(Struct):
     it: str
 
 
-def one(schema: dict[str, Any], *, required: bool = True, **options: Any) -> SchemaForm:
+def build_form(schema: dict[str, Any], *, required: bool = True, **options: Any) -> SchemaForm:
     properties = {"type": "object", "properties": {"it": schema}, "required": ["it"] if required else []}
     return SchemaForm(properties, **options)
 
 
-def given(*pairs: tuple[str, str]) -> FormMultiDict:
+def make_form(*pairs: tuple[str, str]) -> FormMultiDict:
     return FormMultiDict(list(pairs))
 
 
@@ -55,13 +55,13 @@ def given(*pairs: tuple[str, str]) -> FormMultiDict:
 def test_each_kind_is_read_as_its_schema_says(
     schema: dict[str, Any], kind: str, sent: str, read: Any
 ) -> None:
-    form = one(schema)
+    form = build_form(schema)
     (field,) = form.build_fields({})
     assert field.kind == kind
-    assert form.read(given(("it", sent))) == {"it": read}
+    assert form.read(make_form(("it", sent))) == {"it": read}
     shown = form.build_fields({"it": read})[0]
     if kind not in ("flag", "several"):
-        again = form.read(given(("it", shown.value)))
+        again = form.read(make_form(("it", shown.value)))
         assert again == {"it": read}, "what is shown is read as the same"
 
 
@@ -81,9 +81,11 @@ def test_each_kind_is_read_as_its_schema_says(
         (SEVERAL, {}, {"it": []}),
     ],
 )
-def test_what_is_left_blank(schema: dict[str, Any], options: dict[str, Any], read: dict[str, Any]) -> None:
-    sent = given() if schema in (FLAG, SEVERAL) else given(("it", " "))
-    assert one(schema, **options).read(sent) == read
+def test_blank_fields_are_empty_null_or_left_out(
+    schema: dict[str, Any], options: dict[str, Any], read: dict[str, Any]
+) -> None:
+    sent = make_form() if schema in (FLAG, SEVERAL) else make_form(("it", " "))
+    assert build_form(schema, **options).read(sent) == read
 
 
 @pytest.mark.parametrize(
@@ -96,30 +98,30 @@ def test_what_is_left_blank(schema: dict[str, Any], options: dict[str, Any], rea
         ({"type": "object"}, "{"),
     ],
 )
-def test_what_cannot_be_read_is_shown_again_with_what_is_wrong(schema: dict[str, Any], sent: str) -> None:
-    form, filled = one(schema), given(("it", sent))
+def test_unreadable_fields_come_back_with_their_errors(schema: dict[str, Any], sent: str) -> None:
+    form, filled = build_form(schema), make_form(("it", sent))
     with pytest.raises(Invalid) as refusal:
         form.read(filled)
     field, _ = form.fill(None, RefusedForm(filled, refusal.value))
     assert (field.value, bool(field.problem)) == (sent, True)
 
 
-def test_a_problem_deeper_down_stands_next_to_its_field() -> None:
-    form = one({"type": "object"})
-    (field,) = form.build_fields({}, given(("it", "{}")), Invalid("it.tool_names[0]", "is blank"))
+def test_nested_error_is_shown_next_to_its_field() -> None:
+    form = build_form({"type": "object"})
+    (field,) = form.build_fields({}, make_form(("it", "{}")), Invalid("it.tool_names[0]", "is blank"))
     assert field.problem == "is blank"
-    assert form.build_fields({}, given(("it", "{}")), Invalid("item", "is blank"))[0].problem == ""
+    assert form.build_fields({}, make_form(("it", "{}")), Invalid("item", "is blank"))[0].problem == ""
 
 
 def test_a_secret_is_never_shown() -> None:
-    form = one(TEXT, secrets=("it",))
-    (field,) = form.build_fields({"it": "sk-1"}, given(("it", "sk-2")))
+    form = build_form(TEXT, secrets=("it",))
+    (field,) = form.build_fields({"it": "sk-1"}, make_form(("it", "sk-2")))
     assert (field.kind, field.value) == ("secret", "")
-    assert form.read(given(("it", "sk-2"))) == {"it": "sk-2"}
+    assert form.read(make_form(("it", "sk-2"))) == {"it": "sk-2"}
 
 
 @pytest.mark.parametrize("kind", [NewPlan, NewEndpoint, AgentChanges, McpServer])
-def test_bodies_of_the_administration_have_a_form_without_the_words_of_programs(kind: type[Struct]) -> None:
+def test_forms_of_bodies_show_no_class_names(kind: type[Struct]) -> None:
     fields = SchemaForm(build_body_schema(kind)).build_fields({})
     assert {field.name for field in fields} == set(kind.__struct_fields__)
     assert all(
@@ -132,13 +134,13 @@ def test_only_what_differs_is_sent() -> None:
     plan = {"name": "Pro", "requests_per_minute": 5, "concurrent_runs": None, "tokens_per_month": None}
     plan |= {"form2_streaming": True, "max_message_bytes": None, "storage_bytes": None}
     sent = {"name": "Pro", "requests_per_minute": "6", "form2_streaming": "on"}
-    assert form.read_changes(given(*sent.items()), plan) == {"requests_per_minute": 6}
+    assert form.read_changes(make_form(*sent.items()), plan) == {"requests_per_minute": 6}
 
 
-def test_what_is_not_sent_and_what_is_the_same_in_json_does_not_differ() -> None:
+def test_missing_and_equal_values_are_no_changes() -> None:
     names = {"type": "array", "items": TEXT}
     form = SchemaForm({"properties": {"tools": names, "model": TEXT}})
-    assert form.read_changes(given(("tools", "a\r\nb")), {"tools": ("a", "b"), "model": "m"}) == {}
+    assert form.read_changes(make_form(("tools", "a\r\nb")), {"tools": ("a", "b"), "model": "m"}) == {}
 
 
 _CALL = {
@@ -165,7 +167,7 @@ def _call_form() -> SchemaForm:
     return SchemaForm({"type": "object", "properties": properties, "required": ["body", "flag"]})
 
 
-def _sent(form: SchemaForm, values: dict[str, Any]) -> dict[str, str]:
+def _submit(form: SchemaForm, values: dict[str, Any]) -> dict[str, str]:
     """As a browser sends it."""
     text = {
         field.name: field.value
@@ -179,9 +181,9 @@ def _sent(form: SchemaForm, values: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def test_an_input_that_is_not_edited_stays_to_the_byte() -> None:
+def test_unedited_input_stays_byte_for_byte() -> None:
     form = _call_form()
-    assert form.apply_edits(given(*_sent(form, _CALL).items()), _CALL) == _CALL
+    assert form.apply_edits(make_form(*_submit(form, _CALL).items()), _CALL) == _CALL
     assert next(field.kind for field in form.build_fields(_CALL) if field.name == "body") == "text"
 
 
@@ -195,9 +197,9 @@ def test_an_input_that_is_not_edited_stays_to_the_byte() -> None:
         ("lines", "a", ["a"]),
     ],
 )
-def test_what_is_edited_is_all_that_changes(name: str, sent: str, value: Any) -> None:
+def test_only_edited_fields_change(name: str, sent: str, value: Any) -> None:
     form = _call_form()
-    assert form.apply_edits(given(*(_sent(form, _CALL) | {name: sent}).items()), _CALL) == _CALL | {
+    assert form.apply_edits(make_form(*(_submit(form, _CALL) | {name: sent}).items()), _CALL) == _CALL | {
         name: value
     }
 
@@ -213,13 +215,13 @@ def test_what_is_edited_is_all_that_changes(name: str, sent: str, value: Any) ->
         {"properties": {"it": {"type": "array", "items": [1]}}},
     ],
 )
-def test_a_schema_that_makes_no_sense_has_a_form_all_the_same(schema: dict[str, Any]) -> None:
+def test_odd_schema_still_has_a_form(schema: dict[str, Any]) -> None:
     form = SchemaForm(schema)
     values = {"it": 'a "text"'}
     sent = {field.name: field.value for field in form.build_fields(values)}
-    assert form.apply_edits(given(*sent.items()), values) == values
+    assert form.apply_edits(make_form(*sent.items()), values) == values
 
 
-def test_another_form_of_the_page_leaves_it_as_it_is() -> None:
-    refused = RefusedForm(given(("typed", "x")), Invalid("typed", "is not the name"))
-    assert one(TEXT).fill(Shown(it="a"), refused)[0].value == "a"
+def test_other_forms_of_the_page_are_ignored() -> None:
+    refused = RefusedForm(make_form(("typed", "x")), Invalid("typed", "is not the name"))
+    assert build_form(TEXT).fill(Shown(it="a"), refused)[0].value == "a"

@@ -15,7 +15,7 @@ _GOOD = {
 }
 
 
-def _provider(**changed: str) -> dict[str, str]:
+def _build_provider(**changed: str) -> dict[str, str]:
     """Settings of a provider, and what is changed of them."""
     good = {"ISSUER": "https://login.example/realm", "CLIENT_ID": "console", "CLIENT_SECRET": "s"}
     good |= {"ROLES": "staff=viewer, cn=admins=owner"} | changed
@@ -38,16 +38,19 @@ _SIGN_IN = {"AGENTCHAT_ADMIN_TOKEN": "t" * 16}
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_URL": "http://c.example"}, "must be https"),
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_URL": "https://c.example/x"}, "must be https"),
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_HOURS": "0"}, "AGENTCHAT_CONSOLE_HOURS"),
-        (_provider(ISSUER="http://login.example"), "OIDC_ISSUER 'http://login.example' must be https"),
-        (_provider(ISSUER="https://login.example/?a=b"), "OIDC_ISSUER"),
-        (_provider(CLIENT_ID=""), "OIDC_CLIENT_ID is not set, and AGENTCHAT_CONSOLE_OIDC_ISSUER needs it"),
-        (_provider(CLIENT_SECRET=""), "OIDC_CLIENT_SECRET is not set"),
-        (_provider(ROLES=""), "OIDC_ROLES is not set"),
-        (_provider(ROLES="staff"), "OIDC_ROLES 'staff': must be value=role"),
-        (_provider(ROLES="staff=king"), "is one of viewer, approver, operator, owner"),
-        (_provider(SCOPES="profile"), "OIDC_SCOPES must have openid"),
-        (_provider(ISSUER=""), "OIDC_CLIENT_ID is set, and AGENTCHAT_CONSOLE_OIDC_ISSUER is not"),
-        (_provider() | {"AGENTCHAT_CONSOLE_URL": ""}, "AGENTCHAT_CONSOLE_URL is not set"),
+        (_build_provider(ISSUER="http://login.example"), "OIDC_ISSUER 'http://login.example' must be https"),
+        (_build_provider(ISSUER="https://login.example/?a=b"), "OIDC_ISSUER"),
+        (
+            _build_provider(CLIENT_ID=""),
+            "OIDC_CLIENT_ID is not set, and AGENTCHAT_CONSOLE_OIDC_ISSUER needs it",
+        ),
+        (_build_provider(CLIENT_SECRET=""), "OIDC_CLIENT_SECRET is not set"),
+        (_build_provider(ROLES=""), "OIDC_ROLES is not set"),
+        (_build_provider(ROLES="staff"), "OIDC_ROLES 'staff': must be value=role"),
+        (_build_provider(ROLES="staff=king"), "is one of viewer, approver, operator, owner"),
+        (_build_provider(SCOPES="profile"), "OIDC_SCOPES must have openid"),
+        (_build_provider(ISSUER=""), "OIDC_CLIENT_ID is set, and AGENTCHAT_CONSOLE_OIDC_ISSUER is not"),
+        (_build_provider() | {"AGENTCHAT_CONSOLE_URL": ""}, "AGENTCHAT_CONSOLE_URL is not set"),
         ({"AGENTCHAT_CONSOLE_SERVICES": "gateway-1"}, "must be name=http"),
         ({"AGENTCHAT_MODEL_ALLOW": "a b"}, "AGENTCHAT_MODEL_ALLOW"),
     ],
@@ -64,10 +67,10 @@ def test_with_a_token_it_listens_anywhere(url: str) -> None:
 
 
 def test_with_a_provider_it_listens_anywhere_and_values_have_roles() -> None:
-    settings = load(ConsoleSettings, _GOOD | _provider() | {"AGENTCHAT_HOST": "0.0.0.0"})
+    settings = load(ConsoleSettings, _GOOD | _build_provider() | {"AGENTCHAT_HOST": "0.0.0.0"})
     settings.check()
     assert settings.map_roles() == {"staff": Role.VIEWER, "cn=admins": Role.OWNER}
-    other = load(ConsoleSettings, _GOOD | _provider(ROLES="staff=owner"))
+    other = load(ConsoleSettings, _GOOD | _build_provider(ROLES="staff=owner"))
     assert settings.get_credentials() != other.get_credentials(), "other roles end all sessions"
 
 

@@ -12,7 +12,7 @@ from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInL
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.console.process import TOKEN, ConsoleProcess
 
 
@@ -23,22 +23,22 @@ async def browser(guarded: ConsoleProcess) -> AsyncIterator[Browser]:
         yield opened
 
 
-async def signed_in(browser: Browser, **written: str) -> str:
+async def sign_in(browser: Browser, **written: str) -> str:
     """The cookie of the session."""
     page = await browser.get("/sign-in")
     response = await browser.submit(page.text, **({"name": "ada", "token": TOKEN} | written))
     return response.history[0].headers.get("set-cookie", "") if response.history else ""
 
 
-async def test_without_a_session_every_page_leads_to_the_sign_in_and_back(browser: Browser) -> None:
+async def test_pages_redirect_to_the_sign_in_and_back(browser: Browser) -> None:
     response = await browser.get("/health?a=1")
     assert response.request.url.path == "/sign-in"
     answer = await browser.submit(response.text, name="ada", token=TOKEN)
     assert answer.history[0].headers["location"] == "/health?a=1"
 
 
-async def test_a_session_names_the_person_and_its_cookie_is_for_this_host_over_tls(browser: Browser) -> None:
-    cookie = await signed_in(browser)
+async def test_session_names_the_person_and_its_cookie_is_secure(browser: Browser) -> None:
+    cookie = await sign_in(browser)
     assert cookie.startswith("__Host-agentchat_console=")
     assert {"httponly", "secure", "samesite=lax", "path=/"} <= set(cookie.lower().split("; "))
     assert "console:ada" in await browser.open_page("/health")
@@ -61,51 +61,51 @@ async def test_a_session_names_the_person_and_its_cookie_is_for_this_host_over_t
         ({"name": "\u00e4"}, "A name has letters"),
     ],
 )
-async def test_who_gives_something_wrong_is_told_what(
+async def test_wrong_name_or_token_is_explained(
     browser: Browser, written: dict[str, str], reason: str
 ) -> None:
     page = await browser.get("/sign-in")
     response = await browser.submit(page.text, **({"name": "ada", "token": TOKEN} | written))
     assert response.status_code == 403
     assert "set-cookie" not in response.headers
-    assert reason in text_of(response.text)
+    assert reason in extract_text(response.text)
 
 
 async def test_a_form_whose_session_has_ended_does_nothing(browser: Browser) -> None:
-    await signed_in(browser)
+    await sign_in(browser)
     browser.cookies["__Host-agentchat_console"] = "ended"
     token = await browser.form_token("/sign-in")
     ended = await browser.http.post("/sign-out", data={"_csrf_token": token})
     assert ended.status_code == 401
-    assert "What you wrote is kept in this tab" in text_of(ended.text)
+    assert "What you wrote is kept in this tab" in extract_text(ended.text)
 
 
-async def test_a_page_stays_as_it_is_where_its_part_has_no_session_any_more(browser: Browser) -> None:
+async def test_page_stays_when_its_parts_session_has_ended(browser: Browser) -> None:
     response = await browser.get("/health", **{"hx-request": "true"})
     assert (response.status_code, response.headers["hx-retarget"]) == (401, "#trouble")
     assert "<html" not in response.text
     assert 'href="/sign-in"' in response.text
 
 
-async def test_it_has_one_name(browser: Browser) -> None:
+async def test_console_has_one_host_name(browser: Browser) -> None:
     assert (await browser.get("/sign-in", host="127.0.0.1")).status_code == 403
 
 
 async def test_a_session_ends_after_its_hours_and_with_its_token(
     pool: Pool, migrated_database_url: str
 ) -> None:
-    def sessions(token: str) -> Sessions:
+    def open_sessions(token: str) -> Sessions:
         return Sessions(pool, Sealer(b"k" * 32), SignInSettings(admin_token=token), "key")
 
-    token = await sessions("a").start(Person(name="ada", role=Role.VIEWER))
-    found = await sessions("a").find(token)
+    token = await open_sessions("a").start(Person(name="ada", role=Role.VIEWER))
+    found = await open_sessions("a").find(token)
     assert found is not None
     assert (found.actor, found.role) == ("console:ada", Role.VIEWER)
-    assert await sessions("b").find(token) is None
-    assert await sessions("a").find(found.id) is None, "what the database has opens nothing"
+    assert await open_sessions("b").find(token) is None
+    assert await open_sessions("a").find(found.id) is None, "what the database has opens nothing"
     with psycopg.connect(migrated_database_url) as conn:
         conn.execute("UPDATE console_sessions SET ends_at = now() WHERE session_id = %s", [found.id])
-    assert await sessions("a").find(token) is None
+    assert await open_sessions("a").find(token) is None
 
 
 def test_an_address_may_try_ten_tokens_and_then_waits() -> None:
@@ -124,6 +124,6 @@ def test_an_address_may_try_ten_tokens_and_then_waits() -> None:
     "text",
     ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "now", "//["],
 )
-def test_after_signing_in_nobody_is_sent_to_another_site(text: str) -> None:
+def test_sign_in_never_redirects_to_another_site(text: str) -> None:
     assert keep_local_path(text) == "/"
     assert keep_local_path("/now?agent=a") == "/now?agent=a"

@@ -11,7 +11,7 @@ from tests.conversations.given import asked, failed, said, started, trace
 from tests.conversations.read_models import Storage
 
 
-async def until_tail(following: AsyncIterator[StreamedRun], tail: str) -> StreamedRun:
+async def wait_for_tail(following: AsyncIterator[StreamedRun], tail: str) -> StreamedRun:
     async with asyncio.timeout(20):
         async for live in following:
             if live.tail == tail:
@@ -19,31 +19,31 @@ async def until_tail(following: AsyncIterator[StreamedRun], tail: str) -> Stream
     raise AssertionError(f"it ended without {tail!r}")
 
 
-async def test_a_text_is_streamed_once_whatever_frames_come(storage: Storage, bus: Bus) -> None:
+async def test_each_text_is_streamed_once(storage: Storage, bus: Bus) -> None:
     word = os.urandom(8).hex()
 
-    async def delta(text: str, offset: int, number: int = 1) -> None:
+    async def make_delta(text: str, offset: int, number: int = 1) -> None:
         frame = frames.DeltaFrame(seq=1, attempt=1, round=number, text=text, offset=offset)
         await bus.traces.publish_frame(trace(word), frame)
 
     thread = await storage.told(asked(word), started(word))
     following = follow_run(bus, storage.pool, trace(word))
-    await until_tail(following, "")
+    await wait_for_tail(following, "")
     for text, offset in (("Hel", 0), ("lo", 3), ("Hel", 0), ("never", 99), ("lo", 3)):
-        await delta(text, offset)
-    live = await until_tail(following, "Hello")
+        await make_delta(text, offset)
+    live = await wait_for_tail(following, "Hello")
     assert live.run is not None
     assert live.run.state == "running"
     thread = await storage.store.append(thread, said("Hello, you. ", word))
     await bus.traces.publish_frame(
         trace(word), frames.ToolReturnedFrame(seq=9, attempt=1, call_id="c", is_error=False)
     )
-    live = await until_tail(following, "")
+    live = await wait_for_tail(following, "")
     assert live.run is not None
     assert live.run.text == "Hello, you. "
-    await delta("More", 12, 2)
-    await until_tail(following, "More")
-    await until_tail(follow_run(bus, storage.pool, trace(word)), "More")  # by what the bus has kept
+    await make_delta("More", 12, 2)
+    await wait_for_tail(following, "More")
+    await wait_for_tail(follow_run(bus, storage.pool, trace(word)), "More")  # by what the bus has kept
     await storage.store.append(thread, [failed(word)])
     await bus.traces.publish_frame(
         trace(word), frames.Failed(seq=10, attempt=1, code="cancelled", message="")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentchat.console.frame.template_filters import FILTERS
-from tests.console.pages import text_of
+from tests.console.pages import extract_text
 
 _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=2)))
 
@@ -34,8 +34,8 @@ _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=
         ("duration", 273_600, "3 d 4 h"),
     ],
 )
-def test_a_value_looks_the_same_everywhere(name: str, value: Any, text: str) -> None:
-    assert text_of(str(FILTERS[name](value))) == text
+def test_values_are_formatted_alike(name: str, value: Any, text: str) -> None:
+    assert extract_text(str(FILTERS[name](value))) == text
 
 
 def test_a_time_has_its_exact_form_for_scripts_and_on_hover() -> None:
@@ -72,4 +72,4 @@ def test_a_text_is_never_markup(name: str) -> None:
 
 @pytest.mark.parametrize(("currency", "text"), [("€", "€1.20"), ("EUR", "EUR 1.20"), ("", "1.20")])
 def test_a_currency_by_its_letters_stands_apart(currency: str, text: str) -> None:
-    assert text_of(str(FILTERS["money"](1.2, currency))) == text
+    assert extract_text(str(FILTERS["money"](1.2, currency))) == text

@@ -24,7 +24,7 @@ class _Listed(msgspec.Struct, forbid_unknown_fields=True):
 _LIST = msgspec.json.decode((_VENDORED / "vendored.json").read_bytes(), type=list[_Listed])
 
 
-def test_each_file_of_others_is_listed_once_and_is_what_it_was() -> None:
+def test_vendored_files_are_listed_and_unchanged() -> None:
     files = sorted(path.name for path in _VENDORED.iterdir() if path.suffix != ".json")
     assert files == sorted(each.file for each in _LIST)
     for each in _LIST:
@@ -33,6 +33,6 @@ def test_each_file_of_others_is_listed_once_and_is_what_it_was() -> None:
         assert each.licence in _LICENCES
 
 
-def test_all_scripts_together_are_small_as_they_are_sent() -> None:
+def test_compressed_scripts_are_small() -> None:
     scripts = [path.read_bytes() for path in FOLDER.rglob("*.js")]
     assert sum(len(gzip.compress(each)) for each in scripts) < _MOST_SCRIPT_BYTES

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 from tests.system.test_approvals import reply_of, until_listed, waiting
@@ -15,7 +15,7 @@ async def shop(make_agent: MakeAgent) -> Caller:
     return await make_agent("demo-shop-1?delay_ms=1", shop=True, asks=True)
 
 
-async def asked(shop: Caller, order: int) -> tuple[str, str]:
+async def request_approval(shop: Caller, order: int) -> tuple[str, str]:
     """The trace and the approval of a run that waits, once the list has it."""
     problem = await waiting(shop, order)
     trace_id = str(problem["trace_id"])
@@ -25,51 +25,49 @@ async def asked(shop: Caller, order: int) -> tuple[str, str]:
     return trace_id, str(row["id"])
 
 
-async def test_it_is_shown_with_its_conversation_and_allowed(stack: RunningStack, shop: Caller) -> None:
-    trace_id, approval_id = await asked(shop, 1005)
+async def test_approval_is_shown_with_its_conversation(stack: RunningStack, shop: Caller) -> None:
+    trace_id, approval_id = await request_approval(shop, 1005)
     async with Browser(str(stack.environment.console_url)) as browser:
         assert f"/approvals/{approval_id}" in (await browser.get("/approvals")).text
         page = await browser.get(f"/approvals/{approval_id}")
-        assert "Cancel ORD-1005" in text_of(page.text), "the conversation is next to it"
+        assert "Cancel ORD-1005" in extract_text(page.text), "the conversation is next to it"
         assert 'name="input.order_id"' in page.text, "the tool's schema made a form"
         done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
-        assert "approved by operator console:local" in text_of(done.text)
+        assert "approved by operator console:local" in extract_text(done.text)
         late = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "denied"})
-        assert "Already decided by someone else" in text_of(late.text)
+        assert "Already decided by someone else" in extract_text(late.text)
     assert b"cancelled" in await reply_of(shop, trace_id)
 
 
-async def test_its_input_is_changed_by_the_form(stack: RunningStack, shop: Caller) -> None:
-    _, approval_id = await asked(shop, 1005)
+async def test_input_is_edited_in_the_form(stack: RunningStack, shop: Caller) -> None:
+    _, approval_id = await request_approval(shop, 1005)
     async with Browser(str(stack.environment.console_url)) as browser:
         page = (await browser.get(f"/approvals/{approval_id}")).text
         names = dict.fromkeys(re.findall(r'name="(input\.[^"]+)"', page), "")
         fields = {**names, "has_input": "1", "decision": "approved", "input.order_id": "ORD-1007"}
         done = await browser.post(f"/approvals/{approval_id}/decision", fields)
-        assert '"ORD-1007"' in text_of(done.text)
+        assert '"ORD-1007"' in extract_text(done.text)
 
 
-async def test_a_denial_tells_the_model_why(stack: RunningStack, shop: Caller) -> None:
-    trace_id, approval_id = await asked(shop, 1005)
+async def test_model_gets_the_reason_of_a_denial(stack: RunningStack, shop: Caller) -> None:
+    trace_id, approval_id = await request_approval(shop, 1005)
     async with Browser(str(stack.environment.console_url)) as browser:
         wrong = await browser.post(
             f"/approvals/{approval_id}/decision", {"decision": "perhaps", "reason": "why"}
         )
-        assert "Not saved" in text_of(wrong.text)
+        assert "Not saved" in extract_text(wrong.text)
         part = await browser.post(
             f"/approvals/{approval_id}/decision",
             {"decision": "denied", "reason": "not today"},
             **{"hx-request": "true"},
         )
         assert "<html" not in part.text
-        assert "not today" in text_of(part.text)
+        assert "not today" in extract_text(part.text)
     assert await reply_of(shop, trace_id)
 
 
-async def test_an_input_is_not_lost_with_the_tool_whose_schema_reads_it(
-    stack: RunningStack, shop: Caller
-) -> None:
-    trace_id, approval_id = await asked(shop, 1005)
+async def test_input_is_kept_if_the_tool_is_gone(stack: RunningStack, shop: Caller) -> None:
+    trace_id, approval_id = await request_approval(shop, 1005)
     agent = f"/agents/{shop.headers['X-Agent-Id']}"
     async with Browser(str(stack.environment.console_url)) as browser:
         server = re.search(rf'href="({agent}/servers/[^"]+)"', (await browser.get(agent)).text)
@@ -77,9 +75,9 @@ async def test_an_input_is_not_lost_with_the_tool_whose_schema_reads_it(
         await browser.post(server[1], {"remove": "1"})
         sent = {"has_input": "1", "decision": "approved", "input.order_id": "ORD-1007", "reason": "she asked"}
         refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
-        assert "Not saved: input: cannot be edited" in text_of(refused.text)
+        assert "Not saved: input: cannot be edited" in extract_text(refused.text)
         assert 'value="she asked"' in refused.text
         done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
-        assert "approved by operator console:local" in text_of(done.text)
+        assert "approved by operator console:local" in extract_text(done.text)
         assert '"ORD-1007"' not in done.text
     assert await reply_of(shop, trace_id)

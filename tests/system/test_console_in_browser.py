@@ -13,12 +13,15 @@ import pytest
 
 from agentchat.ops import demo
 from agentchat.ops.settings import Counts
-from tests.console.chromium import WatchedPage, chromium, missing
+from tests.console.chromium import WatchedPage, explain_missing_browser, open_chromium
 from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, MakeAgent, pro
 from tests.system.test_approvals import until_listed, waiting
 
-pytestmark = [pytest.mark.skipif(missing() is not None, reason=str(missing())), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.skipif(explain_missing_browser() is not None, reason=str(explain_missing_browser())),
+    pytest.mark.timeout(300),
+]
 
 _ORDER = "Where is my order ORD-1027? It is late."
 _HOSTILE = (
@@ -48,7 +51,7 @@ async def conversation(stack: RunningStack, http: httpx.AsyncClient) -> str:
 
 @pytest.fixture(scope="module")
 async def opened() -> AsyncIterator[Any]:
-    async with chromium() as browser:
+    async with open_chromium() as browser:
         yield browser
 
 
@@ -84,7 +87,7 @@ async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: M
     await page.locator(".turn").get_by_text("cancelled").wait_for()
 
 
-async def test_now_counts_what_comes_out_of_sight_and_what_it_costs(
+async def test_now_counts_runs_out_of_sight_and_their_cost(
     watched: WatchedPage, make_agent: MakeAgent
 ) -> None:
     slow, priced = await make_agent("demo-load?deltas=300&delay_ms=100"), await make_agent("demo-echo")
@@ -105,7 +108,7 @@ async def test_now_counts_what_comes_out_of_sight_and_what_it_costs(
     await page.get_by_text(re.compile(r"\$[0-9.]+ in ")).wait_for()
 
 
-async def test_a_conversation_is_found_by_what_was_said(watched: WatchedPage, conversation: str) -> None:
+async def test_conversation_is_found_by_its_words(watched: WatchedPage, conversation: str) -> None:
     page = watched.page
     await watched.open("/conversations")
     await page.keyboard.press("/")
@@ -118,7 +121,7 @@ async def test_a_conversation_is_found_by_what_was_said(watched: WatchedPage, co
     await page.get_by_role("heading", name=_ORDER).first.wait_for()
 
 
-async def test_a_conversation_is_seen_as_it_was(watched: WatchedPage, conversation: str) -> None:
+async def test_conversation_is_shown_at_an_earlier_event(watched: WatchedPage, conversation: str) -> None:
     page = watched.page
     await watched.open(f"/conversations/{conversation}")
     await watched.judge()
@@ -137,9 +140,7 @@ async def test_a_conversation_is_seen_as_it_was(watched: WatchedPage, conversati
     await watched.judge()
 
 
-async def test_past_runs_are_answered_again_with_another_prompt(
-    watched: WatchedPage, conversation: str
-) -> None:
+async def test_past_runs_are_repeated_with_another_prompt(watched: WatchedPage, conversation: str) -> None:
     page = watched.page
     await watched.open("/what-if")
     await watched.judge()
@@ -238,7 +239,7 @@ async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
     await watched.judge()
 
 
-async def test_an_account_gets_a_key_and_a_plan_and_goes(watched: WatchedPage) -> None:
+async def test_account_gets_a_key_and_is_deleted(watched: WatchedPage) -> None:
     page = watched.page
     await watched.open("/accounts")
     await watched.judge()
@@ -314,7 +315,7 @@ async def test_keys_move_and_are_listed(watched: WatchedPage, conversation: str)
     await page.locator(".thread").wait_for()
 
 
-async def test_what_people_write_is_never_a_page(watched: WatchedPage, caller: Caller) -> None:
+async def test_texts_of_people_are_never_markup(watched: WatchedPage, caller: Caller) -> None:
     """A long text with all that browsers run or load, were it let."""
     said = (await caller.chat(_HOSTILE + "word " * 4000)).json()
     page = watched.page

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
@@ -20,16 +20,16 @@ async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
         yield opened
 
 
-def fields(agent: Caller, message: str, **changed: str) -> dict[str, str]:
+def read_fields(agent: Caller, message: str, **changed: str) -> dict[str, str]:
     return {"agent": agent.headers["X-Agent-Id"], "version": "1", "message": message} | changed
 
 
-def address(response: httpx.Response) -> dict[str, str]:
+def read_address(response: httpx.Response) -> dict[str, str]:
     """What the address of a page holds."""
     return {name: values[0] for name, values in parse_qs(response.url.query.decode()).items()}
 
 
-async def ended(browser: Browser, response: httpx.Response) -> str:
+async def wait_for_end(browser: Browser, response: httpx.Response) -> str:
     """The page, once no run of it is under way."""
     async with asyncio.timeout(30):
         while "/playground/stream" in response.text:
@@ -40,7 +40,7 @@ async def ended(browser: Browser, response: httpx.Response) -> str:
     return response.text
 
 
-async def readers(stack: RunningStack, caller: Caller, conversation_id: str) -> list[str]:
+async def list_readers(stack: RunningStack, caller: Caller, conversation_id: str) -> list[str]:
     """Who has read its texts in the console, by the audit log."""
     admin = AdminClient(caller.http, stack.environment.gateway_urls[0], stack.environment.admin_token)
     rows = (await admin.get("/audit", kind="conversation", subject=conversation_id))["data"]
@@ -49,15 +49,15 @@ async def readers(stack: RunningStack, caller: Caller, conversation_id: str) -> 
 
 async def test_a_version_answers_and_is_kept_in_the_address(browser: Browser, make_agent: MakeAgent) -> None:
     agent = await make_agent("demo-echo?say=Once", system_prompt="Be brief.")
-    sent = await browser.post("/playground", fields(agent, "Hi <i>there</i>"))
-    at = address(sent)
+    sent = await browser.post("/playground", read_fields(agent, "Hi <i>there</i>"))
+    at = read_address(sent)
     assert at["version"] == "1"
-    page = await ended(browser, sent)
+    page = await wait_for_end(browser, sent)
     assert "Hi &lt;i&gt;there&lt;/i&gt;" in page
-    assert re.search(r"v1 · demo-echo\?say=Once · \d+ tokens fork from here Once ", text_of(page))
-    again = fields(agent, "And now?", conversation=at["conversation"])
-    page = await ended(browser, await browser.post("/playground", again))
-    assert "And now?" in text_of(page)
+    assert re.search(r"v1 · demo-echo\?say=Once · \d+ tokens fork from here Once ", extract_text(page))
+    again = read_fields(agent, "And now?", conversation=at["conversation"])
+    page = await wait_for_end(browser, await browser.post("/playground", again))
+    assert "And now?" in extract_text(page)
 
 
 async def test_a_customers_conversation_is_forked_at_a_message(
@@ -67,19 +67,19 @@ async def test_a_customers_conversation_is_forked_at_a_message(
     theirs = (await agent.chat("First")).json()["conversation_id"]
     await agent.chat("Second", conversation_id=theirs)
     first, reply, second, _ = await agent.messages(theirs)
-    shown = text_of((await browser.get(f"/playground?conversation={theirs}")).text)
+    shown = extract_text((await browser.get(f"/playground?conversation={theirs}")).text)
     assert "choose a message to fork it at" in shown
-    assert await readers(stack, agent, theirs) == ["console:local"]
+    assert await list_readers(stack, agent, theirs) == ["console:local"]
     page = (await browser.get(f"/playground?fork={theirs}:{second['id']}")).text
-    assert "starts a fork of" in text_of(page)
+    assert "starts a fork of" in extract_text(page)
     assert page.count("Second") == 1  # in the box for the message alone
     page = (await browser.get(f"/playground?fork={theirs}:{first['id']}")).text
     assert page.count("First") == 1
     assert "Second" not in page
-    sent = await browser.post("/playground", fields(agent, "Third", fork=f"{theirs}:{reply['id']}"))
-    mine = address(sent)["conversation"]
+    sent = await browser.post("/playground", read_fields(agent, "Third", fork=f"{theirs}:{reply['id']}"))
+    mine = read_address(sent)["conversation"]
     assert mine != theirs
-    page = await ended(browser, sent)
+    page = await wait_for_end(browser, sent)
     assert "First" in page
     assert "Second" not in page
     assert [each["content"] for each in await agent.messages(mine)][0::2] == ["First", "Third"]
@@ -87,8 +87,8 @@ async def test_a_customers_conversation_is_forked_at_a_message(
 
 async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAgent, policies: Caller) -> None:
     shop = await make_agent("demo-shop-1", shop=True, allowed=("track_shipment",))
-    given = fields(shop, "Track the shipment of order ORD-1006")
-    page = text_of(await ended(browser, await browser.post("/playground", given)))
+    given = read_fields(shop, "Track the shipment of order ORD-1006")
+    page = extract_text(await wait_for_end(browser, await browser.post("/playground", given)))
     assert "track_shipment ✓ done" in page
     assert "ORD-1006" in page
     conversation = (await policies.chat("How many days do I have to return an order?")).json()[
@@ -97,7 +97,7 @@ async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAge
     assert "source" in await browser.open_page(f"/playground?conversation={conversation}")
 
 
-async def test_what_people_and_models_say_is_text(browser: Browser, make_agent: MakeAgent) -> None:
+async def test_texts_of_people_and_models_are_never_markup(browser: Browser, make_agent: MakeAgent) -> None:
     hostile = (
         "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202e"
         + "long" * 2_000
@@ -128,14 +128,16 @@ async def test_what_people_and_models_say_is_text(browser: Browser, make_agent: 
 
 async def test_a_run_is_stopped(browser: Browser, make_agent: MakeAgent) -> None:
     agent = await make_agent("demo-load?deltas=500&delay_ms=100", system_prompt="Be brief.")
-    given = fields(agent, "Go on and on")
+    given = read_fields(agent, "Go on and on")
     sent = await browser.post("/playground", given)
     assert "/playground/stream" in sent.text
-    stopped = await browser.post("/playground/stop", address(sent))
-    assert "⊘ cancelled" in text_of(await ended(browser, stopped))
+    stopped = await browser.post("/playground/stop", read_address(sent))
+    assert "⊘ cancelled" in extract_text(await wait_for_end(browser, stopped))
 
 
-async def test_what_cannot_be_is_said(browser: Browser, make_agent: MakeAgent, starter: Caller) -> None:
+async def test_invalid_requests_are_explained(
+    browser: Browser, make_agent: MakeAgent, starter: Caller
+) -> None:
     agent = await make_agent("demo-echo", system_prompt="Be brief.")
     theirs = (await starter.chat("Hello")).json()["conversation_id"]
     gone = (await agent.chat("Hello")).json()["conversation_id"]
@@ -144,10 +146,10 @@ async def test_what_cannot_be_is_said(browser: Browser, make_agent: MakeAgent, s
         ({"message": " "}, "message: is blank"),
         ({"conversation": theirs}, "no such conversation"),
     ):
-        refused = await browser.post("/playground", fields(agent, "Keep this") | changed)
+        refused = await browser.post("/playground", read_fields(agent, "Keep this") | changed)
         assert refused.status_code == 400
-        assert problem in text_of(refused.text)
-        assert "Be brief." in text_of(refused.text)
+        assert problem in extract_text(refused.text)
+        assert "Be brief." in extract_text(refused.text)
     for path, status, problem in (
         (f"/playground?conversation={gone}", 409, "was deleted"),
         ("/playground?conversation=x", 404, "no such conversation"),
@@ -157,4 +159,4 @@ async def test_what_cannot_be_is_said(browser: Browser, make_agent: MakeAgent, s
     ):
         response = await browser.get(path)
         assert response.status_code == status
-        assert problem in text_of(response.text)
+        assert problem in extract_text(response.text)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentchat.evals.cases import read_cases
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, extract_text
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
@@ -24,31 +24,33 @@ async def agent(make_agent: MakeAgent) -> Caller:
     return await make_agent("demo-echo", system_prompt="Be brief.")
 
 
-def fields(agent: Caller, **changed: str) -> dict[str, str]:
+def read_fields(agent: Caller, **changed: str) -> dict[str, str]:
     """The form as it is shown, but for what is changed."""
     given = {"agent": agent.headers["X-Agent-Id"], "version": "1", "model": "demo-echo", "end": "completed"}
     return given | {"system_prompt": "Be brief.", "sample": "5"} | changed
 
 
-async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Browser, agent: Caller) -> None:
+async def test_what_if_estimates_repeats_and_compares_runs(browser: Browser, agent: Caller) -> None:
     conversation = (await agent.chat("The blue mug")).json()["conversation_id"]
     await agent.chat("The <b>red</b> mug", conversation_id=conversation)
     form = await browser.open_page(f"/what-if?runs={conversation}")
     assert "Be brief." in form
     assert conversation in form
-    changed = fields(agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long.")
+    changed = read_fields(
+        agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long."
+    )
     part = await browser.post("/what-if", changed, **{"hx-request": "true"})
-    assert text_of(part.text).startswith("2 runs,")
+    assert extract_text(part.text).startswith("2 runs,")
     assert "cost unknown" in part.text
     begun = await browser.post("/what-if", changed | {"do": "start"})
-    assert "0 of 2 runs" in text_of(begun.text)
+    assert "0 of 2 runs" in extract_text(begun.text)
     assert begun.url.path.startswith("/what-if/")
     async with asyncio.timeout(30):
         stream = await browser.get(f"{begun.url.path}/stream")
     assert "event: end" in stream.text
-    assert "2 of 2 runs" in text_of(stream.text.replace("data: ", ""))
+    assert "2 of 2 runs" in extract_text(stream.text.replace("data: ", ""))
     done = (await browser.get(begun.url.path)).text
-    shown = text_of(done)
+    shown = extract_text(done)
     assert "2 of 2 runs" in shown
     assert "v1 with another model, system prompt" in shown
     assert "Differ 1 of 2" in shown
@@ -57,23 +59,23 @@ async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Bro
     assert "The <ins>blue </ins>mug" in done
 
 
-async def test_a_page_that_is_opened_later_continues(browser: Browser, agent: Caller) -> None:
+async def test_page_opened_later_continues_the_what_if(browser: Browser, agent: Caller) -> None:
     conversation = (await agent.chat("Hello")).json()["conversation_id"]
-    given = fields(agent, runs=conversation, model="demo-load?deltas=100&delay_ms=10", do="start")
+    given = read_fields(agent, runs=conversation, model="demo-load?deltas=100&delay_ms=10", do="start")
     begun = await browser.post("/what-if", given)
     async with asyncio.timeout(30):
         async with browser.http.stream("GET", f"{begun.url.path}/stream") as response:
             await anext(response.aiter_raw())  # the page is closed while the run is answered
         while "event: end" not in (await browser.get(f"{begun.url.path}/stream")).text:
             pass
-    assert "1 of 1 runs" in text_of((await browser.get(begun.url.path)).text)
+    assert "1 of 1 runs" in extract_text((await browser.get(begun.url.path)).text)
     assert (await agent.delete(conversation)).status_code == 204
     assert (await browser.get(begun.url.path)).status_code == 404, "results go with the conversation"
 
 
 async def test_a_what_if_is_stopped(browser: Browser, agent: Caller) -> None:
     conversation = (await agent.chat("Hello")).json()["conversation_id"]
-    begun = await browser.post("/what-if", fields(agent, runs=conversation, do="start"))
+    begun = await browser.post("/what-if", read_fields(agent, runs=conversation, do="start"))
     stopped = await browser.post(f"{begun.url.path}/stop", {})
     assert stopped.url.path == "/what-if"
     assert (await browser.get(begun.url.path)).status_code == 404
@@ -90,14 +92,14 @@ async def test_a_what_if_is_stopped(browser: Browser, agent: Caller) -> None:
         ({"until": "2020-01-01"}, "has no such run"),
     ],
 )
-async def test_what_cannot_be_is_said_and_the_form_keeps_what_was_written(
+async def test_refused_form_keeps_its_text(
     browser: Browser, agent: Caller, changed: dict[str, str], problem: str
 ) -> None:
-    given = fields(agent, **{"do": "start", "system_prompt": "A long new prompt."} | changed)
+    given = read_fields(agent, **{"do": "start", "system_prompt": "A long new prompt."} | changed)
     refused = await browser.post("/what-if", given)
     assert refused.status_code == 400
-    assert problem in text_of(refused.text)
-    assert "A long new prompt." in text_of(refused.text)
+    assert problem in extract_text(refused.text)
+    assert "A long new prompt." in extract_text(refused.text)
 
 
 async def test_a_run_is_downloaded_as_a_redacted_case(
