@@ -168,7 +168,7 @@ def history_without_the_run_before() -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
         return build_prompt(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "prompt_for", shown)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "build_prompt", shown)
 
 
 def lost_lease_is_nothing() -> Any:
@@ -201,7 +201,9 @@ def covers_more_than_was_summarised() -> Any:
     def through(conversation: Any, _trace_id: str, _runs: int) -> int:
         return int(conversation.runs[-1].version - 1)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "through_version", through)
+    return _instead(
+        sys.modules["agentchat.orchestrator.run.compact_history"], "find_last_covered_version", through
+    )
 
 
 FOUND_NEAR = {

@@ -1,10 +1,9 @@
-"""Models: `port` defines a call, its reply and failures; each provider's folder makes the call on its own
-wire.
+"""Call language models: `port` defines calls, replies and failures; each provider's folder implements them.
 
-In the order of a call: `providers` (the table of them), `call_retries` (retries and the watch over a silent
-stream), `continuation` (how a cut reply is continued). What providers share: `provider_calls` sends a call by
-the provider's SDK over `aiohttp_transport`, and knows what a status means; `reply_builder` makes a reply of
-the events of a stream, and knows what a broken one cost.
+In the order of a call: `providers` (the table), `streaming_model` (retries, time-outs), `continue_reply`
+(continuing a cut reply). Shared by providers: `provider_calls` sends a call with the provider's SDK over
+`aiohttp_transport` and classifies statuses; `reply_builder` builds a reply from a stream and estimates the
+cost of a broken one.
 """
 
 from agentchat.orchestrator.models.port import (

@@ -1,4 +1,4 @@
-"""The SDKs' requests, sent by aiohttp: a transport for their `http_client`.
+"""Send the SDKs' HTTP requests with aiohttp, as a transport for their `http_client`.
 
 httpx would cost 0.8 ms a call and twice the CPU for each piece of a reply (decision 47).
 """
@@ -30,7 +30,7 @@ _NOT_SENT = (aiohttp.ClientError, OSError, ValueError, AddressRefused, Unresolve
 
 
 class AioHttpTransport(httpx2.AsyncBaseTransport):
-    """Send requests by `session`; with a guard, to judged addresses and through no proxy.
+    """An httpx transport over an aiohttp session; a guard allows addresses and rules out proxies.
 
     Redirects are not followed. Raises httpx2.ConnectTimeout, or ConnectError with its cause (AddressRefused).
     """
@@ -40,6 +40,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
         self._guard = guard
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send the request. Of the response's body, only an error's is read."""
         body = await request.aread()
         try:
             answer = await self._send(request, body)
@@ -53,6 +54,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
+        """Close the session."""
         await self._session.close()
 
     async def _send(self, request: httpx2.Request, body: bytes) -> aiohttp.ClientResponse:
@@ -70,7 +72,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
 
 
 class _ErrorBody(httpx2.AsyncByteStream):
-    """The beginning of a body; nothing of a compressed one, which could expand without end."""
+    """The start of an error's body; nothing of a compressed one, which could expand without limit."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer

@@ -1,7 +1,7 @@
-"""Going on with a reply that was interrupted after some of its text had been sent.
+"""Continue a reply that was interrupted after some of its text had been sent.
 
-Where the model takes an assistant prefill it continues that; else an instruction asks it to. Which of
-them take one, each provider says itself.
+A model that accepts an assistant prefill continues that; other models get an instruction. Each provider knows
+which models accept one.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _INSTRUCTION = (
 
 
 def add_continuation(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
-    """The messages, which end with the user's, and the order to continue after `sent`.
+    """Add the order to continue after `sent` to the messages, the last of which is the user's.
 
     A prefill may not end in white space, so that is left out; `Seam` takes care of it.
     """
@@ -34,10 +34,9 @@ def _build_message(role: str, text: str) -> dict[str, Any]:
 
 
 def replace_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
-    """The blocks in their order, with the text that was emitted: the reply's own joined to what was sent
-    before.
+    """Return the blocks with `emitted` as their text, which includes what was sent before.
 
-    From the last on each text block has as much of it as it had, and the first one what is left.
+    From the last block on each keeps the length of its text; the first text block gets the rest.
     """
     kept = list(blocks)
     if not any(block["type"] == "text" for block in kept):
@@ -54,29 +53,29 @@ def replace_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
 
 
 class Seam:
-    """Where the new text joins what was sent: takes out what the model says a second time.
+    """The seam between text that was sent and its continuation: removes what the model repeats.
 
-    That is white space which the sent text ends with, and all of the sent text, should the model begin
-    again in spite of its instruction. Until that is clear, text is held back.
+    That is the white space at the end of the sent text, or all of the sent text if the model starts over.
+    Text is held back until that is clear.
     """
 
     def __init__(self, sent: str) -> None:
         self._sent = sent
         self._space = sent[len(sent.rstrip()) :]
-        self._find_tools_needing_approval: str | None = ""
+        self._held: str | None = ""
 
     def join(self, text: str) -> str:
-        """What of `text` continues it."""
-        if self._find_tools_needing_approval is None:
+        """Return the part of `text` that continues what was sent."""
+        if self._held is None:
             return text
-        self._find_tools_needing_approval += text
-        if self._may_be_repeating(self._find_tools_needing_approval):
+        self._held += text
+        if self._may_be_repeating(self._held):
             return ""
         return self.flush()
 
     def flush(self) -> str:
-        """What was held back, once nothing follows or it is clear what it is."""
-        held, self._find_tools_needing_approval = self._find_tools_needing_approval or "", None
+        """Return the text that was held back."""
+        held, self._held = self._held or "", None
         if len(self._sent) >= _REPEATED and held.startswith(self._sent):
             return held[len(self._sent) :]
         return held[_count_common(held, self._space) :]

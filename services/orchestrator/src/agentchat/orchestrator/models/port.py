@@ -1,7 +1,7 @@
-"""The port to a model: what a call is, what comes back, and what can go wrong, in no provider's words.
+"""Define model calls, replies and failures, independent of any provider.
 
-The shapes of content blocks are those that the log keeps (`contracts.events.ModelReplied.blocks`): text,
-thinking, tool_use and tool_result, as Anthropic's Messages API has them. A provider's folder translates them.
+Content blocks have the shapes that the log keeps (`contracts.events.ModelReplied.blocks`): text, thinking,
+tool_use and tool_result, as in Anthropic's Messages API. A provider's folder translates them.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ StopReason = Literal[
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Where calls go and the key they carry. `guarded`: the address is an agent's own, and is judged."""
+    """The base URL and key of calls. `guarded`: the base URL is the agent's own and must be allowed."""
 
     base_url: str
     api_key: str
@@ -41,19 +41,14 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call.
+    """One call of a model.
 
-    `parameters` are the agent's, by the provider's own names, and go out as they are.
-    `use_tools` False: the tools are still listed, for the history's sake, and the model may not use them.
-    `output_schema`: the reply is to be JSON by this JSON Schema; the provider enforces it as far as it can.
-    `earlier`: so many content blocks, counted through the messages from the first, are of earlier runs, and
-    later runs will begin with the same; what is after them is of this run. `settled`: the first of
-    `messages`, whose JSON other calls may have made.
-    `compaction`: the reply is to be the provider's own summary of `messages`, by these instructions; where
-    they are "", by its own.
-    `account_id`: whose it is; reading the reply takes of that account's share of the worker's loop.
-    `already_sent`: text of this very reply that has reached the reader; the model is to continue after it, by
-    whatever means the provider has.
+    `parameters` are the agent's, by the provider's own names, and are sent unchanged. `use_tools` False: the
+    tools are listed for the history's sake but may not be used. `output_schema`: the reply must be JSON of
+    this JSON Schema. `earlier`: the number of content blocks, from the first message, that belong to earlier
+    runs. `settled`: the first messages, with JSON that other calls may have encoded. `compaction`: the reply
+    must be the provider's own summary, by these instructions or, if "", by its own. `account_id` pays for
+    reading the reply. `already_sent`: text of this reply that readers have; the model must continue after it.
     """
 
     model: str
@@ -73,9 +68,8 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """A complete reply, fit to be stored and to be sent back to the model.
 
-    `stop_reason` is a StopReason or a word that is new to us; `raw_stop_reason` is the provider's own.
-    `bad_inputs` says, by the place of a tool_use block in `blocks`, why what stood for its input is none;
-    the block's input is {} then.
+    `stop_reason` is a StopReason or an unknown word; `raw_stop_reason` is the provider's own. `bad_inputs`
+    maps the place of a tool_use block to what is wrong with its input, which is {} then.
     """
 
     blocks: tuple[dict[str, Any], ...]
@@ -91,44 +85,44 @@ MOST_TOKENS = 100_000_000
 
 
 def clamp_tokens(reported: int | None) -> int:
+    """Return a reported count within 0 and MOST_TOKENS."""
     return min(max(reported or 0, 0), MOST_TOKENS)
 
 
 class Meter:
-    """Adds up what calls cost, as far as the provider reported them, whatever became of them."""
+    """A sum of the usage that providers reported, including failed calls."""
 
     def __init__(self) -> None:
         self.usage = Usage()
 
 
 class ModelClient(Protocol):
-    """A provider's models. Any number of calls may run at once."""
+    """The models of one provider. Any number of calls may run at once."""
 
     async def stream(
         self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
     ) -> ModelReply:
-        """One reply; its text goes to `on_text` as it arrives, or nowhere until the reply is complete.
+        """Stream one reply; its text goes to `on_text` as it arrives.
 
-        Transient failures are retried only while no text has gone out. Raises ModelFailure.
+        Transient failures are retried only while no text was passed on. Raises ModelFailure.
         """
 
     async def check(self, credentials: Credentials, call: ModelCall) -> None:
-        """Make the call once and hang up as soon as the provider has taken it. Raises ModelFailure."""
+        """Make a call and hang up once the provider has accepted it. Raises ModelFailure."""
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """Whether a call there, with these parameters and this `output_schema`, needs no instruction."""
+        """Return True if a call with this `output_schema` needs no instruction about it."""
 
     async def aclose(self) -> None:
         """Close the connections."""
 
 
 class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
-    """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the
-    client.
+    """A failed model call. `code` is one of `contracts.errors`; `str()` is fit for clients.
 
-    `transient`: the same call may well succeed if it is made again, in `retry_after` seconds at the
-    soonest. `kind` is a word for the log, which may be the provider's. `provider_message` is the provider's
-    own sentence, for whoever checks an agent's settings: it goes into no log and to no client.
+    `transient`: the same call may succeed if repeated, in `retry_after` seconds at the earliest. `kind` is a
+    word for the log. `provider_message` is the provider's own sentence, for administrators only: it goes into
+    no log and to no client.
     """
 
     def __init__(
@@ -150,10 +144,12 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
 
 
 def make_cut_short(kind: str) -> ModelFailure:
+    """Make the failure of a reply that broke off."""
     return ModelFailure("provider_error", _CUT, kind=kind, transient=True)
 
 
 def make_timeout(kind: str) -> ModelFailure:
+    """Make the failure of a call that took too long."""
     return ModelFailure("provider_timeout", kind=kind, transient=True)
 
 
@@ -169,17 +165,17 @@ _MESSAGES = {
 
 
 def hash_prompt(call: ModelCall) -> str:
-    """Of the system prompt as it is sent, in hexadecimal: replies with equal hashes had the same prefix."""
+    """Return the SHA-256 of the system prompt as sent, in hexadecimal."""
     return hash_text(call.system)
 
 
 def hash_text(text: str) -> str:
-    """In hexadecimal."""
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_tools(call: ModelCall) -> str:
-    """Of what the model is shown of the tools, in their order, in hexadecimal."""
+    """Return the SHA-256 of the tools as the model sees them, in their order, in hexadecimal."""
     shown = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
         for spec in call.tools
@@ -192,7 +188,7 @@ COMPACTION = "compaction"
 
 
 def extract_summary(reply: ModelReply) -> tuple[str, dict[str, Any] | None]:
-    """The summary as text, "" for none, and the block that its provider is to be sent instead."""
+    """Return a summary's text, "" for none, and the block that its provider gets instead."""
     for block in reply.blocks:
         if block["type"] == COMPACTION:
             return str(block.get("content") or "").strip(), block

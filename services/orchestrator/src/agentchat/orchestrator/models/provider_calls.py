@@ -1,7 +1,7 @@
-"""Calls of model providers by their SDKs: the SDK builds, signs and sends a request and raises its errors.
+"""Call model providers with their SDKs, which sign and send a request and raise its errors.
 
-We give it the body as bytes and an HTTP client on aiohttp, and read the answer's bytes ourselves. A status
-that is no success is one of our failures; no text of the provider's is passed on to clients.
+We pass the body as bytes and an HTTP client on aiohttp, and read the response's bytes ourselves. An error
+status becomes one of our failures; no text of a provider is passed on to clients.
 """
 
 import contextlib
@@ -37,10 +37,9 @@ _REFUSED = "The agent's base URL leads to an address that may not be called."
 def from_http_status(
     status: int, message: str, headers: Mapping[str, str], *, too_long: bool
 ) -> ModelFailure:
-    """`message` is the provider's own sentence; `too_long`: it says that the prompt is too long for the
-    model.
+    """Translate an error status. The failure's kind is `http_<status>`.
 
-    The failure's kind is `http_<status>`.
+    `message` is the provider's own sentence; `too_long`: it says that the prompt is too long for the model.
     """
     code, words, transient = _classify_status(status, too_long)
     return ModelFailure(
@@ -54,7 +53,7 @@ def from_http_status(
 
 
 def _classify_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
-    """The code, words other than its own, and whether another try may help."""
+    """Return the error code, our message if it is not the code's own, and whether a retry may help."""
     match status:
         case 400 | 422 if too_long:
             return "context_too_long", None, False
@@ -79,9 +78,9 @@ def _classify_status(status: int, too_long: bool) -> tuple[str, str | None, bool
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3).
+    """Return the seconds of `retry-after-ms` or `retry-after` (RFC 9110, section 10.2.3).
 
-    A date is that of the provider's clock, which the answer states too (`date`); ours may be another.
+    A date is measured by the provider's own clock (`date`), since ours may differ.
     """
     try:
         if "retry-after-ms" in headers:
@@ -101,7 +100,7 @@ SdkClient = TypeVar("SdkClient")
 
 
 class ProviderApi(ABC, Generic[SdkClient]):
-    """Sends a provider's calls and reads their replies. `guard` judges the agents' own addresses."""
+    """The API of a provider: sends calls and reads replies. `guard` checks the agents' own base URLs."""
 
     status_error: type[Any]
     """The SDK's error for an answer that is no success."""
@@ -123,7 +122,7 @@ class ProviderApi(ABC, Generic[SdkClient]):
 
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[aiohttp.StreamReader]:
-        """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
+        """Send the call; inside the block, the response's body as it arrives. Raises ModelFailure."""
         response = await self._answer(credentials, call)
         try:
             answer: aiohttp.ClientResponse = response.extensions[ANSWER]
@@ -140,15 +139,15 @@ class ProviderApi(ABC, Generic[SdkClient]):
 
     @abstractmethod
     def create_reply(self) -> StreamedReply:
-        """Make the reader of one stream."""
+        """Create the reader of one stream."""
 
     @abstractmethod
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """As `Model.enforces`."""
+        """Return True if the provider enforces the schema without an instruction."""
 
     @abstractmethod
     def _create_client(self, options: dict[str, Any]) -> SdkClient:
-        """Make the SDK's client with these options of its constructor."""
+        """Create the SDK's client with these options of its constructor."""
 
     @abstractmethod
     async def _send(self, client: SdkClient, base_url: str, call: ModelCall) -> httpx2.Response:
@@ -156,10 +155,10 @@ class ProviderApi(ABC, Generic[SdkClient]):
 
     @abstractmethod
     def _translate_status(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
-        """Translate an answer that is no success. `body` is its JSON, or text that is none."""
+        """Translate an error response. `body` is its JSON, or text."""
 
     async def _answer(self, credentials: Credentials, call: ModelCall) -> httpx2.Response:
-        """Return the answer as soon as its head is here. Raises ModelFailure."""
+        """Return the response once its head is here. Raises ModelFailure."""
         try:
             return await self._send(self._get_client(credentials), credentials.base_url, call)
         except self.status_error as error:
@@ -190,7 +189,7 @@ class ProviderApi(ABC, Generic[SdkClient]):
 
 
 def join_path(base_url: str, path: str) -> str:
-    """Return a path with the query of the base URL, which a gateway in front of a model may need."""
+    """Append the query of the base URL to a path; a gateway in front of a model may need it."""
     _, mark, query = base_url.partition("?")
     return path + mark + query
 

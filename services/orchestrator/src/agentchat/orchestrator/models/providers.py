@@ -1,7 +1,6 @@
-"""The providers of models: one folder each, loaded when the first call of it is made.
+"""List the providers of models. A provider's folder is imported when it is first called.
 
-To add one: its folder, its line in `PROVIDERS`, its settings, and its line in
-`directory.model_parameters`.
+To add one: its folder, its line in `PROVIDERS`, its settings, and its line in `directory.model_parameters`.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ _UNKNOWN = "This service does not know the agent's model provider."
 
 
 class ProviderModule(msgspec.Struct, frozen=True):
-    """`module` has `open_model(guard, loop) -> Model`; the others name the settings of address and key."""
+    """A provider's module with `open_model(guard, loop)`, and the settings of its address and key."""
 
     module: str
     base_url: str
@@ -35,7 +34,7 @@ PROVIDERS = {
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """Where the calls of agents go that say nothing else, and their key; None: they need one of their own."""
+    """The deployment's address and key of a provider. Without a key, agents need their own."""
 
     base_url: str
     api_key: str | None
@@ -45,6 +44,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 def read_defaults(settings: Settings) -> dict[str, Defaults]:
+    """Read the deployment's address and key of each provider from the settings."""
     return {
         name: Defaults(getattr(settings, provider.base_url), getattr(settings, provider.api_key))
         for name, provider in PROVIDERS.items()
@@ -52,7 +52,7 @@ def read_defaults(settings: Settings) -> dict[str, Defaults]:
 
 
 class Models:
-    """The models of all providers. `guard` judges the addresses that agents name."""
+    """The models of all providers. `guard` checks the base URLs of agents."""
 
     def __init__(self, defaults: Mapping[str, Defaults], guard: Guard) -> None:
         self._defaults = defaults
@@ -61,14 +61,14 @@ class Models:
         self._open: dict[str, ModelClient] = {}
 
     def get_defaults(self, provider: str) -> Defaults:
-        """What the deployment has for it. Raises ModelFailure for one that is not known."""
+        """Return the deployment's address and key. Raises ModelFailure for an unknown provider."""
         try:
             return self._defaults[provider]
         except KeyError:
             raise ModelFailure("provider_error", _UNKNOWN, kind="unknown_provider") from None
 
     async def get_model(self, provider: str) -> ModelClient:
-        """Its models. Raises ModelFailure for one that is not known."""
+        """Return a provider's models. Raises ModelFailure for an unknown provider."""
         self.get_defaults(provider)
         if provider not in self._open:
             # An SDK takes a second to import: not on the loop, which renews leases.
@@ -78,5 +78,6 @@ class Models:
         return self._open[provider]
 
     async def aclose(self) -> None:
+        """Close the connections of all providers."""
         for model in self._open.values():
             await model.aclose()

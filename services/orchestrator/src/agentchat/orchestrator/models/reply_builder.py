@@ -1,9 +1,7 @@
-"""A reply while it is put together from a stream of server-sent events: what is the same for all providers.
+"""Build a reply from a stream of server-sent events: what all providers share.
 
-Of HTML's section 9.2.6 that is as much as matters here: `data` lines make up an event, an empty line ends it.
-The cost of a stream that broke off before its provider reported it is estimated by length.
-
-A provider adds how an event is read, and which content blocks came of them.
+The cost of a stream that broke off before its provider reported it is estimated by length. A provider adds
+how an event is read, and which content blocks result.
 """
 
 import json
@@ -38,11 +36,11 @@ Content = tuple[dict[str, Any], str]
 
 
 class StreamBroken(Exception):  # noqa: N818 - a state of things, as its callers read it
-    """The stream holds something that is no event of the protocol, or ends too soon."""
+    """The stream contains something that is no event of the protocol, or ends too soon."""
 
 
 class EventReader:
-    """Bytes in, the data of events out, wherever the bytes were cut."""
+    """A parser of server-sent events."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -51,10 +49,11 @@ class EventReader:
 
     @property
     def within(self) -> bool:
+        """True within an event."""
         return bool(self._line or self._data)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of the events that `chunk` completes. Raises StreamBroken."""
+        """Return the data of the events that `chunk` completes. Raises StreamBroken."""
         *lines, rest = chunk.split(b"\n")
         if lines and self._line:
             lines[0] = bytes(self._line + lines[0])
@@ -74,7 +73,7 @@ class EventReader:
 
 
 def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
-    """An event's data as `kind`, which `decoder` decodes. Raises StreamBroken."""
+    """Decode an event's data as `kind`. Raises StreamBroken."""
     try:
         return decoder.decode(data)
     except RecursionError as error:
@@ -88,8 +87,9 @@ def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -
 
 
 def add_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
-    """`reported`, with an estimate of what is missing: the input where none was reported, the output where
-    the blocks `received` have more than was reported.
+    """Return `reported` with estimates of what is missing.
+
+    The input if none was reported, the output if the blocks `received` have more than was reported.
     """
     sent = reported.input_tokens + reported.cache_read_tokens + reported.cache_creation_tokens
     return msgspec.structs.replace(
@@ -110,7 +110,7 @@ def _measure_call(call: ModelCall) -> int:
 
 
 def _measure_block(block: Mapping[str, Any]) -> int:
-    """Characters of text; of what is none, bytes of JSON."""
+    """Return the characters of a block's text, or the bytes of its JSON."""
     text = block.get("text") or block.get("thinking")
     if isinstance(text, str):
         return len(text)
@@ -119,8 +119,10 @@ def _measure_block(block: Mapping[str, Any]) -> int:
 
 
 class StreamedReply(ABC):
-    """Takes the bytes of one stream. `begun`: the provider has taken the call; `finished`: what follows is of
-    no interest; `usage`: the cost so far.
+    """A reply under construction from the bytes of one stream.
+
+    `begun`: the provider has accepted the call. `finished`: what follows is ignored. `usage`: the cost so
+    far.
     """
 
     def __init__(self) -> None:
@@ -134,14 +136,14 @@ class StreamedReply(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether the reply has stated why it ended. It is complete then, whatever becomes of the stream."""
+        """True once the reply has a stop reason. It is complete then, whatever happens to the stream."""
         return self._raw_stop_reason is not None
 
     def feed(self, chunk: bytes) -> tuple[str, bool]:
-        """The text that `chunk` adds, and whether it held more than pings.
+        """Return the text that `chunk` adds, and whether it held more than pings.
 
-        Raises StreamBroken, RecursionError for what is nested without end, and ModelFailure for an error that
-        was sent in the stream; nothing once the reply has ended.
+        Raises StreamBroken, RecursionError for JSON nested without end, and ModelFailure for an error in the
+        stream; nothing once the reply has ended.
         """
         texts: list[str] = []
         moved = False
@@ -160,7 +162,7 @@ class StreamedReply(ABC):
         return "".join(texts), moved
 
     def complete(self) -> ModelReply:
-        """The reply. Raises StreamBroken where it did not come to its end, however calmly it closed."""
+        """Return the reply. Raises StreamBroken if the stream ended before it."""
         if not self._is_complete():
             raise StreamBroken("the stream ended before the reply did")
         reason = self._stop_reason()
@@ -175,7 +177,7 @@ class StreamedReply(ABC):
         )
 
     def get_partial_blocks(self) -> tuple[dict[str, Any], ...]:
-        """The blocks so far, of a reply that may have been broken off."""
+        """Return the blocks so far, of a reply that may have broken off."""
         return tuple(block for block, _ in self._build_blocks(cut=True))
 
     def _mark_begun(self, message_id: str | None, model: str | None) -> None:
@@ -194,18 +196,17 @@ class StreamedReply(ABC):
 
     @abstractmethod
     def _take(self, data: bytes) -> str | None:
-        """The text that an event adds; None for a ping. Raises as `feed` does."""
+        """Return the text that an event adds, or None for a ping. Raises as `feed` does."""
 
     @abstractmethod
     def _build_blocks(self, *, cut: bool) -> Iterable[Content]:
-        """The blocks. `cut`: a limit ended the reply, which may have been in the middle of a call."""
+        """Build the blocks. `cut`: a limit ended the reply, perhaps in the middle of a call."""
 
 
 def read_input(text: str, begun_with: Any = None, *, cut: bool = False) -> tuple[dict[str, Any], str]:
-    """The input and what is wrong with it: {} and a sentence for the model, or the input and "".
+    """Return a call's input and "", or {} and what is wrong with it, for the model.
 
-    `begun_with` is used where there is none. `cut`: the reply was ended by a limit, which may
-    be why there is no text.
+    `begun_with` is used if there is no text. `cut`: a limit ended the reply, which may be why.
     """
     try:
         given = clean_json(json.loads(text) if text else begun_with or {})

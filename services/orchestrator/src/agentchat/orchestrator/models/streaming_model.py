@@ -1,6 +1,6 @@
-"""Retries of a model call of any provider: what is tried again, and the watch over a silent stream.
+"""Call a model of any provider: retry failures, watch for silent streams, bound a reply's size and CPU time.
 
-A provider adds its `ProviderWire`: how a call is sent, how a reply is read, what its errors mean.
+A provider adds its `ProviderApi`: how a call is sent, how a reply is read, what its errors mean.
 """
 
 import asyncio
@@ -46,12 +46,12 @@ _FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
 
 
 def create_loop_budget() -> CpuBudget:
-    """The time of the worker's loop, shared out to the accounts; one for all models of a worker."""
+    """Create the budget of event-loop time, shared by accounts; one for all models of a worker."""
     return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
 
 
 class StreamingModel:
-    """A `Model` on a provider's wire. `loop`: see `loop_budget`."""
+    """A `ModelClient` for a provider's API."""
 
     def __init__(
         self,
@@ -71,9 +71,11 @@ class StreamingModel:
         self._first_backoff_seconds = first_backoff_seconds
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._wire.aclose()
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """Return True if the provider enforces the schema without an instruction."""
         return self._wire.can_enforce(base_url, parameters, schema)
 
     async def stream(
@@ -83,7 +85,7 @@ class StreamingModel:
         on_text: port.OnText | None,
         meter: port.Meter,
     ) -> port.ModelReply:
-        """As `Model.stream`: requested again a few times, and for some seconds at most."""
+        """Stream a reply; retry transient failures a few times, within 20 s, while no text was sent."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
         sent = _Sent(on_text)
@@ -101,7 +103,7 @@ class StreamingModel:
         raise AssertionError("the last try returns or raises")
 
     async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
-        """As `Model.check`: until the first event."""
+        """Call the model until the first event of its reply arrives."""
         builder = self._wire.create_reply()
         try:
             async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
@@ -173,7 +175,7 @@ def _slice(piece: bytes) -> Iterator[bytes]:
 
 
 async def _read_tail(body: aiohttp.StreamReader) -> None:
-    """The next call can use a connection whose answer was read to its end."""
+    """Read to the end of the response, so that the next call can reuse the connection."""
     if not body.at_eof():
         with suppress(*_FAULTS):
             async with asyncio.timeout(_TAIL_SECONDS):
@@ -182,15 +184,16 @@ async def _read_tail(body: aiohttp.StreamReader) -> None:
 
 
 def _compute_cost(builder: StreamedReply, call: port.ModelCall) -> Usage:
-    """What the provider reported; of a stream that broke off, with an estimate of what it did not report."""
+    """Return what the provider reported, with an estimate for a stream that broke off."""
     if builder.ended or builder.finished or not builder.begun:
         return builder.usage
     return add_estimates(builder.usage, call, builder.get_partial_blocks())
 
 
 class _Watch:
-    """Gives a stream up that is silent for `idle_seconds`, or says nothing but pings for `quiet_seconds`;
-    after the stop reason `last_seconds` replace both.
+    """A watch over a stream that gives up after `idle_seconds` of silence or `quiet_seconds` of pings.
+
+    After the stop reason, `last_seconds` replace both.
     """
 
     def __init__(
@@ -205,7 +208,7 @@ class _Watch:
         self._armed = self._moved = self._loop.time()
 
     def record_arrival(self, moved: bool, ended: bool) -> None:
-        """Something arrived. `moved`: it was more than pings; `ended`: it holds the stop reason."""
+        """Record that data arrived. `moved`: more than pings; `ended`: the stop reason is among it."""
         now = self._loop.time()
         if moved:
             self._moved = now
@@ -219,7 +222,7 @@ class _Watch:
 
 
 class _Sent:
-    """Passes text on and remembers whether there was any; `under_way`: `on_text` has not returned yet."""
+    """A text sink that remembers whether text was sent, and whether `on_text` is still running."""
 
     def __init__(self, on_text: port.OnText | None) -> None:
         self._on_text = on_text

@@ -1,8 +1,8 @@
-"""A JSON Schema in the form that structured output takes; what that has no form for is put into descriptions.
+"""Translate a JSON Schema into the form of structured output; the rest goes into descriptions.
 
 Objects are closed, references local and not recursive, numbers and lengths unbounded (platform.claude.com,
-structured outputs, JSON Schema limitations; OpenAI's are narrower still: `openai.schema`). A reply is
-validated against the schema itself all the same.
+structured outputs, JSON Schema limitations; OpenAI's form is narrower: `openai.client.to_strict_schema`). A
+reply is validated against the original schema all the same.
 """
 
 from typing import Any
@@ -21,14 +21,14 @@ _HINT_CHARS = 500
 
 
 class _Inexpressible(Exception):  # noqa: N818 - a property of the schema
-    """The dialect has no form for this schema that lets the model give all that it should."""
+    """Structured output has no form for this schema that permits all valid replies."""
 
 
 def to_output_format(schema: Schema) -> Schema | None:
-    """The schema as `output_config.format.schema`; None where the dialect has no form for it.
+    """Return the schema as `output_config.format.schema`, or None if it has no such form.
 
-    That is so for objects with keys of any name, for values of any kind, for combinations with `allOf`, and
-    for schemas that refer to themselves.
+    None for objects with keys of any name, values of any kind, combinations with `allOf`, and recursive
+    schemas.
     """
     try:
         return _Translation(schema).translate()
@@ -37,7 +37,7 @@ def to_output_format(schema: Schema) -> Schema | None:
 
 
 class _Translation:
-    """One schema on its way; `_open` are the references that are being followed."""
+    """The translation of one schema. `_open` are the references being followed."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -67,7 +67,7 @@ class _Translation:
         return found | ({"description": description} if description else {})
 
     def _take_kind(self, schema: Schema, found: Schema, described: Schema) -> None:
-        """What the value is: of a type, or one of several."""
+        """Translate the type, or the alternatives."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
                 found["anyOf"] = [self._translate(one) for one in described.pop(keyword)]
@@ -105,7 +105,7 @@ class _Translation:
             found["minItems"] = described.pop("minItems")
 
     def _define_reference(self, target: str) -> str:
-        """A definition of our own for what `target` leads to."""
+        """Return a reference to a definition of our own for `target`."""
         if target in self._open:
             raise _Inexpressible
         if target not in self._names:
@@ -117,7 +117,7 @@ class _Translation:
 
 
 def _merge_single_all_of(schema: Schema) -> Schema:
-    """`allOf` of one thing, as generators write a reference with a description, is that thing."""
+    """Replace `allOf` of one schema, which generators write around a reference, by that schema."""
     if "allOf" not in schema:
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
@@ -136,7 +136,7 @@ def _take_scalars(schema: Schema, found: Schema, described: Schema) -> None:
 
 
 def _build_description(description: Any, described: Schema) -> str:
-    """The description, and after it the constraints that the dialect has no form for."""
+    """Append the constraints that structured output has no form for to the description."""
     parts = [description] if isinstance(description, str) else []
     if described:
         hint = msgspec.json.encode(described).decode()
@@ -145,7 +145,7 @@ def _build_description(description: Any, described: Schema) -> str:
 
 
 def _resolve(reference: str, root: Schema) -> Any:
-    """What a local reference leads to; it was checked when the schema was saved."""
+    """Return the target of a local reference, which was checked when the schema was saved."""
     place: Any = root
     for token in reference.split("/")[1:]:
         key = token.replace("~1", "/").replace("~0", "~")

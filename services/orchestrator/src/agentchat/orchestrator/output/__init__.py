@@ -1,4 +1,4 @@
-"""What an agent's reply has to be: text, Markdown, or JSON by a schema (`final_output`).
+"""Check what an agent's reply must be: text, Markdown, or JSON by a schema (`output_spec`).
 
-`schema_checks` checks JSON replies in processes of their own, each of which runs `schema_checker`.
+`schema_checks` validates JSON replies in separate processes, each of which runs `schema_checker`.
 """

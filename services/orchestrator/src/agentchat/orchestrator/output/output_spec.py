@@ -1,7 +1,7 @@
-"""An agent's output type: what it asks of the model, and what it asks of the reply (docs/change/design.md 6).
+"""Apply an agent's output type to its prompt and its reply (docs/change/design.md 6).
 
-`text`: as the model writes it; nothing is added. `markdown`: the model is asked to. `json`: the provider
-enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
+`text`: nothing is added. `markdown`: the model is asked for it. `json`: the provider enforces the schema as
+far as it can, and the reply is saved only if it is valid JSON of the schema.
 """
 
 from typing import Any
@@ -27,9 +27,9 @@ _CUTS = {
 
 
 class OutputSpec:
-    """What one agent version is to put out. `schema` is that of its JSON, None for other types.
+    """The output that a run requires. `schema` is that of its JSON, None for other types.
 
-    `requested` is a schema that the request brings, which takes the place of the agent's output type.
+    `requested` is a schema from the request, which replaces the agent's output type.
     """
 
     def __init__(
@@ -51,10 +51,11 @@ class OutputSpec:
 
     @property
     def is_json(self) -> bool:
+        """True if the reply must be JSON."""
         return self._agent.output_type == "json"
 
     def add_instruction(self, system_prompt: str) -> str:
-        """The system prompt, with the form of the reply where the provider does not enforce it."""
+        """Return the system prompt, with an instruction if the provider does not enforce the form."""
         if self._agent.output_type == "markdown":
             return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
         if self._instructs:
@@ -62,7 +63,7 @@ class OutputSpec:
         return system_prompt
 
     async def check(self, reply: ModelReply, text: str) -> None:
-        """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
+        """Raise ModelFailure if `text`, which is to be saved, is not what the agent must return."""
         problem = await self._checks.find_problem(self._agent, text, schema=self.schema)
         if not problem:
             return

@@ -1,8 +1,10 @@
-"""Validates replies by schemas, a line a request: `python -m agentchat.orchestrator.output.schema_checker`.
+"""Validate JSON against schemas, one request a line.
 
-A process of its own, because a schema is a stranger's program: its patterns and references can take for ever,
-and nothing in Python interrupts a regular expression. The kernel ends this process when a check takes more
-CPU time than it may, also if the worker that waits for it has died, and refuses it memory beyond a bound.
+Run by `schema_checks` as `python -m agentchat.orchestrator.output.schema_checker`.
+
+This is a process of its own because a schema is untrusted: its patterns and references can take for ever, and
+nothing in Python interrupts a regular expression. The kernel ends the process when a check uses too much CPU
+time, also if its worker has died, and bounds its memory.
 """
 
 import resource
@@ -21,15 +23,16 @@ _SHOWN_CHARS = 120
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
+    """A text to validate against a schema."""
+
     schema: dict[str, Any]
     text: str
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What is wrong with the text, "" for nothing, and the CPU time that it took to find out.
+    """The problem of a text, "" for none, and the CPU time that the check took.
 
-    `field` is the place in it, such as `items[0].id`, "" for all of it or where there is none; `reason` is
-    what is wrong there.
+    `field` is its place, such as `items[0].id`, "" for the whole text; `reason` is what is wrong there.
     """
 
     problem: str
@@ -39,6 +42,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
+    """Answer the requests on stdin until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     check_json(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
@@ -54,9 +58,7 @@ def main() -> None:
 
 
 def check_json(request: CheckRequest) -> CheckResult:
-    """What is wrong with the text: where, and what the schema states there. No value out of the text is in
-    it.
-    """
+    """Validate the text; return where it fails and what is required there, but no value of it."""
     # Imported here, as the worker imports this module for its types alone.
     from jsonschema import Draft202012Validator
     from referencing import Registry

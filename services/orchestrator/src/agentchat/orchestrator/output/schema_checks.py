@@ -1,7 +1,7 @@
-"""Replies checked against agents' schemas, in processes next to this one, by turns of the accounts.
+"""Validate JSON against agents' schemas, in separate processes, by turns of the accounts.
 
-A schema is a stranger's program. An account has half of the processes at most, so another's check finds one
-free; what its checks cost beyond its share of CPU time they wait for, and nobody else does.
+Schemas are untrusted. An account gets half of the processes at most, so that another account's check finds
+one free; if its checks use more CPU time than its share, only its own later checks wait.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _UNCHECKED = "it could not be checked"
 
 
 class SchemaChecks:
-    """The processes, started when they are first needed and used again while they live."""
+    """The processes, started on demand and reused."""
 
     def __init__(self) -> None:
         self._turns = FairSlots(_PROCESSES)
@@ -42,15 +42,12 @@ class SchemaChecks:
     async def find_problem(
         self, agent: AgentConfig, text: str, *, schema: dict[str, Any] | None = None
     ) -> str:
-        """What is wrong with `text` as JSON of the agent's schema, or of `schema`, in words for callers.
-
-        "" for nothing.
-        """
+        """Return what is wrong with `text` as JSON of the schema, for callers; "" if nothing is."""
         schema = agent.output_schema or {} if schema is None else schema
         return (await self.check(agent, text, schema)).problem
 
     async def check(self, agent: AgentConfig, text: str, schema: dict[str, Any]) -> CheckResult:
-        """The same of `schema`, with the place and the reason."""
+        """Validate `text`, and return the place and the reason of a problem."""
         request = CheckRequest(schema, text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -60,6 +57,7 @@ class SchemaChecks:
             return CheckResult(_LATE, reason=_LATE)
 
     async def aclose(self) -> None:
+        """End the processes."""
         await asyncio.gather(*(checker.end() for checker in self._idle))
 
     async def _check(self, agent: AgentConfig, request: CheckRequest) -> CheckResult:
@@ -76,7 +74,7 @@ class SchemaChecks:
             return CheckResult(_TOO_SLOW, reason=_TOO_SLOW)
 
     async def _run_check(self, request: CheckRequest) -> CheckResult | None:
-        """None where the check takes more time than it may."""
+        """Run the check; None if it takes too long."""
         for _ in range(2):  # that a process died for another reason is no fault of this schema's
             checker = self._idle.pop() if self._idle else await _Checker.start()
             result = await checker.check(request)
@@ -107,9 +105,9 @@ class _Checker:
         )
 
     async def check(self, request: CheckRequest) -> CheckResult | None:
-        """None where the process has ended.
+        """Send a request and read its result; None if the process has ended.
 
-        Ends the process when it is cancelled: its result would be taken for the next request's.
+        Ends the process when cancelled, or the next request would read this one's result.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -125,7 +123,7 @@ class _Checker:
         return msgspec.json.decode(line, type=CheckResult) if line.endswith(b"\n") else None
 
     async def wait_for_exit(self) -> int:
-        """The exit status, or minus the signal; kills a process that lives but no longer answers."""
+        """Return the exit status, or minus the signal; kill a process that no longer answers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
                 return await self._process.wait()

@@ -1,5 +1,5 @@
-"""Recorded runs done again in memory, for `rpc.answer_what_if`: nothing is appended, published or counted.
+"""Replay recorded runs in memory, for `rpc.answer_what_if`: nothing is appended, published or counted.
 
-- `rerun`: the turn, as any run's, with a record at its ends
-- `recorded`: the ends: a log in memory, tools and sources out of the record
+- `replay_run`: the turn of any run, with recorded effects
+- `recorded_tools`: a log in memory, recorded tool results and sources, and no readers
 """

@@ -1,4 +1,4 @@
-"""The ends of a run that is done again: tools and sources out of its record, and readers that are nobody."""
+"""Provide a replay with recorded tool results and sources, a log in memory and a null frame sink."""
 
 import difflib
 from collections import defaultdict, deque
@@ -24,7 +24,7 @@ _COMPARED_CHARACTERS = 2_000
 
 
 class Diverged(Exception):  # noqa: N818 - an outcome, named as such
-    """The run calls a tool in a way that was not recorded; the replay stops."""
+    """The replay calls a tool in a way that was not recorded, so it stops."""
 
     def __init__(self, divergence: Divergence) -> None:
         call = divergence.call
@@ -34,35 +34,38 @@ class Diverged(Exception):  # noqa: N818 - an outcome, named as such
 
 
 class MemoryRecorder:
+    """A log in memory."""
+
     def __init__(self, conversation: Conversation, trace_id: str) -> None:
         self.conversation = conversation
         self._trace_id = trace_id
 
     @property
     def run(self) -> Run:
+        """The run as far as it is recorded."""
         return get_run(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
+        """Add events to the conversation in memory."""
         self.conversation = evolve_all(self.conversation, new)
 
 
 class NullSink:
-    """Takes frames, and sends them nowhere."""
+    """A sink that drops frames."""
 
     is_open = True
 
     async def wait_until_allowed(self, frame: frames.Frame) -> None:
-        """At once."""
+        """Return at once."""
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send it to nobody."""
+        """Drop the frame."""
 
 
 class RecordedTools:
-    """Answers calls with what the same ones came to in a recorded run: the same name, and an equal input.
+    """Tools that answer a call with its recorded result: the same name and an equal input.
 
-    Each result answers one call, in the order in which they were asked for: the second of two equal calls
-    may well have had another answer.
+    Each result answers one call, in recorded order: the second of two equal calls may have another result.
     """
 
     def __init__(self, recorded: Run, clock: RunClock) -> None:
@@ -81,7 +84,7 @@ class RecordedTools:
         calls: tuple[Call, ...],
         offered: Mapping[str, ToolSpec],  # noqa: ARG002 - of the tools of every run
     ) -> tuple[events.Event, ...]:
-        """Return the recorded results. Raises Diverged at a call that was not recorded."""
+        """Return the recorded results. Raises Diverged for a call that was not recorded."""
         found: list[tuple[Call, Call]] = []
         for call in calls:
             held = self._unused[_build_key(call.name, call.input)]
@@ -100,7 +103,7 @@ class RecordedTools:
         )
 
     def list_calls(self, run: Run) -> tuple[AskedTool, ...]:
-        """List every call of the run; the one at which it stopped is `missed`."""
+        """List every call of the run; the one that stopped it is `missed`."""
         calls = [
             AskedTool(round=each.number, name=call.name, input=call.input)
             for each in run.rounds
@@ -113,10 +116,10 @@ class RecordedTools:
         return tuple(calls)
 
     def forget_recorded(self, run: Run) -> None:
-        """Nothing else keeps their results."""
+        """Do nothing: the results are kept nowhere else."""
 
     def _list_unused(self) -> list[AskedTool]:
-        """What the record holds and no call has asked for yet."""
+        """List the recorded calls that the replay has not made yet."""
         return [
             AskedTool(round=number, name=call.name, input=call.input)
             for held in self._unused.values()
@@ -124,7 +127,7 @@ class RecordedTools:
         ]
 
     def _copy_decisions(self, call_id: str, round_number: int, recorded: Call) -> list[events.Event]:
-        """A person's change of the input, which the model is told with the result."""
+        """Copy an approver's change of the input, which the model sees with the result."""
         return [
             event
             for each in recorded.approvals
@@ -148,10 +151,10 @@ class RecordedTools:
 
 
 class RecordedSources(Retriever):
-    """Finds what the recorded run found. `agent` names the knowledge base that has the passages after it.
+    """A retriever that finds what the recorded run found.
 
-    The log holds snippets; the passages are read from the knowledge base, as for a run taken up again, or are
-    `passages`, texts by the sources' ids, where these are given.
+    The log has snippets only. The passages are read from the knowledge base of `agent`, or are `passages`,
+    texts by source id.
     """
 
     def __init__(
@@ -163,20 +166,21 @@ class RecordedSources(Retriever):
         self._texts = passages
 
     async def find(self, question: str) -> tuple[Source, ...]:  # noqa: ARG002 - a retriever's
-        """The recorded sources; none, and `missed`, where the run did not look for any."""
+        """Return the recorded sources; none, and `missed`, if the run did not search."""
         self.missed = self._sources is None
         return self._sources or ()
 
     async def load_found_passages(
         self, knowledge_base_id: str, sources: Sequence[Source]
     ) -> Sequence[Passage]:
+        """Return the given passages, or load them from the knowledge base."""
         if self._texts is None:
             return await super().load_found_passages(knowledge_base_id, sources)
         return [Passage(source, self._texts.get(source.id, source.snippet)) for source in sources]
 
 
 def find_nearest(asked: AskedTool, held: Sequence[AskedTool]) -> AskedTool | None:
-    """Find the call that is most like it: of the same tool where there is one, then by the input's text."""
+    """Find the recorded call that is most like `asked`: the same tool first, then the closest input."""
 
     def rate_likeness(other: AskedTool) -> tuple[bool, float]:
         inputs = difflib.SequenceMatcher(None, _encode_input(asked), _encode_input(other), autojunk=False)

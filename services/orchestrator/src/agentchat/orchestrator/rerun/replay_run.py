@@ -1,25 +1,19 @@
-"""One recorded run on its second way: the turn of every run, with its record at the ends."""
+"""Replay one recorded run with recorded tool results and sources."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from agentchat.contracts import events
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
-from agentchat.contracts.values import ToolSpec
-from agentchat.conversations.aggregate.compaction import Compact, find_last_covered_version
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
 from agentchat.conversations.aggregate.turn import StartRun, open_turn, rebuild_request
 from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.directory.compaction_settings import Compaction
 from agentchat.orchestrator.agent_loader import build_agent_facts, resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelClient, ModelFailure
-from agentchat.orchestrator.models.port import hash_text
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.rerun.recorded_tools import (
     MemoryRecorder,
@@ -39,16 +33,18 @@ from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """A run that has ended, and the conversation as it was before it."""
+    """A run that has ended, and the conversation before it."""
 
     before: Conversation
     run: Run
 
 
 async def prepare_replay(services: WorkerServices, question: WhatIf) -> "RunReplay | None":
-    """None where there is no such run that has ended.
+    """Prepare the replay of a run, or return None if there is no such run that has ended.
 
-    Raises ModelFailure for an agent that cannot be used, DatabaseUnavailable, UnreadableEvent.
+    Raises:
+        ModelFailure: The agent cannot be used.
+        DatabaseUnavailable, UnreadableEvent
     """
     recorded = await _load_record(services, question)
     if recorded is None:
@@ -66,9 +62,10 @@ async def prepare_replay(services: WorkerServices, question: WhatIf) -> "RunRepl
 
 
 async def _load_record(services: WorkerServices, question: WhatIf) -> RunRecord | None:
-    """The run; None where the log has none such of the account, or the record none, that has ended.
+    """Load the run from the log, or from the request's own record; None if it has not ended.
 
-    Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable.
+    Raises:
+        UnreadableEvent, UnknownEvent, DatabaseUnavailable
     """
     if question.record is None:
         conversation = await services.log.load_conversation(question.conversation_id)
@@ -104,7 +101,7 @@ async def _load_agent(services: WorkerServices, question: WhatIf) -> AgentConfig
 async def _use_recorded_knowledge_base(
     services: WorkerServices, agent: AgentConfig, recorded: Run
 ) -> AgentConfig:
-    """The agent, looking where the one that answered looked: only there are the passages that it found."""
+    """Return the agent with the knowledge base of the recorded one, which has the passages."""
     if agent.retrieval is None:
         return agent
     answered_by = await services.agents.load_version(
@@ -116,7 +113,7 @@ async def _use_recorded_knowledge_base(
 
 
 class RunReplay:
-    """One replay, with all that it needs at hand. `searching` knows where the passages are."""
+    """One replay. `searching` is the agent whose knowledge base has the passages."""
 
     def __init__(
         self,
@@ -146,7 +143,7 @@ class RunReplay:
         self._cost = RoundCost()
         output = OutputSpec(agent, services.schema_checks, model, credentials.base_url, run.output_schema)
         offered = question.offered
-        self._create_performer = RerunPerformer(
+        self._performer = Performer(
             log=self._log,
             agent=agent,
             replies=ReplyStreamer(model, agent.provider, credentials, channel, output),
@@ -160,18 +157,18 @@ class RunReplay:
             retriever=self._sources,
             output=output,
             asks=False,
-            summary=run.compacted,
-            given=None if offered is None else {spec.name: spec for spec in offered},
+            recorded_summary=run.compacted,
+            offered=None if offered is None else {spec.name: spec for spec in offered},
         )
 
     async def run(self, interruption: Interruption) -> None:
-        """Take the turn to its end. Raises ModelFailure, ToolsUnavailable, Interrupted, Diverged."""
+        """Run the turn loop. Raises ModelFailure, ToolsUnavailable, Interrupted, Diverged."""
         await interruption.run_unless_interrupted(self._list_tools)
         self._began = time.perf_counter()
-        await run_turn(self._create_performer, interruption, self._services.stop)
+        await run_turn(self._performer, interruption, self._services.stop)
 
     def build_answer(self) -> WhatIfAnswered:
-        """What it has come to, as if it were complete."""
+        """Build the answer from the replay so far."""
         run = self._log.run
         return WhatIfAnswered(
             outcome="completed",
@@ -185,37 +182,9 @@ class RunReplay:
         )
 
     async def _list_tools(self) -> None:
-        """A comparison with fewer tools than the agent has would say nothing. Raises ToolsUnavailable."""
-        await self._create_performer.list_offered_tools()
+        """List the tools, all of them: a comparison with fewer would be useless. Raises ToolsUnavailable."""
+        await self._performer.list_offered_tools()
         if self._question.offered is None and (
             missing := self._services.listings.get_missing_servers(self._agent)
         ):
             raise ToolsUnavailable(", ".join(missing))
-
-
-@dataclass(kw_only=True)
-class RerunPerformer(Performer):
-    """`given` are tools that were not listed, but are offered; `summary` is the recorded run's."""
-
-    summary: events.ContextCompacted | None = None
-    given: Mapping[str, ToolSpec] | None = None
-
-    async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
-        return await super().list_offered_tools() if self.given is None else self.given
-
-    async def compact(self, step: Compact) -> Sequence[events.Event]:
-        """The recorded summary, where it is of the same runs, by the same model and instruction.
-
-        The model would write another each time, and all that follows would differ for that alone.
-        """
-        run, known = self.log.run, self.summary
-        instruction = (self.agent.compaction or Compaction()).instruction
-        if (
-            known is None
-            or known.model != run.model
-            or known.prompt_sha256 != hash_text(instruction)
-            or known.through_version
-            != find_last_covered_version(self.log.conversation, run.trace_id, step.runs)
-        ):
-            return await super().compact(step)
-        return (replace(known, trace_id=run.trace_id, at=self.clock.now()),)

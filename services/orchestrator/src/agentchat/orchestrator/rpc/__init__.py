@@ -1,6 +1,6 @@
-"""What other processes ask by request and reply.
+"""Answer other processes by request and reply over the bus.
 
-- `conversation_commands`: what else writes to conversations: `erasing`, `record_decision`, `fork_command`
-- `model_check`: makes one model call of an agent
-- `what_if`: does a recorded run again, with tools and sources out of its record (`recorded`)
+- `conversation_commands`: commands on conversations: `erase_conversation`, `record_decision`, `fork_command`
+- `model_check`: one model call with an agent's settings
+- `answer_what_if`: the replay of a recorded run
 """

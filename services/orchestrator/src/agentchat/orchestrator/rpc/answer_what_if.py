@@ -1,7 +1,7 @@
-"""`chat.replay.what_if`: a recorded run done again with another version, model or prompt of an agent.
+"""Replay a recorded run with another version, model or prompt of an agent (`chat.replay.what_if`).
 
 The turn is `turn_loop`'s and the model is called as for any run; the conversation is kept in memory, and
-tools and sources come out of the record (`orchestrator.rerun`). Nothing is appended, published or counted.
+tools and sources come from the record (`orchestrator.rerun`). Nothing is appended, published or counted.
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ MOST_BYTES = 4 * 1024 * 1024
 
 @asynccontextmanager
 async def serve_what_ifs(services: WorkerServices) -> AsyncIterator[None]:
-    """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
+    """Answer WhatIf while the block runs, as one of all orchestrators; then give up those under way."""
     running: set[Interruption] = set()
 
     async def answer(data: bytes) -> bytes:
@@ -63,7 +63,7 @@ async def serve_what_ifs(services: WorkerServices) -> AsyncIterator[None]:
 async def answer_what_if(
     services: WorkerServices, question: WhatIf, interruption: Interruption
 ) -> WhatIfAnswered:
-    """What the run comes to with that agent, within the question's seconds. Raises nothing."""
+    """Replay the run with that agent, within the question's seconds. Raises nothing."""
     interruption.limit(question.seconds)
     rerun: RunReplay | None = None
     try:

@@ -1,4 +1,4 @@
-"""What else writes to conversations than their runs: commands of their accounts."""
+"""Execute the commands of accounts on their conversations. Sent by `bus.commands`."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,9 +45,11 @@ A = TypeVar("A", messages.DescribeAnswered, messages.FeedbackAnswered)
 async def _append_by_rule(
     services: WorkerServices, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
 ) -> A | int:
-    """What the rule answers; or the version of the event that it has to append, which then is stored.
+    """Return the answer of the rule, or append its event and return the event's version.
 
-    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    Raises:
+        DatabaseUnavailable
+        UnknownEvent: A worker of a newer release must be asked.
     """
     while True:
         conversation = await _load(services, command.conversation_id)
@@ -65,7 +67,7 @@ async def _append_by_rule(
 
 
 async def _load(services: WorkerServices, conversation_id: str) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises as `_append_by_rule`."""
+    """Load the conversation, without the events that cannot be decoded. Raises as `_append_by_rule`."""
     try:
         return await services.store.load(conversation_id)
     except UnknownEvent:
@@ -75,12 +77,12 @@ async def _load(services: WorkerServices, conversation_id: str) -> Conversation:
 
 
 def serve_commands(services: WorkerServices) -> AbstractAsyncContextManager[None]:
-    """Serve commands while the block runs, any number at a time; what was begun is brought to its end."""
-    return services.bus.rpc.serve_until_closed(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
+    """Serve commands while the block runs, any number at once; started ones are finished."""
+    return services.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
 
 
 async def _handle(services: WorkerServices, data: bytes) -> bytes:
-    """Raises DecodeError for what is none, Declined where a worker of a newer release is to take it."""
+    """Execute a command. Raises DecodeError, or Declined if a newer release must execute it."""
     command = wire.decode_command(data)
     log = logs.get_logger("commands")
     with (

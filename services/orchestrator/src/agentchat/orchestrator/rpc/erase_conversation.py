@@ -1,8 +1,8 @@
-"""Erasing a conversation, on its account's command; and, after a while, those that no list shows.
+"""Erase conversations: on command, and after a while those that no list shows.
 
-A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
-whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the
-conversation only its newest run is loaded.
+A run under way is cancelled first, and its worker gets a few seconds to end it. If nobody works on the run or
+its worker does not respond, the erasure ends it, and later appends of its worker are refused. Only the newest
+run of the conversation is loaded.
 """
 
 import asyncio
@@ -31,9 +31,10 @@ _RETENTION_LOOK_SECONDS = 60.0
 
 
 async def erase(services: WorkerServices, command: EraseConversation) -> bool:
-    """Erase a conversation. Whether this command has erased it, now or when it was given before.
+    """Erase a conversation. Return True if this command has erased it, now or earlier.
 
-    Raises DatabaseUnavailable, BusUnavailable.
+    Raises:
+        DatabaseUnavailable, BusUnavailable
     """
     end = asyncio.get_running_loop().time() + services.timings.erase_cancel_seconds
     found = await services.log.load_newest_run(command.conversation_id)
@@ -57,7 +58,7 @@ def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
 
 @contextlib.asynccontextmanager
 async def _go_first_in_line(services: WorkerServices, command: EraseConversation) -> AsyncIterator[None]:
-    """Have no other run begin while the block runs: who waits in line finds the conversation gone."""
+    """Let no other run start while the block runs: requests in line find the conversation gone."""
     try:
         await services.line.join_before_all(command.conversation_id, command.trace_id)
         yield
@@ -67,7 +68,7 @@ async def _go_first_in_line(services: WorkerServices, command: EraseConversation
 
 
 async def _has_ended(services: WorkerServices, command: EraseConversation, run: Run, end: float) -> bool:
-    """Whether a run under way has ended by its worker, which has until `end` as long as it lives."""
+    """Cancel the run and wait until it has ended, at most until `end`, while its worker lives."""
     asked = False
     while asyncio.get_running_loop().time() < end and await services.leases.has_live_lease(run.trace_id):
         if not asked:
@@ -84,7 +85,7 @@ async def _has_ended(services: WorkerServices, command: EraseConversation, run: 
 async def _end_and_erase(
     services: WorkerServices, command: EraseConversation, conversation: Conversation
 ) -> None:
-    """Raises VersionConflict where a run has gone on meanwhile."""
+    """End the run and erase the conversation. Raises VersionConflict if the run has progressed."""
     now = await read_server_time(services.pool)
     run = conversation.active
     end = cancel(run, now) if run is not None else ()
@@ -96,7 +97,7 @@ async def _end_and_erase(
 
 
 async def keep_removing(services: WorkerServices, kept_seconds: float) -> None:
-    """Remove unlisted conversations, until cancelled. Every worker does so."""
+    """Remove unlisted conversations until cancelled. Every worker does so."""
     log = logs.get_logger("retention")
 
     async def remove() -> None:
@@ -113,9 +114,10 @@ async def keep_removing(services: WorkerServices, kept_seconds: float) -> None:
 
 
 async def remove_unlisted(services: WorkerServices, kept_seconds: float) -> int:
-    """Erase those of which nothing was stored for so long; returns how many.
+    """Erase conversations whose last event is older than `kept_seconds`; return how many.
 
-    Raises DatabaseUnavailable, BusUnavailable.
+    Raises:
+        DatabaseUnavailable, BusUnavailable
     """
     removed = 0
     async for each in list_unlisted(services.pool, idle_seconds=kept_seconds):

@@ -1,4 +1,4 @@
-"""Begin a conversation with a copy of another one's past, on its account's command.
+"""Fork a conversation: start one with a copy of another one's past.
 
 The source is read as far as it may be copied, and the fork is stored by one append.
 """
@@ -19,9 +19,11 @@ from agentchat.runtime.shared_task import start_shared_task
 
 
 async def fork(services: WorkerServices, command: ForkConversation) -> ForkAnswered:
-    """Obey it once, however often it is given: whoever is asked again meanwhile awaits the same task.
+    """Execute the command once: a repeated command waits for the same task.
 
-    Raises DatabaseUnavailable, TimeoutError, and UnknownEvent: a worker of a newer release is to be asked.
+    Raises:
+        DatabaseUnavailable, TimeoutError
+        UnknownEvent: A worker of a newer release must be asked.
     """
     task = services.forks.get(command)
     if task is None:
@@ -44,7 +46,7 @@ async def _execute(services: WorkerServices, command: ForkConversation) -> ForkA
 async def _decide(
     services: WorkerServices, command: ForkConversation
 ) -> list[tuple[str, bytes]] | ForkAnswered:
-    """Return the events of the fork as they are stored, or why there is none."""
+    """Return the events of the fork as they are stored, or the answer if there is none."""
     try:
         async with services.fork_decisions.turn(command.account_id):
             stored = await services.log.read_events(command.conversation_id)
@@ -68,9 +70,9 @@ async def _decide(
 
 
 async def _load_source(services: WorkerServices, command: ForkConversation) -> tuple[list[LogEntry], bool]:
-    """Return the events that are copied, and whether these are all that were wanted.
+    """Return the events to copy, and True if that is all of them.
 
-    Of a source with more than may be copied, these are a page more.
+    A source that is too large is read one page further than may be copied.
     """
     source: list[LogEntry] = []
     until_version = max(1, command.at) if isinstance(command.at, int) else None

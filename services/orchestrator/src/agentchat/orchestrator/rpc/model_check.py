@@ -1,4 +1,4 @@
-"""`chat.models.check`: a model call with an agent's own key, model and parameters, and what came of it."""
+"""Check an agent's provider: make a model call with its key, model and parameters (`chat.models.check`)."""
 
 import time
 from collections.abc import AsyncIterator
@@ -99,7 +99,7 @@ def _get_code(failure: ModelFailure) -> ProviderCode:
 
 
 def _describe(failure: ModelFailure, key: str) -> str:
-    """Our words, and the provider's where they name a parameter or a model; never the key."""
+    """Describe a failure, with the provider's own words if they name a parameter or model, never the key."""
     if _get_code(failure) == "unreachable":
         return "The model provider could not be reached."
     if _get_code(failure) not in _TELLING or not failure.provider_message:

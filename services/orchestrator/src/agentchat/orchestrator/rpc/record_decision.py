@@ -1,7 +1,7 @@
-"""A person decides about a tool call: appended at the version of the conversation that it was decided by.
+"""Record a person's decision about a tool call, at the conversation's version that it was made on.
 
-With the last decision that a run waits for it is open and waits for nobody: by that, in the log, it is to go
-on. It is requested here; should that not come to be, the sweeper does it.
+The last decision that a run waits for ends its pause in the log. The run is requested here; if that fails,
+`projector.sweeper` requests it. Called through `gateway.runs.decide_approval`.
 """
 
 import contextlib
@@ -30,9 +30,11 @@ _AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked abo
 
 
 async def record_decision(services: WorkerServices, command: DecideApproval) -> ApprovalAnswered:
-    """Decide, if nobody has; safe to repeat.
+    """Record the decision if there is none; safe to repeat.
 
-    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    Raises:
+        DatabaseUnavailable
+        UnknownEvent: A worker of a newer release must be asked.
     """
     try:
         while True:
@@ -50,7 +52,7 @@ async def record_decision(services: WorkerServices, command: DecideApproval) -> 
 async def _decide(
     services: WorkerServices, command: DecideApproval, conversation: Conversation
 ) -> ApprovalAnswered:
-    """Raises VersionConflict where somebody else has appended meanwhile."""
+    """Decide on a loaded conversation. Raises VersionConflict if another writer has appended."""
     run = conversation.run(command.trace_id)
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
@@ -69,7 +71,7 @@ async def _decide(
 
 
 async def _request_run(services: WorkerServices, conversation: Conversation, run: Run) -> None:
-    """Request a run that waits for nobody any more."""
+    """Request the run again if it waits for no further approval."""
     if run.is_unpaused:
         with contextlib.suppress(BusUnavailable):
             await services.bus.queues.request_chat(rebuild_request(conversation, run, DECIDED + run.attempt))
@@ -78,9 +80,10 @@ async def _request_run(services: WorkerServices, conversation: Conversation, run
 async def _find_problem(
     services: WorkerServices, command: DecideApproval, run: Run, answer: ApprovalAnswer
 ) -> str:
-    """What is wrong with an input that takes the place of the model's, or that a tool has asked for.
+    """Return what is wrong with an edited input or with the content that a tool asked for; "" if nothing is.
 
-    "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.
+    Raises:
+        ToolsUnavailable, DatabaseUnavailable
     """
     found = approval_rules.find_approval(run, answer.approval_id)
     assert found is not None, "it can be decided about"

@@ -56,17 +56,17 @@ class _Reader:
         self.sourced = False
         self._attempt = 0
         self._seq = 0
-        self._translate_error = False
+        self._broken = False
 
     def read(self, frame: frames.Frame) -> None:
         if frame.seq == 0 or frame.attempt < self._attempt:
             return
         if frame.attempt > self._attempt:
             self._attempt, self._seq = frame.attempt, 0
-            self._translate_error = not isinstance(frame, frames.Accepted | frames.Resumed)
-        self._translate_error = self._translate_error or frame.seq != self._seq + 1
+            self._broken = not isinstance(frame, frames.Accepted | frames.Resumed)
+        self._broken = self._broken or frame.seq != self._seq + 1
         self._seq = frame.seq
-        if self._translate_error:
+        if self._broken:
             return
         match frame:
             case frames.Resumed():
@@ -87,7 +87,7 @@ class _Reader:
         """Continue after the text that the attempt's worker knew, which may be less than was sent."""
         text = "".join(self.pieces)[: resumed.offset]
         if len(text) < resumed.offset or hashlib.sha256(text.encode()).hexdigest() != resumed.sha256:
-            self._translate_error = True
+            self._broken = True
             return
         self.pieces = [text] if text else []
         self.ends = [end for end in self.ends if end < resumed.offset] + ([resumed.offset] if text else [])

@@ -1,7 +1,7 @@
 """Perform the steps of a run: each returns the events to append for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -11,17 +11,14 @@ from agentchat.contracts.ids import derive_reply_id, make_id
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
-from agentchat.conversations.aggregate.compaction import Compact, find_last_covered_version
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
-from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt, build_summary_prompt
+from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
-from agentchat.directory.compaction_settings import Compaction
-from agentchat.directory.model_parameters import build_summary_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
-from agentchat.orchestrator.models.port import extract_summary, hash_prompt, hash_text, hash_tools
+from agentchat.orchestrator.models.port import hash_prompt, hash_tools
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
@@ -52,6 +49,8 @@ class Performer:
     """Performs the steps of one attempt at the log's run.
 
     `already` is what earlier attempts have sent of the next round. `asks` False: no approval is requested.
+    For replays, `offered` are the tools instead of the listed ones, and `recorded_summary` is reused
+    where it covers the same runs.
     """
 
     log: RunRecorder
@@ -67,7 +66,8 @@ class Performer:
     retriever: Retriever
     output: OutputSpec
     asks: bool = True
-    _offered: dict[str, ToolSpec] | None = field(default=None, init=False)
+    offered: Mapping[str, ToolSpec] | None = None
+    recorded_summary: events.ContextCompacted | None = None
 
     async def perform(self, step: turn.Step) -> Sequence[events.Event]:
         """Perform one step. Raises ModelFailure, ToolsUnavailable."""
@@ -131,9 +131,9 @@ class Performer:
 
     async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
         """Return the agent's tools by the names that the model sees, the same for the whole attempt."""
-        if self._offered is None:
-            self._offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
-        return self._offered
+        if self.offered is None:
+            self.offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
+        return self.offered
 
     async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, SentOutput()
@@ -150,14 +150,15 @@ class Performer:
             histories=self.histories,
         )
         call = replace(
-            await self._build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
+            await self.build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
         )
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
         return self._build_reply_events(run, step, call, reply, meter.usage)
 
-    async def _build_call(self, run: Run, prompt: Prompt) -> ModelCall:
+    async def build_call(self, run: Run, prompt: Prompt) -> ModelCall:
+        """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
         system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
         system = "\n\n".join(filter(None, (system, run.instructions)))
         return ModelCall(
@@ -169,45 +170,6 @@ class Performer:
             parameters=self.agent.parameters,
             tools=tuple((await self.list_offered_tools()).values()),
             account_id=self.agent.account_id,
-        )
-
-    async def compact(self, step: Compact) -> Sequence[events.Event]:
-        """Have the model summarise some runs, in a call with the same cached prefix as others.
-
-        Raises:
-            ModelFailure, ToolsUnavailable
-        """
-        run, conversation, agent = self.log.run, self.log.conversation, self.agent
-        wanted = agent.compaction or Compaction()
-        by_provider, instruction = wanted.by == "provider", wanted.instruction
-        prompt = build_summary_prompt(
-            *(conversation, run.trace_id, step, "" if by_provider else instruction),
-            tools_offered=bool(await self.list_offered_tools()),
-            provider=agent.provider,
-        )
-        parameters = build_summary_parameters(agent.provider, agent.parameters)
-        call = replace(
-            await self._build_call(run, prompt),
-            parameters=parameters,
-            use_tools=False,
-            compaction=instruction if by_provider else None,
-        )
-        meter = self.cost.begin(len(run.replies) + 1)
-        reply = await self.replies.request_without_streaming(call, meter)
-        summary, own = extract_summary(reply)
-        if not summary:
-            raise ModelFailure("provider_error", kind="no_summary")
-        return (
-            events.ContextCompacted(
-                trace_id=run.trace_id,
-                at=self.clock.now(),
-                through_version=find_last_covered_version(conversation, run.trace_id, step.runs),
-                summary=summary,
-                model=run.model,
-                prompt_sha256=hash_text(instruction),
-                usage=meter.usage,
-                provider_data=None if own is None else {agent.provider: own},
-            ),
         )
 
     def _build_reply_events(

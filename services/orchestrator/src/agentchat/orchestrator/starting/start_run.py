@@ -30,6 +30,31 @@ _FULL = "Too many messages wait for this conversation, or for others of the acco
 _NO_SLOT = "The account had no run to spare when the message's turn came."
 
 
+async def start_run(
+    services: WorkerServices, leased: LeasedRequest
+) -> StartedAttempt | EndedRun | PausedRun | Rejected:
+    """Append the run's first events, after waiting for the request's turn if the conversation is busy.
+
+    Raises:
+        Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable, UnreadableEvent
+    """
+    has_waited = leased.delivery.attempt > 1 or leased.request.attempt > 1  # perhaps, at another worker
+    try:
+        if isinstance(leased.found.conversation, UnreadableEvent):
+            raise leased.found.conversation
+        outcome = await decide_request(
+            services, leased, leased.found.conversation, first_in_line=leased.found.first_in_line
+        )
+        if isinstance(outcome, MustWait | NoSlot):
+            has_waited = True
+            outcome = await wait_for_turn(services, leased, outcome)
+    except UnreadableEvent as error:
+        outcome = await decide_unreadable(services, leased, error)
+    if has_waited:
+        await leave_line(services, leased)
+    return outcome
+
+
 async def wait_for_turn(
     services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
 ) -> StartedAttempt | EndedRun | PausedRun | Rejected:
@@ -151,28 +176,3 @@ async def _wait_for_end(services: WorkerServices, leased: LeasedRequest, run: Ru
             await wait_for_event(ended, min(LOOK_SECONDS, end - loop.time()))
     finally:
         await following.close()
-
-
-async def start_run(
-    services: WorkerServices, leased: LeasedRequest
-) -> StartedAttempt | EndedRun | PausedRun | Rejected:
-    """Append the run's first events, after waiting for the request's turn if the conversation is busy.
-
-    Raises:
-        Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable, UnreadableEvent
-    """
-    has_waited = leased.delivery.attempt > 1 or leased.request.attempt > 1  # perhaps, at another worker
-    try:
-        if isinstance(leased.found.conversation, UnreadableEvent):
-            raise leased.found.conversation
-        outcome = await decide_request(
-            services, leased, leased.found.conversation, first_in_line=leased.found.first_in_line
-        )
-        if isinstance(outcome, MustWait | NoSlot):
-            has_waited = True
-            outcome = await wait_for_turn(services, leased, outcome)
-    except UnreadableEvent as error:
-        outcome = await decide_unreadable(services, leased, error)
-    if has_waited:
-        await leave_line(services, leased)
-    return outcome

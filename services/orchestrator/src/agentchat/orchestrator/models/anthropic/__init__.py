@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, streamed. Nothing else imports `anthropic`."""
+"""Call Anthropic's Messages API, streamed. Nothing else imports `anthropic`."""
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic.client import AnthropicApi
@@ -10,5 +10,5 @@ __all__ = ["open_model"]
 
 
 def open_model(guard: Guard, loop: CpuBudget | None = None) -> ModelClient:
-    """A client of the provider. `guard` judges the agents' own addresses."""
+    """Open a client of the provider. `guard` checks the agents' own base URLs."""
     return StreamingModel(AnthropicApi(guard), loop=loop)

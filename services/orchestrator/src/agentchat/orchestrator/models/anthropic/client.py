@@ -1,4 +1,4 @@
-"""Calls of the Messages API (`POST /v1/messages`): the body of each, and what the SDK states of it."""
+"""Send calls of the Messages API (`POST /v1/messages`)."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
 def encode_body(call: ModelCall) -> bytes:
-    """`body_of` in JSON, byte for byte, but what other calls have encoded of it is not encoded again."""
+    """Encode `build_body` as JSON, reusing the JSON of messages that other calls have encoded."""
     if call.settled is None:
         return msgspec.json.encode(build_body(call))
     first = call.settled
@@ -36,6 +36,7 @@ def encode_body(call: ModelCall) -> bytes:
 
 
 def build_body(call: ModelCall) -> dict[str, Any]:
+    """Build the body of a call."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
     messages = [_strip_provider_data(message) for message in build_messages(call)]
@@ -52,7 +53,7 @@ def build_body(call: ModelCall) -> dict[str, Any]:
 
 
 def build_headers(call: ModelCall) -> dict[str, str]:
-    """The version of the API, and of the beta of summaries where a call requests or begins with one."""
+    """Return the API version, and the beta of summaries if a call requests or starts with one."""
     first = call.messages[0]["content"][0] if call.messages else {}
     return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else _HEADERS
 
@@ -62,7 +63,7 @@ def _encode_message(message: dict[str, Any]) -> bytes:
 
 
 def _strip_provider_data(message: dict[str, Any]) -> dict[str, Any]:
-    """Without what the log keeps of blocks next to the protocol."""
+    """Remove what the log keeps of blocks beside the protocol."""
     if not any("provider_data" in block for block in message["content"]):
         return message
     blocks = [
@@ -97,7 +98,7 @@ _PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[0
 
 
 def build_messages(call: ModelCall) -> list[dict[str, Any]]:
-    """The call's messages, with the order to continue after what was sent before."""
+    """Return the call's messages, with the order to continue after what was sent before."""
     if not call.already_sent:
         return call.messages
     prefill = can_prefill(call.model, call.parameters)
@@ -105,7 +106,7 @@ def build_messages(call: ModelCall) -> list[dict[str, Any]]:
 
 
 def can_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether the model continues a partial assistant message; with thinking on, none does."""
+    """Return True if the model continues a partial assistant message; with thinking on, none does."""
     thinking = parameters.get("thinking")
     if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
         return False
@@ -118,13 +119,12 @@ _UNMARKED = frozenset({"thinking", "redacted_thinking"})  # a breakpoint on them
 
 
 def mark(body: dict[str, Any], call: ModelCall) -> None:
-    """Mark in the call's body what the provider is to cache, as its agent's `cache_control` states.
+    """Mark in the body what the provider shall cache, as the agent's `cache_control` says.
 
-    A cache entry is made at a breakpoint only, and found again only where all before it is the same. A
-    request may have four. We set three: at the end of what all threads of an agent share; at the end of
-    what later runs of the thread begin with; and at the tail, for the next round of this run and for the
-    run after it. An order to continue a cut reply is sent once, and stands after the tail (Messages API,
-    prompt caching).
+    A cache entry is made at a breakpoint only, and found only if all before it is the same. A request may
+    have four. We set three: after what all threads of an agent share, after what later runs of the thread
+    start with, and at the tail, for the next round and run. An order to continue a cut reply is sent once,
+    and stands after the tail (Messages API, prompt caching).
     """
     control = body.pop("cache_control", None) or _DEFAULT
     if control["type"] == _OFF:
@@ -153,11 +153,14 @@ def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, An
 
 
 class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
+    """The Messages API."""
+
     status_error = anthropic.APIStatusError
     connection_error = anthropic.APIConnectionError
     environment = ("ANTHROPIC_CUSTOM_HEADERS",)
 
     def create_reply(self) -> AnthropicReply:
+        """Create the reader of one stream."""
         return AnthropicReply()
 
     def can_enforce(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""A reply while it is built from a stream, and when it is complete; and what errors mean, as our codes.
+"""Read the stream of a message, and translate its errors.
 
-Events and fields that are new are let pass. An error in the middle of a stream is known by its type: its
-status is 200.
+Unknown events and fields are ignored. An error in the middle of a stream is known by its type: its status is
+200.
 
 Source: the Messages API's streaming page.
 """
@@ -39,7 +39,7 @@ _TOO_LONG = ("prompt is too long", "context window", "context limit", "too many 
 
 
 class MessageUsage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens so far; a null or absent count is not news."""
+    """Token counts so far; a null or absent count keeps the earlier one."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -48,13 +48,15 @@ class MessageUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessageStart(msgspec.Struct, frozen=True, gc=False):
+    """The message at its start."""
+
     id: str = ""
     model: str = ""
     usage: MessageUsage | None = None
 
 
 class MessageDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a content block, or (in `message_delta`) of the message."""
+    """A piece of a content block or (in `message_delta`) of the message."""
 
     type: str = ""
     text: str = ""
@@ -67,12 +69,14 @@ class MessageDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamError(msgspec.Struct, frozen=True, gc=False):
+    """An error in the stream."""
+
     type: str = ""
     message: str = ""
 
 
 class MessageEvent(msgspec.Struct, frozen=True, gc=False):
-    """Any event: which fields it has goes by its `type`."""
+    """Any event; its `type` says which fields it has."""
 
     type: str
     index: int = 0
@@ -87,11 +91,13 @@ _decoder = msgspec.json.Decoder(MessageEvent)
 
 
 def decode_event_data(data: bytes) -> MessageEvent:
-    """The event that `data` is. Raises StreamBroken."""
+    """Decode an event. Raises StreamBroken."""
     return decode_event(data, _decoder, MessageEvent)
 
 
 class AnthropicReply(StreamedReply):
+    """A message under construction."""
+
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _Block] = {}
@@ -154,10 +160,7 @@ class AnthropicReply(StreamedReply):
 
 
 class _Block:
-    """A content block under construction: what it began with, and what was added since.
-
-    Raises StreamBroken for a beginning that is none.
-    """
+    """A content block under construction. Raises StreamBroken for a start without a type."""
 
     def __init__(self, start: dict[str, Any]) -> None:
         self._start: dict[str, Any] = clean_json(start)
@@ -169,7 +172,7 @@ class _Block:
         self.signature = [self._get_initial("signature")]
 
     def build_block(self, cut: bool) -> Content | None:
-        """The block, or None where it is empty; and what is wrong with a tool_use block's input."""
+        """Return the block, or None if it is empty, and what is wrong with a tool_use block's input."""
         added = "".join(self.parts)
         match self.type:
             case "text":
@@ -188,7 +191,7 @@ class _Block:
                 return self._start, ""
 
     def set_summary(self, delta: MessageDelta) -> None:
-        """A summary goes back as it came: it is signed."""
+        """Store a summary as it came: it is signed and goes back unchanged."""
         stated = {"content": delta.content, "encrypted_content": delta.encrypted_content}
         self._start |= {name: value for name, value in stated.items() if value is not None}
 
@@ -197,7 +200,7 @@ class _Block:
 
 
 def _merge_usage(usage: Usage, news: MessageUsage | None) -> Usage:
-    """Counts are cumulative: the last report counts."""
+    """Merge a report into the usage. Counts are cumulative: the last report counts."""
     if news is None:
         return usage
 
@@ -213,7 +216,7 @@ def _merge_usage(usage: Usage, news: MessageUsage | None) -> Usage:
 
 
 def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
-    """An answer that is no success. `body` is its JSON, or text that is none."""
+    """Translate an error response. `body` is its JSON, or text."""
     error = body.get("error") if isinstance(body, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     message = message if isinstance(message, str) else ""
@@ -221,6 +224,7 @@ def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFail
 
 
 def from_error_event(error: StreamError | None) -> ModelFailure:
+    """Translate an error event."""
     kind = error.type if error is not None else "error"
     match kind:
         case "overloaded_error" | "rate_limit_error":

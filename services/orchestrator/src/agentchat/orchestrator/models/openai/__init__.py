@@ -1,7 +1,7 @@
-"""OpenAI's Chat Completions, streamed, in the dialects of the servers that speak it.
+"""Call OpenAI's Chat Completions API, streamed, in the dialects of the servers that speak it.
 
 Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `client` and
-`request_messages` write a call, `wire` and `reply` read one.
+`request_messages` write a call, `completion_chunks` and `completion_stream` read a reply.
 """
 
 from agentchat.net_guard import Guard
@@ -14,7 +14,8 @@ __all__ = ["open_model"]
 
 
 def open_model(guard: Guard, loop: CpuBudget | None = None) -> ModelClient:
-    """A client of the provider. `guard` judges the agents' own addresses. Models of this API think without
-    any ping.
+    """Open a client of the provider. `guard` checks the agents' own base URLs.
+
+    Models of this API think without sending pings, hence the longer idle time.
     """
     return StreamingModel(OpenAIApi(guard), loop=loop, idle_seconds=QUIET_SECONDS)

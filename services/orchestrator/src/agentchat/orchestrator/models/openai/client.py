@@ -1,4 +1,4 @@
-"""Calls of the Chat Completions API (`POST /chat/completions`), in the dialect of the server."""
+"""Send calls of the Chat Completions API (`POST /chat/completions`), in the dialect of the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +22,7 @@ _WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def build_body(call: ModelCall, base_url: str) -> dict[str, Any]:
+    """Build the body of a call."""
     dialect = find_dialect(base_url, call.parameters)
     given = {name: value for name, value in call.parameters.items() if value is not None}
     body = {name: value for name, value in given.items() if name not in _NOT_SENT}
@@ -38,7 +39,7 @@ def build_body(call: ModelCall, base_url: str) -> dict[str, Any]:
 
 
 def can_enforce(base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-    """Whether the server holds a reply to the schema by itself."""
+    """Return True if the server enforces the schema by itself."""
     return find_dialect(base_url, parameters).schema == "strict" and to_strict_schema(schema) is not None
 
 
@@ -77,11 +78,10 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 
 
 def to_strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema as strict structured output takes it; None where that has no form for it.
+    """Return the schema in the form of strict structured output, or None if it has no such form.
 
-    That is the shared form of `models.schema`, in which every field of an object must also be required. An
-    optional one is not made nullable: the reply has to satisfy the agent's own schema, which knows no null
-    (platform.openai.com, structured outputs).
+    That is the form of `models.structured_schema`, with every field required. An optional field is not made
+    nullable: the agent's own schema may not permit null (platform.openai.com, structured outputs).
     """
     found = to_output_format(schema)
     if found is None or found.get("type") != "object":
@@ -91,7 +91,7 @@ def to_strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _strip_keywords(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the keywords that are not taken; names of properties may be the same words."""
+    """Remove the keywords that are not accepted; properties may have the same names."""
     kept = {key: value for key, value in schema.items() if key not in _UNSAID}
     if kept.get("format", "uuid") not in _FORMATS:
         del kept["format"]
@@ -112,11 +112,14 @@ def _complete(schema: dict[str, Any]) -> bool:
 
 
 class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
+    """The Chat Completions API."""
+
     status_error = openai.APIStatusError
     connection_error = openai.APIConnectionError
     environment = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
     def create_reply(self) -> OpenAIReply:
+        """Create the reader of one stream."""
         return OpenAIReply()
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:

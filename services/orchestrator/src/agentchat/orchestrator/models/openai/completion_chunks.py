@@ -1,9 +1,9 @@
-"""What a streamed completion consists of, as loose types, and what its errors mean, as our codes.
+"""Decode the chunks of a streamed completion, and translate the API's errors.
 
-What is new, null or left out is let pass. Servers agree on the statuses and on little else, so errors are
+Unknown, null and missing fields are accepted. Servers agree on the statuses and on little else, so errors are
 known by status, code, type and, last, words.
 
-Source: the Chat Completions API's reference; what other servers send in addition is named at the field.
+Source: the Chat Completions API's reference; what other servers add is named at the field.
 """
 
 from collections.abc import Mapping
@@ -40,14 +40,14 @@ _TIMEOUT = frozenset({"timeout", "timeout_error"})
 
 
 class PromptTokenDetails(msgspec.Struct, frozen=True, gc=False):
-    """Of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
+    """Details of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
 class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of the complete call. `prompt_tokens` includes the cached, which two servers name apart."""
+    """Tokens of the complete call. `prompt_tokens` includes the cached ones."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -58,14 +58,14 @@ class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class FunctionDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a call: `arguments` are pieces of JSON text, or the complete object."""
+    """A piece of a call: `arguments` is a piece of JSON text, or the complete object."""
 
     name: str | None = None
     arguments: Any = None
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of one of the calls; `index` and `id` are not to be relied on."""
+    """A piece of one of the calls; `index` and `id` are unreliable."""
 
     index: int | None = None
     id: str | None = None
@@ -84,7 +84,7 @@ class ChunkDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChunkChoice(msgspec.Struct, frozen=True, gc=False):
-    """One of the replies, of which there is one alone. Moonshot reports the usage here."""
+    """A choice; there is only one. Moonshot reports the usage here."""
 
     delta: ChunkDelta | None = None
     finish_reason: str | None = None
@@ -92,11 +92,13 @@ class ChunkChoice(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroqUsage(msgspec.Struct, frozen=True, gc=False):
+    """Groq's place of the usage."""
+
     usage: ChunkUsage | None = None
 
 
 class CompletionChunk(msgspec.Struct, frozen=True, gc=False):
-    """Any event. `object` is "error" where the event is one (vLLM, Mistral)."""
+    """Any event. `object` is "error" for an error (vLLM, Mistral)."""
 
     id: str | None = None
     object: str | None = None
@@ -114,17 +116,17 @@ _decoder = msgspec.json.Decoder(CompletionChunk)
 
 
 def decode_chunk(data: bytes) -> CompletionChunk:
-    """An event's data. Raises StreamBroken."""
+    """Decode an event. Raises StreamBroken."""
     return decode_event(data, _decoder, CompletionChunk)
 
 
 def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
-    """An answer that is no success. `body` is its JSON, or text that is none."""
+    """Translate an error response. `body` is its JSON, or text."""
     return _from_status(status, body.get("error", body) if isinstance(body, dict) else body, headers)
 
 
 def from_error(error: Any) -> ModelFailure:
-    """An error in the middle of a stream, where the status was 200: its `code` may be one (OpenRouter)."""
+    """Translate an error in the middle of a stream, whose `code` may be a status (OpenRouter)."""
     words, message = _collect_error_words(error)
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, int) and 400 <= code <= 599:
@@ -142,7 +144,7 @@ def from_error(error: Any) -> ModelFailure:
 
 
 def check_finish_reason(finish_reason: str) -> ModelFailure | None:
-    """A finish reason that is none: the server gave up (DeepSeek; Mistral and OpenRouter)."""
+    """Return the failure that a finish reason means, such as a server that gave up, or None."""
     if finish_reason == "insufficient_system_resource":
         return ModelFailure("provider_overloaded", kind=finish_reason, transient=True)
     return make_cut_short("finish_error") if finish_reason == "error" else None
@@ -156,7 +158,7 @@ def _from_status(status: int, error: Any, headers: Mapping[str, str]) -> ModelFa
 
 
 def _classify_words(words: frozenset[str], message: str, headers: Mapping[str, str]) -> ModelFailure | None:
-    """What a code or a type says more exactly than any status."""
+    """Return the failure that a code or type names more precisely than a status."""
     if words & _NO_CREDIT:
         return from_http_status(402, message, headers, too_long=False)
     if words & _TOO_LONG:

@@ -1,4 +1,4 @@
-"""A reply while it is built from a stream, and when it is complete."""
+"""Build a reply from the chunks of a completion."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,11 +31,11 @@ _ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
 
 
 class StreamedToolCalls:
-    """Slots in the order of arrival.
+    """The calls of a reply, in the order of arrival.
 
-    A piece belongs to the slot of its index, else of its id, else to the last one. Some servers say the id
-    and the name again with every piece; Ollama and Gemini send several calls with one index, each in one
-    piece, so one that names a function may begin another call.
+    A piece belongs to the call of its index, else of its id, else to the last one. Some servers repeat the id
+    and the name with every piece; Ollama and Gemini send several calls with one index, each in one piece, so
+    a piece that names a function may start another call.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class StreamedToolCalls:
         return bool(self._slots)
 
     def take(self, piece: wire.ToolCallDelta) -> None:
-        """Raises StreamBroken for more calls than a model makes."""
+        """Add a piece. Raises StreamBroken for too many calls."""
         slot = self._find_slot(piece)
         if slot is None or slot.is_another(piece):
             if len(self._slots) >= MAX_BLOCKS:
@@ -55,7 +55,7 @@ class StreamedToolCalls:
         slot.add(piece)
 
     def build_blocks(self, *, cut: bool) -> Iterator[Content]:
-        """Each call as a tool_use block. A missing id stays so."""
+        """Build a tool_use block for each call. A missing id stays missing."""
         seen: set[str] = set()
         for slot in self._slots:
             call_id = slot.id if slot.id not in seen else ""
@@ -80,9 +80,9 @@ class _Slot:
         self._extra: dict[str, Any] = {}
 
     def is_another(self, piece: wire.ToolCallDelta) -> bool:
-        """Whether the piece, for all its index says, is of a call that is not this one.
+        """Return True if the piece belongs to another call, whatever its index.
 
-        It names a function then: old versions of vLLM make up an id for every piece.
+        Only if it names a function: old versions of vLLM make up an id for every piece.
         """
         function, piece_id = piece.function, _clean_id(piece)
         if function is None or not function.name or not self._name:
@@ -124,7 +124,10 @@ def _clean_id(piece: wire.ToolCallDelta) -> str:
 
 
 class OpenAIReply(StreamedReply):
-    """A completion. Where no choice says why it ended, `[DONE]` is its end, or the usage after its text."""
+    """A completion under construction.
+
+    If no choice says why it ended, `[DONE]` is its end, or the usage after its text.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +156,7 @@ class OpenAIReply(StreamedReply):
         yield from self._calls.build_blocks(cut=cut)
 
     def _build_thinking(self) -> Iterator[dict[str, Any]]:
-        """A thinking block without a signature: only a server of this API gets it back."""
+        """Build a thinking block without a signature: only servers of this API get it back."""
         if self._thought:
             thinking = {"type": "thinking", "thinking": "".join(self._thought), "signature": ""}
             yield thinking | {"provider_data": {PROVIDER: {"field": self._thought_field}}}
@@ -202,13 +205,13 @@ class OpenAIReply(StreamedReply):
         return text
 
     def _take_thought(self, thought: Any, field: str) -> None:
-        """OpenRouter and some others send it in two fields at once: the first one counts."""
+        """Add thinking. If a server sends it in two fields at once (OpenRouter), the first one counts."""
         if isinstance(thought, str) and thought and self._thought_field in ("", field):
             self._thought_field = field
             self._thought.append(clean_text(thought))
 
     def _take_usage(self, chunk: wire.CompletionChunk) -> None:
-        """Counts are those of the complete call so far: the last report counts."""
+        """Store the usage. Counts are cumulative: the last report counts."""
         reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
         if chunk.x_groq is not None:
             reported.append(chunk.x_groq.usage)
@@ -219,7 +222,7 @@ class OpenAIReply(StreamedReply):
 
 
 def _split_content(content: Any) -> tuple[str, str]:
-    """The text and the thinking of a piece of content, which may be a list of parts."""
+    """Return the text and the thinking of a piece of content, which may be a list of parts."""
     if isinstance(content, str):
         return clean_text(content), ""
     text, thought = "", ""
@@ -235,9 +238,9 @@ def _split_content(content: Any) -> tuple[str, str]:
 
 
 def _convert_usage(reported: wire.ChunkUsage) -> Usage:
-    """What was read from a cache is part of `prompt_tokens`, and no part of our `input_tokens`.
+    """Convert a report. Cached tokens are part of `prompt_tokens`, but not of our `input_tokens`.
 
-    Some leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
+    Some servers leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
     """
     details = reported.prompt_tokens_details
     prompt, written = reported.prompt_tokens or 0, (details and details.cache_write_tokens) or 0

@@ -1,7 +1,6 @@
-"""How servers of the Chat Completions API differ, as data (docs/decisions/, the provider `openai`).
+"""List how servers of the Chat Completions API differ (docs/decisions/, the provider `openai`).
 
-The dialect is known by the host that calls go to. Where that says nothing (a server of one's own) it is
-COMPATIBLE, or the one that the agent's parameter `dialect` names.
+The dialect is that of the host, or what the agent's parameter `dialect` names, or else COMPATIBLE.
 """
 
 import re
@@ -15,18 +14,18 @@ _ANY_ID = re.compile(r"[!-~]{1,40}")
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server wants otherwise than others. The defaults are what most take, vLLM and Ollama among them.
+    """Differences of a server. The defaults suit most servers, vLLM and Ollama among them.
 
-    hosts: names it is known by; one that begins with a dot covers every name that ends so.
-    cap: what the bound of a reply's tokens is called.
+    hosts: names it is known by; a leading dot covers every name that ends so.
+    cap: the name of the token limit.
     stream_usage: a stream reports its usage only on request.
-    schema: the output format: `strict` enforces a schema that is closed and complete, `plain` takes any and
-        enforces it as far as it can, `object` promises JSON of any kind.
-    schema_with_tools: a format may stand next to tools. Elsewhere it keeps the model from calling them.
-    reasoning: whether what the model has thought in this run goes back: `never`, as it `came`, or `always`,
-        which is a field of every assistant message, however empty.
-    call_id: the ids of calls that it takes.
-    extra_content: calls carry an opaque `extra_content` that must come back.
+    schema: the output format. `strict` enforces a closed and complete schema, `plain` takes any and enforces
+        it as far as it can, `object` promises JSON of any kind.
+    schema_with_tools: a format is allowed next to tools. Elsewhere it keeps the model from calling them.
+    reasoning: whether thinking of this run goes back: `never`, as it `came`, or `always`, which is a field of
+        every assistant message, even if empty.
+    call_id: the ids of calls that it accepts.
+    extra_content: calls carry an opaque `extra_content` that must go back.
     user_after_tool: a user's message may follow the results of tools.
     """
 
@@ -83,7 +82,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def find_dialect(base_url: str, parameters: Mapping[str, Any]) -> Dialect:
-    """The dialect of the server at `base_url`, for an agent with these parameters."""
+    """Return the dialect of the server at `base_url`, for an agent with these parameters."""
     named = parameters.get("dialect")
     if named is not None:
         return DIALECTS.get(named, DIALECTS[COMPATIBLE])

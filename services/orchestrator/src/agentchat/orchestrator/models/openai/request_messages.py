@@ -1,7 +1,7 @@
-"""The conversation as this API has it: a system message, users, assistants, and one message a tool result.
+"""Build the messages of a completion: a system message, users, assistants, and one message a tool result.
 
-What an assistant's block carries as `provider_data` of this provider goes back, where the dialect takes it;
-other providers' data and thinking are left out.
+A block's `provider_data` of this provider goes back if the dialect accepts it; that of other providers, and
+their thinking, is left out.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ Message = dict[str, Any]
 
 
 def build_messages(call: ModelCall, dialect: Dialect) -> list[Message]:
+    """Build the messages of a call."""
     made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
     ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
     for message in _add_continuation(call):
@@ -39,13 +40,13 @@ def build_messages(call: ModelCall, dialect: Dialect) -> list[Message]:
 
 
 def _add_continuation(call: ModelCall) -> list[dict[str, Any]]:
-    """With the order to continue after what was sent, and that text before it: the roles alternate."""
+    """Add what was sent as an assistant message, and the order to continue: the roles alternate."""
     partial = add_continuation(call.messages, call.already_sent, prefill=True)
     return add_continuation(partial, call.already_sent, prefill=False)
 
 
 def _add_user(made: list[Message], blocks: list[Block], dialect: Dialect) -> None:
-    """The texts. Neighbours become one message: many chat templates want the roles to alternate."""
+    """Add the texts. Neighbours become one message: many chat templates require alternating roles."""
     text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
     if not text:
         return
@@ -71,7 +72,7 @@ def _add_assistant(made: list[Message], blocks: list[Block], ids: dict[str, str]
 
 
 def _build_reasoning(blocks: list[Block], dialect: Dialect) -> dict[str, str]:
-    """What was thought, in the field in which it came."""
+    """Return the thinking, in the field in which it came."""
     if dialect.reasoning == "never":
         return {}
     fields = {"reasoning_content": ""} if dialect.reasoning == "always" else {}
@@ -99,11 +100,12 @@ def _encode_result(block: Block, ids: dict[str, str]) -> Message:
 
 
 def _choose_call_id(block: Block, dialect: Dialect) -> str:
-    """The provider's own id of the call, or ours; one that the dialect does not take is made again."""
+    """Return the provider's own id of the call, or ours, or a hash if the dialect does not accept it."""
     own = str(get_provider_data(block).get("id") or block["id"])
     return own if dialect.call_id.fullmatch(own) else hashlib.sha256(own.encode()).hexdigest()[:9]
 
 
 def get_provider_data(block: Block) -> dict[str, Any]:
+    """Return what this provider had kept with a block."""
     data = (block.get("provider_data") or {}).get(PROVIDER)
     return data if isinstance(data, dict) else {}
