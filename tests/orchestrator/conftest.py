@@ -14,7 +14,7 @@ from agentchat.orchestrator.models.provider_calls import ProviderApi
 from agentchat.orchestrator.models.streaming_model import StreamingModel
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime.postgres import open_pool
-from tests.orchestrator.given import SECRET, World, new_account
+from tests.orchestrator.given import SECRET, World, create_account
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.toolbox import Toolbox
@@ -70,7 +70,7 @@ async def world(
         open_log(migrated_database_url) as log,
         open_pool(migrated_database_url, role=None) as pool,
     ):
-        yield World(bus, log, pool, settings, await new_account(pool), provider)
+        yield World(bus, log, pool, settings, await create_account(pool), provider)
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ class Listener:
         self._bus = bus
         self._news = asyncio.Event()
 
-    def hear(self, frame: frames.Frame) -> None:
+    def on_message(self, frame: frames.Frame) -> None:
         self.frames.append(frame)
         self._news.set()
 
@@ -61,14 +61,14 @@ class Listener:
                 self._news.clear()
                 await self._news.wait()
 
-    async def until_ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Completed, failed or refused."""
         async with asyncio.timeout(SECONDS):
             while not any(isinstance(frame, _ENDS) for frame in self.frames):
                 self._news.clear()
                 await self._news.wait()
 
-    async def until_said(self, text: str) -> None:
+    async def wait_until_said(self, text: str) -> None:
         async with asyncio.timeout(SECONDS):
             while text not in self.text:
                 self._news.clear()
@@ -101,11 +101,11 @@ class World:
         self.account_id = account_id
         self.pool = pool
 
-    async def stranger(self) -> "World":
+    async def create_stranger_world(self) -> "World":
         """The same system for another account."""
-        return self.of_account(await new_account(self.pool))
+        return self.create_account_world(await create_account(self.pool))
 
-    def of_account(self, account_id: str) -> "World":
+    def create_account_world(self, account_id: str) -> "World":
         return World(self.bus, self.log, self.pool, self.settings, account_id, self.provider)
 
     def will(self, *answers: Answer) -> None:
@@ -172,7 +172,7 @@ class World:
 
     async def listen(self, request: ChatRequested) -> Listener:
         listener = Listener(self.bus, request)
-        await self.bus.traces.follow_trace(request.trace_id, listener.hear)
+        await self.bus.traces.follow_trace(request.trace_id, listener.on_message)
         return listener
 
     async def ask(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
@@ -259,7 +259,7 @@ class World:
                 await task
 
 
-async def until_logged(
+async def wait_until_logged(
     lines: Sequence[Mapping[str, Any]], wanted: Callable[[Mapping[str, Any]], bool], count: int = 1
 ) -> Mapping[str, Any]:
     """The last of the first `count` lines that are wanted, of those that `capture_logs` keeps."""
@@ -269,7 +269,7 @@ async def until_logged(
     return found[count - 1]
 
 
-def ago(seconds: float) -> str:
+def format_time_ago(seconds: float) -> str:
     """A time that long before now."""
     return _text(datetime.now(UTC) - timedelta(seconds=seconds))
 
@@ -278,5 +278,5 @@ def _text(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def new_account(pool: Pool) -> str:
+async def create_account(pool: Pool) -> str:
     return (await admin_accounts.create(administrator(pool), NewAccount(name="Tests", plan="Unlimited"))).id

@@ -58,7 +58,7 @@ async def starting(
         with log.open("wb") as output:
             process = start_service(
                 *("orchestrator", "--name", name, "--run-dir", folder),
-                env=os.environ | _environment(settings) | environment,
+                env=os.environ | _build_environment(settings) | environment,
                 stderr=output.fileno(),
                 code=code,
             )
@@ -70,7 +70,7 @@ async def starting(
                 await process.wait()
 
 
-def _environment(settings: Settings) -> dict[str, str]:
+def _build_environment(settings: Settings) -> dict[str, str]:
     return {
         "AGENTCHAT_DATABASE_URL": settings.database_url,
         "AGENTCHAT_NATS_URL": settings.nats_url,

@@ -109,7 +109,7 @@ class Exchange:
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 
-    async def until_left(self) -> None:
+    async def wait_until_left(self) -> None:
         """Until its client has closed the connection. Raises TimeoutError."""
         await asyncio.wait_for(self.left.wait(), _SECONDS)
 
@@ -183,7 +183,7 @@ async def _left(reader: asyncio.StreamReader) -> None:
         await asyncio.sleep(0.01)
 
 
-def says(*pieces: str, stop_reason: str = "end_turn") -> Answer:
+def reply_with(*pieces: str, stop_reason: str = "end_turn") -> Answer:
     """A whole reply of text."""
 
     async def answer(exchange: Exchange) -> None:
@@ -207,7 +207,7 @@ def is_holding(gate: asyncio.Event, before: str, after: str = " and the rest") -
     return answer
 
 
-def asks(*tools: tuple[str, str, str], text: str = "") -> Answer:
+def reply_with_calls(*tools: tuple[str, str, str], text: str = "") -> Answer:
     """A reply that asks for tools: (call id, name, input as JSON text)."""
 
     async def answer(exchange: Exchange) -> None:
@@ -221,12 +221,12 @@ def asks(*tools: tuple[str, str, str], text: str = "") -> Answer:
     return answer
 
 
-def fails(status: int, kind: str, message: str = "no", **headers: str) -> Answer:
+def fail_with(status: int, kind: str, message: str = "no", **headers: str) -> Answer:
     """An error before any stream."""
     return lambda exchange: exchange.status(status, kind, message, **headers)
 
 
-def page(text: str) -> Answer:
+def send_page(text: str) -> Answer:
     """Status 200 with a page that is no stream, as proxies give."""
 
     async def answer(exchange: Exchange) -> None:
@@ -235,7 +235,7 @@ def page(text: str) -> Answer:
     return answer
 
 
-def packed(status: int) -> Answer:
+def send_compressed(status: int) -> Answer:
     """A body that says it is compressed, and is not."""
 
     async def answer(exchange: Exchange) -> None:
@@ -253,7 +253,7 @@ def events(data: bytes) -> Answer:
     return answer
 
 
-def breaks(*pieces: str, how: str, stop_reason: str | None = None) -> Answer:
+def break_off(*pieces: str, how: str, stop_reason: str | None = None) -> Answer:
     """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`, or an error of that type.
 
     With `stop_reason` that is told first.

@@ -17,7 +17,7 @@ def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
 
-def counted(**usage: Any) -> bytes:
+def count_tokens(**usage: Any) -> bytes:
     """The chunk that tells the usage."""
     return chunk(choices=[], usage=usage or USAGE)
 
@@ -27,7 +27,7 @@ def calls(*pieces: dict[str, Any]) -> bytes:
     return chunk({"tool_calls": list(pieces)})
 
 
-def sends(*data: bytes) -> Answer:
+def send_chunks(*data: bytes) -> Answer:
     """A stream of just these bytes, each its own piece, ended cleanly."""
 
     async def answer(exchange: Exchange) -> None:
@@ -39,16 +39,16 @@ def sends(*data: bytes) -> Answer:
     return answer
 
 
-def says(*pieces: str, finish: str = "stop") -> Answer:
+def reply_with(*pieces: str, finish: str = "stop") -> Answer:
     """A whole reply of text."""
-    return sends(*map(text, pieces), chunk(finish=finish), counted(), DONE)
+    return send_chunks(*map(text, pieces), chunk(finish=finish), count_tokens(), DONE)
 
 
 def text(piece: str) -> bytes:
     return chunk({"content": piece})
 
 
-def asks(*tools: tuple[str, str, str], said: str = "") -> Answer:
+def reply_with_calls(*tools: tuple[str, str, str], said: str = "") -> Answer:
     """A reply that asks for tools: (call id, name, input as JSON text)."""
     pieces = [
         {
@@ -59,10 +59,10 @@ def asks(*tools: tuple[str, str, str], said: str = "") -> Answer:
         }
         for place, (call_id, name, arguments) in enumerate(tools)
     ]
-    return sends(text(said), *map(calls, pieces), chunk(finish="tool_calls"), counted(), DONE)
+    return send_chunks(text(said), *map(calls, pieces), chunk(finish="tool_calls"), count_tokens(), DONE)
 
 
-def fails(status: int, error: Any, **headers: str) -> Answer:
+def fail_with(status: int, error: Any, **headers: str) -> Answer:
     """An error before any stream."""
 
     async def answer(exchange: Exchange) -> None:
@@ -71,7 +71,7 @@ def fails(status: int, error: Any, **headers: str) -> Answer:
     return answer
 
 
-def breaks(*pieces: str, how: str, finish: str | None = None) -> Answer:
+def break_off(*pieces: str, how: str, finish: str | None = None) -> Answer:
     """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`; `finish` is told first."""
 
     async def answer(exchange: Exchange) -> None:

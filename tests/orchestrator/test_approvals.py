@@ -19,8 +19,8 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.orchestrator.run.run_log import get_run
-from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import asks, says
+from tests.orchestrator.given import Listener, World, format_time_ago
+from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.toolbox import SPECS, Toolbox
 
 POLICY = ApprovalRules(never=ToolFilter(tool_names=("find",)))
@@ -46,10 +46,11 @@ def _fresh(box: Toolbox) -> None:
     box.requested.clear()
 
 
-async def parked(world: World, **agent: Any) -> Listener:
+async def pause_run(world: World, **agent: Any) -> Listener:
     """A run that has done what needs nobody, and waits."""
     world.will(
-        asks(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "), says("Done.")
+        reply_with_calls(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "),
+        reply_with("Done."),
     )
     caller = await world.ask(await world.agent(mcp_servers=(SHOP,), **agent))
     await caller.until(frames.Paused)
@@ -80,7 +81,7 @@ def ran(box: Toolbox, name: str = "order") -> list[dict[str, Any]]:
 async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     assert [request.tool for request in box.requested] == ["find"]
     assert not await Leases(working.pool, "test").has_live_lease(caller.request.trace_id)
     kinds = [type(frame).__name__ for frame in caller.frames]
@@ -104,10 +105,8 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     assert (decided.by, decided.on_behalf_of) == (ADA, "support@shop.example")
 
 
-async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
-    working: World, box: Toolbox
-) -> None:
-    caller = await parked(working)
+async def test_edited_input_is_validated_and_used(working: World, box: Toolbox) -> None:
+    caller = await pause_run(working)
     refused = await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": "two"}))
     assert refused.code == "invalid_request"
     assert refused.detail == 'at $.n it does not satisfy "type": "integer"'
@@ -120,7 +119,7 @@ async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
 
 
 async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     approved, denied = await decision(working, caller), await decision(working, caller, "denied")
     async with (
         Bus.connect(working.settings.nats_url, name="gateway-1") as one,
@@ -134,7 +133,7 @@ async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox
 
 
 async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     request, conversation = caller.request, await working.conversation(caller)
     await working.cancel(request)
     again = rebuild_request(conversation, get_run(conversation, request.trace_id), CANCELLED + 1)
@@ -188,28 +187,28 @@ def _run_after(request: ChatRequested, *stored: events.Event) -> Run:
     return get_run(conversation, request.trace_id)
 
 
-async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, events.Event]:
+async def resume_elsewhere(world: World, count: int, **more: Any) -> tuple[Listener, events.Event]:
     """A run whose worker died after so many events of the life of its approval, requested again."""
-    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
-    whole = life(request, **({"expires_at": ago(-3600)} | more))
+    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
+    whole = life(request, **({"expires_at": format_time_ago(-3600)} | more))
     await world.begun(request, *whole[:count])
     return await world.rebuild_request(request), whole[count - 1]
 
 
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
-async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_not_at_all(
+async def test_crash_after_approval_runs_tool_at_most_once(
     working: World, box: Toolbox, count: int, runs: list[Any]
 ) -> None:
     """Behind the attempt that may have asked, nobody knows whether it ran: it is not asked for again."""
-    working.will(says("Done."))
-    caller, last = await taken_up(working, count)
+    working.will(reply_with("Done."))
+    caller, last = await resume_elsewhere(working, count)
     await caller.until(frames.Completed)
     assert ran(box) == runs, last
 
 
 async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(working: World) -> None:
-    working.will(says("I could not."))
-    caller, _ = await taken_up(working, 4, tool="vanished")
+    working.will(reply_with("I could not."))
+    caller, _ = await resume_elsewhere(working, 4, tool="vanished")
     await caller.until(frames.Completed)
     told = working.calls[-1].messages[2]["content"][0]["content"]
     assert "The tool vanished cannot be reached any more; the call was not run." in told

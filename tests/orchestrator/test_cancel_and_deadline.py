@@ -9,7 +9,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import breaks, says
+from tests.orchestrator.scripted import break_off, reply_with
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ async def working(world: World) -> AsyncIterator[World]:
 
 
 async def test_another_accounts_cancellation_does_nothing(working: World) -> None:
-    working.will(says("It ", "has ", "shipped."))
+    working.will(reply_with("It ", "has ", "shipped."))
     request = working.request(await working.agent())
     caller = await working.listen(request)
     await working.bus.queues.request_chat(request)
@@ -40,7 +40,7 @@ async def test_a_request_cancelled_before_a_worker_took_it_is_refused(world: Wor
 
 
 async def test_a_quiet_run_sends_heartbeats(working: World) -> None:
-    working.will(breaks(how="hang"))
+    working.will(break_off(how="hang"))
     caller = await working.ask(await working.agent())
     alive = await caller.until(frames.Alive, seconds=3.0)
     assert alive.seq == 2

@@ -7,13 +7,13 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.values import Usage
 from agentchat.directory.compaction_settings import PROMPT
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, Exchange, fails, says
+from tests.orchestrator.scripted import Answer, Exchange, fail_with, reply_with
 
 SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.5, "keep_runs": 1}
-TOO_LONG = fails(400, "invalid_request_error", "prompt is too long: 1001 tokens > 1000 maximum")
+TOO_LONG = fail_with(400, "invalid_request_error", "prompt is too long: 1001 tokens > 1000 maximum")
 
 
-def fills(tokens: int, *pieces: str) -> Answer:
+def reply_filling_window(tokens: int, *pieces: str) -> Answer:
     """A reply to a prompt of so many tokens, in 5."""
 
     async def answer(exchange: Exchange) -> None:
@@ -41,7 +41,12 @@ async def summaries(world: World, listener: Listener) -> list[events.ContextComp
 
 
 async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(working: World) -> None:
-    working.will(says("Hi Ada."), fills(600, "Well."), fills(700, "Ada said hello."), says("Done."))
+    working.will(
+        reply_with("Hi Ada."),
+        reply_filling_window(600, "Well."),
+        reply_filling_window(700, "Ada said hello."),
+        reply_with("Done."),
+    )
     agent = await working.agent(
         system_prompt="Be brief.", parameters={"max_tokens": 9, "stop_sequences": ["x"]}, compaction=SMALL
     )
@@ -71,8 +76,10 @@ async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(workin
     assert (await working.run(third)).usage.total == 720
 
 
-async def test_a_prompt_that_was_too_long_is_summarised_once_and_asked_again(working: World) -> None:
-    working.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), says("Done."))
+async def test_too_long_prompt_is_summarised_and_retried_once(working: World) -> None:
+    working.will(
+        reply_with("Hi."), reply_with("Well."), TOO_LONG, reply_with("They met."), reply_with("Done.")
+    )
     first = await thread(
         working, await working.agent(compaction=SMALL | {"context_window": 1_000_000}), "One", "Two", "Three"
     )
@@ -83,13 +90,13 @@ async def test_a_prompt_that_was_too_long_is_summarised_once_and_asked_again(wor
 
 async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(working: World) -> None:
     working.will(
-        *(says("1"), says("2"), says("3"), says("4"), TOO_LONG),
-        *(TOO_LONG, says("First half."), says("All of it."), says("Done.")),
+        *(reply_with("1"), reply_with("2"), reply_with("3"), reply_with("4"), TOO_LONG),
+        *(TOO_LONG, reply_with("First half."), reply_with("All of it."), reply_with("Done.")),
     )
     agent = await working.agent(compaction={"keep_runs": 0})
     first = await thread(working, agent, "One", "Two", "Three", "Four", "Five")
-    whole, half, rest, after = working.calls[5:]
-    assert [len(texts(call)) for call in (whole, half)] == [9, 5]
+    whole, send_half, rest, after = working.calls[5:]
+    assert [len(texts(call)) for call in (whole, send_half)] == [9, 5]
     assert "First half." in texts(rest)[0]
     assert texts(rest)[1:-1] == ["Three", "3", "Four", "4"]
     assert "All of it." in texts(after)[0]
@@ -99,7 +106,7 @@ async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(working: Wo
 
 async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World) -> None:
     """Its worker died when the summary was in the log, and nothing relied on it yet."""
-    world.will(fills(600, "Hi."), says("Done."))
+    world.will(reply_filling_window(600, "Hi."), reply_with("Done."))
     async with world.worker():
         first = await thread(world, await world.agent(compaction=SMALL | {"keep_runs": 0}), "One")
     request = world.request(
@@ -125,17 +132,23 @@ async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World)
     assert completed.message.token_count == 600 + 15
 
 
-async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(working: World) -> None:
+async def test_provider_summarises_if_the_agent_says_so(working: World) -> None:
     block = {"type": "compaction", "content": "They met.", "encrypted_content": "x", "signature": "s"}
 
-    async def summarises(exchange: Exchange) -> None:
+    async def reply_with_summary(exchange: Exchange) -> None:
         await exchange.begin(input_tokens=600)
         await exchange.block(type="compaction", content=None, signature="s")
         await exchange.piece(type="compaction_delta", content="They met.", encrypted_content="x")
         await exchange.event("content_block_stop", index=0)
         await exchange.end("compaction")
 
-    working.will(fills(600, "Hi."), fills(600, "Well."), summarises, says("Done."), says("Bye."))
+    working.will(
+        reply_filling_window(600, "Hi."),
+        reply_filling_window(600, "Well."),
+        reply_with_summary,
+        reply_with("Done."),
+        reply_with("Bye."),
+    )
     agent = await working.agent(compaction=SMALL | {"by": "provider"})
     first = await thread(working, agent, "One", "Two", "Three", "Four")
     plain, asking, *after = working.calls[1:]

@@ -16,7 +16,7 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.runtime.postgres import open_pool
-from tests.orchestrator.given import Listener, World, ago
+from tests.orchestrator.given import Listener, World, format_time_ago
 from tests.orchestrator.scripted import is_holding
 
 
@@ -31,14 +31,14 @@ def command(
     )
 
 
-async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(working: World) -> None:
+async def test_titles_between_the_events_of_a_run_are_kept(working: World) -> None:
     gates = [asyncio.Event() for _ in range(4)]
     working.will(*(is_holding(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
     agent_id = await working.agent()
     first = await working.ask(agent_id)
     callers, given = [first], []
     for number, gate in enumerate(gates):
-        await callers[-1].until_said(f"part {number}")
+        await callers[-1].wait_until_said(f"part {number}")
 
         async def say(word: str, caller: Listener = first) -> DescribeConversation:
             told = command(working, caller, metadata={"last": word})
@@ -67,9 +67,9 @@ async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: 
     run = begun.run(request.trace_id)
     assert run is not None
     attempt = events.RunStarted(
-        trace_id=request.trace_id, at=ago(0), attempt=2, agent_version=1, model="m", form="form1"
+        trace_id=request.trace_id, at=format_time_ago(0), attempt=2, agent_version=1, model="m", form="form1"
     )
-    described = events.ConversationDescribed(trace_id=make_id(), at=ago(0), title="One")
+    described = events.ConversationDescribed(trace_id=new_id(), at=format_time_ago(0), title="One")
     async with (
         open_store(world.settings.database_url) as store,
         open_store(world.settings.database_url) as other,
@@ -80,10 +80,12 @@ async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: 
         assert lease is not None
         log = RunLog(store, leases, begun, request.trace_id, lease)
         after = await other.append(begun, [described])
-        await log.append([events.Delta(trace_id=request.trace_id, at=ago(0), round=1, text="Hi", cuts=(2,))])
+        await log.append(
+            [events.Delta(trace_id=request.trace_id, at=format_time_ago(0), round=1, text="Hi", cuts=(2,))]
+        )
         assert log.conversation.version == after.version + 1
         taken_over = await other.append(await other.load(request.conversation_id), [attempt])
         await other.append(taken_over, [described])
         with pytest.raises(VersionConflict):
-            await log.append(cancel(log.run, ago(0)))
+            await log.append(cancel(log.run, format_time_ago(0)))
         assert (await other.load(request.conversation_id)).version == taken_over.version + 1

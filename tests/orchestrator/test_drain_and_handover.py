@@ -10,14 +10,14 @@ from agentchat.orchestrator.services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import Exchange, breaks, is_holding, says
+from tests.orchestrator.scripted import Exchange, break_off, is_holding, reply_with
 
 
 async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
-    world.will(breaks("It ", "has ", how="hang"), says("shipped."))
+    world.will(break_off("It ", "has ", how="hang"), reply_with("shipped."))
     async with orchestrator(world.settings, "old") as old:
         caller = await world.ask(await world.agent("demo-shop-1"))
-        await caller.until_said("It has ")
+        await caller.wait_until_said("It has ")
         async with world.worker("new"):
             old.send(signal.SIGTERM)
             assert await old.ended() == 0
@@ -33,7 +33,7 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
     world.will(is_holding(gate, "...", "shipped."))
     async with orchestrator(world.settings, "old") as old:
         caller = await world.ask(await world.agent())
-        await caller.until_said("...")
+        await caller.wait_until_said("...")
         old.send(signal.SIGTERM)
         await until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
         gate.set()
@@ -42,28 +42,28 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
     assert caller.of(frames.Resumed) == []
 
 
-async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(world: World) -> None:
+async def test_frozen_worker_without_lease_sends_no_frames(world: World) -> None:
     """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
     frozen_now = asyncio.Event()
 
-    async def writes_on(exchange: Exchange) -> None:
+    async def keep_writing(exchange: Exchange) -> None:
         await exchange.begin()
         await exchange.text("It ", "has ")
         await frozen_now.wait()
         await exchange.text(*("never " for _ in range(1000)))
         await exchange.left.wait()
 
-    world.will(writes_on, says("shipped."), says("never"))
+    world.will(keep_writing, reply_with("shipped."), reply_with("never"))
     async with orchestrator(world.settings, "frozen") as frozen:
         caller = await world.ask(await world.agent("demo-shop-1"))
-        await caller.until_said("It has ")
+        await caller.wait_until_said("It has ")
         frozen.send(signal.SIGSTOP)
         frozen_now.set()
         async with world.worker("other"):
             completed = await caller.until(frames.Completed, seconds=30.0)
             assert completed.attempt == 2
             frozen.send(signal.SIGCONT)
-            await world.calls[0].until_left()
+            await world.calls[0].wait_until_left()
             after = await world.go_on(caller, "Thanks.")
             await after.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -74,11 +74,11 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(wor
     assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
 
 
-async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(world: World) -> None:
-    world.will(breaks("It has", how="hang"), says(" never shipped."))
+async def test_run_cancelled_between_workers_keeps_its_text(world: World) -> None:
+    world.will(break_off("It has", how="hang"), reply_with(" never shipped."))
     async with world.worker("old", timings=Timings(drain_seconds=0.2)):
         caller = await world.ask(await world.agent())
-        await caller.until_said("It has")
+        await caller.wait_until_said("It has")
     await world.cancel(caller.request)
     async with world.worker("next"):
         assert (await caller.until(frames.Failed)).code == "cancelled"
@@ -89,7 +89,7 @@ async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so
 
 async def test_waiters_hold_no_run_slot(world: World) -> None:
     gate = asyncio.Event()
-    world.will(is_holding(gate, "...", "one"), says("reply"))
+    world.will(is_holding(gate, "...", "one"), reply_with("reply"))
     async with world.worker("small", run_slots=2):
         first = await world.ask(await world.agent(), "first")
         await first.until(frames.DeltaFrame)
@@ -102,7 +102,7 @@ async def test_waiters_hold_no_run_slot(world: World) -> None:
             await waiter.until(frames.Completed)
 
 
-async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_has_room(
+async def test_waiting_request_keeps_its_place_when_worker_stops(
     world: World,
 ) -> None:
     """Both workers are filled up, so that it is known where each message waits."""
@@ -111,7 +111,7 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
         is_holding(gate, "...", "one"),
         is_holding(gate, "...", "filler"),
         is_holding(room, "...", "filler"),
-        says("reply"),
+        reply_with("reply"),
     )
     agent = await world.agent()
     async with world.worker("old", run_slots=2) as stop_old:

@@ -18,10 +18,10 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.orchestrator.inbox.exhausted_deliveries import end_exhausted
 from agentchat.orchestrator.services import WorkerServices
-from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import asks, says
+from tests.orchestrator.given import Listener, World, format_time_ago
+from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.test_approvals import ADA
-from tests.orchestrator.toolbox import Toolbox, result_of
+from tests.orchestrator.toolbox import Toolbox, build_result
 
 SHOP = McpServer(name="shop", url="https://shop.example/mcp")
 ASKS_FOR_FIND = ApprovalRules(always=ToolFilter(tool_names=("find",)))
@@ -38,24 +38,26 @@ LINK = Elicitation(message="Pay here.", mode="url", url="https://pay.example/")
 
 @pytest.fixture(autouse=True)
 def _fresh(box: Toolbox) -> None:
-    box.run = asks_for(GUESTS)
+    box.run = elicit(GUESTS)
     box.requested.clear()
 
 
-def asks_for(*legs: Elicitation) -> Any:
+def elicit(*legs: Elicitation) -> Any:
     """A tool that asks for one of these in each leg, and is then done."""
 
     async def run(request: ToolRequested) -> str | ToolFinished:
         if request.leg >= len(legs):
             return f'{{"leg": {request.leg}}}'
         asked = InputRequest(key="a", elicitation=legs[request.leg])
-        return result_of(request, input_requests=(asked,), request_state=f"state {request.leg}")
+        return build_result(request, input_requests=(asked,), request_state=f"state {request.leg}")
 
     return run
 
 
-async def parked(world: World, *calls: Any, **agent: Any) -> Listener:
-    world.will(asks(*(calls or (("b", "order", '{"n": 2}'),)), text="Let me see. "), says("Done."))
+async def pause_run(world: World, *calls: Any, **agent: Any) -> Listener:
+    world.will(
+        reply_with_calls(*(calls or (("b", "order", '{"n": 2}'),)), text="Let me see. "), reply_with("Done.")
+    )
     caller = await world.ask(await world.agent(**({"mcp_servers": (SHOP,)} | agent)))
     await caller.until(frames.Paused)
     return caller
@@ -90,7 +92,7 @@ def said(
 
 
 async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: World, box: Toolbox) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     run = await working.run(caller)
     (told,) = list_needed_approvals(run)
     assert (told.tool, told.input, told.elicitation) == ("order", {"n": 2}, GUESTS)
@@ -117,7 +119,7 @@ async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: W
 async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
     working: World, box: Toolbox, given: dict[str, Any] | None, sentence: str
 ) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     answer = await decide(working, caller, input=given)
     assert answer.code == "invalid_request"
     assert sentence in (answer.detail or "")
@@ -128,7 +130,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
 async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
     working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working)
+    caller = await pause_run(working)
     assert (await decide(working, caller, "denied", reason="Not today.")).code is None
     await caller.until(frames.Completed)
     assert box.requested[-1].responses == (said("decline", None),)
@@ -136,8 +138,8 @@ async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
 
 
 async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(working: World, box: Toolbox) -> None:
-    box.run = asks_for(GUESTS, LINK)
-    caller = await parked(working)
+    box.run = elicit(GUESTS, LINK)
+    caller = await pause_run(working)
     await decide(working, caller, input={"guests": 4})
     await caller.until(frames.Paused, count=2)
     await decide(working, caller)
@@ -151,9 +153,11 @@ async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(working: World
 
 async def test_what_else_the_round_waits_for_is_asked_with_it(working: World, box: Toolbox) -> None:
     """And a call that a person has allowed may ask as well."""
-    box.run = asks_for(GUESTS)
+    box.run = elicit(GUESTS)
     held = McpServer(name="shop", url="https://shop.example/mcp", require_approval=ASKS_FOR_FIND)
-    caller = await parked(working, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,))
+    caller = await pause_run(
+        working, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,)
+    )
     waiting = await pending(working, caller)
     by_tool = {each.requested.tool: place for place, each in enumerate(waiting)}
     assert sorted(by_tool) == ["find", "order"]
@@ -203,10 +207,12 @@ def life(request: ChatRequested, *, expires_at: str) -> tuple[events.Event, ...]
     )
 
 
-async def taken_up(world: World, count: int, *, result: int | None = 0, expires_at: str = "") -> Listener:
+async def resume_elsewhere(
+    world: World, count: int, *, result: int | None = 0, expires_at: str = ""
+) -> Listener:
     """A run whose worker died after so many of these events, and the bus has the result of that leg."""
-    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
-    await world.begun(request, *life(request, expires_at=expires_at or ago(-3600))[:count])
+    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
+    await world.begun(request, *life(request, expires_at=expires_at or format_time_ago(-3600))[:count])
     if result is not None:
         asked = (InputRequest(key="a", elicitation=GUESTS),) if result == 0 else ()
         found = ToolFinished(
@@ -227,12 +233,12 @@ async def taken_up(world: World, count: int, *, result: int | None = 0, expires_
     [(4, 0, [1], '{"leg": 1}'), (5, 0, [], "its outcome is unknown"), (5, 1, [], '{"kept": 1}')],
     ids=["decided", "resumed", "resumed, with its result"],
 )
-async def test_whenever_a_worker_dies_behind_the_decision_the_leg_is_asked_for_once_or_not_at_all(
+async def test_crash_after_answer_delivers_it_at_most_once(
     working: World, box: Toolbox, count: int, result: int, legs: list[int], told: str
 ) -> None:
     """The result of the leg before is still on the bus, and is never taken for this one's."""
-    working.will(says("Done."))
-    caller = await taken_up(working, count, result=result)
+    working.will(reply_with("Done."))
+    caller = await resume_elsewhere(working, count, result=result)
     await caller.until(frames.Completed)
     assert [each.leg for each in box.requested] == legs
     assert told in working.calls[-1].messages[-1]["content"][0]["content"]
@@ -248,7 +254,7 @@ async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World
         tool="order",
         call_id="b",
         input={},
-        deadline=ago(-60),
+        deadline=format_time_ago(-60),
         leg=2,
     )
     exhausted = ExhaustedMessage(

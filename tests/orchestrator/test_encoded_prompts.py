@@ -40,7 +40,7 @@ def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]
     assert all(encode_body(call) == body for call, body in calls)
 
 
-def test_what_the_log_keeps_of_a_block_next_to_the_protocol_is_not_sent() -> None:
+def test_provider_data_of_blocks_is_not_sent() -> None:
     block = {"type": "text", "text": "Hi", "provider_data": {"anthropic": {"id": "a"}}}
     conversation = given(began(), asked("a"), replied([block], "a"), asked("b"), asked("c"))
     prompt = build_prompt(conversation, trace("c"), tools_offered=True)

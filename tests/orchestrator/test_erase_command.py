@@ -19,7 +19,7 @@ from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import open_pool
 from tests.conversations.read_models import follow
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import breaks, says
+from tests.orchestrator.scripted import break_off, reply_with
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ async def left(world: World, caller: Listener) -> events.ConversationErased:
 
 
 async def test_what_is_left_says_when_and_by_which_request(working: World) -> None:
-    working.will(says("shipped."))
+    working.will(reply_with("shipped."))
     caller = await working.answered(await working.agent())
     trace_id = os.urandom(16).hex()
     assert await erase(working, caller, trace_id)
@@ -64,10 +64,10 @@ async def test_what_is_left_says_when_and_by_which_request(working: World) -> No
 
 
 async def test_only_the_repeated_command_finds_it_erased(working: World) -> None:
-    working.will(says("shipped."))
+    working.will(reply_with("shipped."))
     caller = await working.answered(await working.agent())
     trace_id = os.urandom(16).hex()
-    assert not await erase(await working.stranger(), caller)
+    assert not await erase(await working.create_stranger_world(), caller)
     assert await erase(working, caller, trace_id)
     assert await erase(working, caller, trace_id)
     assert not await erase(working, caller)
@@ -81,10 +81,10 @@ async def test_only_the_repeated_command_finds_it_erased(working: World) -> None
     await left(working, caller)
 
 
-async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(working: World) -> None:
-    working.will(breaks("It has", how="hang"), says("never"))
+async def test_erasure_cancels_the_run_and_refuses_waiting_requests(working: World) -> None:
+    working.will(break_off("It has", how="hang"), reply_with("never"))
     first = await working.ask(await working.agent())
-    await first.until_said("It has")
+    await first.wait_until_said("It has")
     waiters = [await working.go_on(first, f"message {number}") for number in range(3)]
     await asyncio.gather(*(each.until(frames.Queued) for each in waiters))
     assert await erase(working, first)
@@ -93,7 +93,7 @@ async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(
     assert {(each.code, each.message) for each in refusals} == {
         ("conversation_not_found", "No such conversation.")
     }
-    await working.calls[0].until_left()
+    await working.calls[0].wait_until_left()
     assert len(working.calls) == 1
     assert await ends(working, first) == [("run_cancelled.v1", 10)]
 
@@ -126,13 +126,13 @@ async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working:
 
 async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -> None:
     """Messages come in while it is erased: each is answered before, cancelled, or finds nothing."""
-    working.will(says("shipped."))
+    working.will(reply_with("shipped."))
     agent_id = await working.agent()
     first = await working.answered(agent_id)
     erasing = asyncio.create_task(erase(working, first))
     callers = [await working.go_on(first, f"message {number}") for number in range(6)]
     assert await erasing
-    await asyncio.gather(*(each.until_ended() for each in callers))
+    await asyncio.gather(*(each.wait_until_ended() for each in callers))
     for each in callers:
         last = each.frames[-1]
         match last:
@@ -145,8 +145,8 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -
     await left(working, first)
 
 
-async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(world: World) -> None:
-    world.will(says("One."), says("Two."), says("Three."))
+async def test_only_old_unlisted_conversations_are_removed(world: World) -> None:
+    world.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
     async with world.worker():
         agent = await world.agent()
         unlisted = await world.answered(agent, conversation_id=make_unlisted_id())

@@ -11,31 +11,31 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import trace, turn
-from tests.orchestrator.given import SECRET, Listener, World, ago
-from tests.orchestrator.scripted import Exchange, says
+from tests.orchestrator.given import SECRET, Listener, World, format_time_ago
+from tests.orchestrator.scripted import Exchange, reply_with
 
 
-async def _known(working: World, agent: str, **more: Any) -> Listener:
+async def _cache_agent(working: World, agent: str, **more: Any) -> Listener:
     """A run that has ended: the worker knows its agent and its conversation."""
-    working.will(says("one"), says("two"))
-    return await _ended(await working.ask(agent, "first", **more))
+    working.will(reply_with("one"), reply_with("two"))
+    return await _wait_for_end(await working.ask(agent, "first", **more))
 
 
-def _key_of(call: Exchange) -> str:
+def _get_key(call: Exchange) -> str:
     return call.headers["authorization"].removeprefix("Bearer ")
 
 
-async def _ended(caller: Listener) -> Listener:
-    await caller.until_ended()
+async def _wait_for_end(caller: Listener) -> Listener:
+    await caller.wait_until_ended()
     return caller
 
 
-async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(working: World) -> None:
-    working.will(says("It ", "has ", "shipped."))
+async def test_fast_path_stores_the_same_events(working: World) -> None:
+    working.will(reply_with("It ", "has ", "shipped."))
     agent = await working.agent()
     stored, said = [], []
     for _ in range(2):
-        caller = await _ended(await working.ask(agent))
+        caller = await _wait_for_end(await working.ask(agent))
         request = caller.request
         stored.append(
             [
@@ -54,28 +54,28 @@ async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(wo
 
 async def test_an_agent_that_changed_answers_as_it_is_now(working: World) -> None:
     agent = await working.agent(system_prompt="Be brief.")
-    first = await _known(working, agent)
+    first = await _cache_agent(working, agent)
     await working.change_agent(agent, system_prompt="Be long.", provider_key="another")
-    second = await _ended(await working.go_on(first, "second"))
+    second = await _wait_for_end(await working.go_on(first, "second"))
     assert [call.system for call in working.calls] == ["Be brief.", "Be long."]
-    assert [_key_of(call) for call in working.calls] == ["offline", "another"]
+    assert [_get_key(call) for call in working.calls] == ["offline", "another"]
     assert (await working.run(second)).agent_version == 2
 
 
-async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_used(working: World) -> None:
+async def test_resealed_key_is_used(working: World) -> None:
     agent = await working.agent()
-    first = await _known(working, agent)
+    first = await _cache_agent(working, agent)
     sealed = Sealer.from_setting(SECRET).seal("fresh", owner=f"{working.account_id}/{agent}/provider_key")
     async with acquire_connection(working.pool) as conn:
         await conn.execute("UPDATE agent_versions SET provider_key = %s WHERE agent_id = %s", [sealed, agent])
-    await _ended(await working.go_on(first, "second"))
-    assert _key_of(working.calls[-1]) == "fresh"
+    await _wait_for_end(await working.go_on(first, "second"))
+    assert _get_key(working.calls[-1]) == "fresh"
 
 
 @pytest.mark.parametrize("how", ["disabled", "deleted"])
 async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> None:
     agent = await working.agent()
-    first = await _known(working, agent)
+    first = await _cache_agent(working, agent)
     if how == "deleted":
         await working.delete_agent(agent)
     else:
@@ -87,21 +87,21 @@ async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> N
 
 
 async def test_who_waits_in_line_is_before_who_comes(working: World) -> None:
-    first = await _known(working, await working.agent())
+    first = await _cache_agent(working, await working.agent())
     line = WaitingLine(working.pool, "another worker")
     waiter = working.request(first.request.agent_id)
-    await line.join(first.request.conversation_id, waiter.trace_id, ago(0), working.account_id)
+    await line.join(first.request.conversation_id, waiter.trace_id, format_time_ago(0), working.account_id)
     second = await working.go_on(first, "second")
     await second.until(frames.Queued)
     await line.leave(waiter.trace_id)
     await second.until(frames.Completed)
 
 
-async def test_a_conversation_that_another_worker_went_on_with_is_read_again(working: World) -> None:
-    first = await _known(working, await working.agent())
+async def test_stale_cached_conversation_is_read_again(working: World) -> None:
+    first = await _cache_agent(working, await working.agent())
     async with open_store(working.settings.database_url) as other:
         await other.append(await working.conversation(first), turn("others", "Hello?", "Hello!"))
-    second = await _ended(await working.go_on(first, "second"))
+    second = await _wait_for_end(await working.go_on(first, "second"))
     runs = (await working.conversation(second)).runs
     assert [run.trace_id for run in runs] == [
         first.request.trace_id,

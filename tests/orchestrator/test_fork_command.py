@@ -23,7 +23,7 @@ from agentchat.orchestrator.worker import _open_services
 from agentchat.runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import says
+from tests.orchestrator.scripted import reply_with
 
 
 def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
@@ -36,8 +36,8 @@ def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
     return ForkConversation(**given | fields)
 
 
-async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_without_it(working: World) -> None:
-    working.will(says("It is blue."), says("It was blue."))
+async def test_fork_continues_and_outlives_its_source(working: World) -> None:
+    working.will(reply_with("It is blue."), reply_with("It was blue."))
     source = await working.answered(await working.agent(), "Which colour?")
     asked = command(working, source)
     answer = await fork_conversation(working.bus.rpc, asked)
@@ -57,7 +57,7 @@ async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_withou
 
 
 async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working: World) -> None:
-    working.will(says("shipped."))
+    working.will(reply_with("shipped."))
     source = await working.answered(await working.agent())
     asked = command(working, source)
     async with working.worker("second"):
@@ -66,7 +66,7 @@ async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working:
     assert (await working.log.load_conversation(asked.conversation_id)).version == 8
 
 
-async def long_source(world: World, runs: int = 120) -> str:
+async def store_long_source(world: World, runs: int = 120) -> str:
     """A conversation that is forked in several pieces."""
     conversation_id = make_id()
     start = events.ConversationStarted(trace_id=trace("l"), at=AT, account_id=world.account_id)
@@ -78,7 +78,7 @@ async def long_source(world: World, runs: int = 120) -> str:
 
 
 async def test_a_long_past_is_forked_by_one_append(working: World) -> None:
-    source_id = await long_source(working)
+    source_id = await store_long_source(working)
     asked = fork_of(working, source_id)
     answer = await fork_conversation(working.bus.rpc, asked)
     past = await working.log.read_events(source_id)
@@ -113,7 +113,7 @@ class GatedLog(Log):
 
 
 @contextlib.asynccontextmanager
-async def gated(world: World) -> AsyncIterator[tuple[WorkerServices, GatedLog]]:
+async def gate_forks(world: World) -> AsyncIterator[tuple[WorkerServices, GatedLog]]:
     """The parts of a worker, whose commands wait for the log to open."""
     async with _open_services(world.settings, "forker", asyncio.Event(), DEFAULT) as opened:
         yield replace(opened, log=(log := GatedLog(opened.pool))), log
@@ -124,13 +124,13 @@ def fork_of(world: World, source_id: str, **more: Any) -> ForkConversation:
     return ForkConversation(trace_id=os.urandom(16).hex(), source_id=source_id, **given)
 
 
-async def test_of_a_source_that_is_too_large_no_more_is_read_than_may_be_copied(
+async def test_too_large_source_is_read_to_the_limit_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source_id = await long_source(world)
+    source_id = await store_long_source(world)
     monkeypatch.setattr(forking, "MAX_EVENTS", 25)
     monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 10)
-    async with gated(world) as (parts, log):
+    async with gate_forks(world) as (parts, log):
         log.open.set()
         answer = await fork(parts, fork_of(world, source_id))
         assert answer == ForkAnswered(outcome="too_large")
@@ -141,9 +141,9 @@ async def test_of_a_source_that_is_too_large_no_more_is_read_than_may_be_copied(
 
 
 async def test_a_command_that_is_given_again_meanwhile_is_obeyed_once(world: World) -> None:
-    source_id = await long_source(world)
+    source_id = await store_long_source(world)
     command = fork_of(world, source_id)
-    async with gated(world) as (parts, log):
+    async with gate_forks(world) as (parts, log):
         asked = [asyncio.create_task(fork(parts, command)) for _ in range(4)]
         await log.has_begun.wait()
         asked.pop(0).cancel()
@@ -157,11 +157,11 @@ async def test_a_command_that_is_given_again_meanwhile_is_obeyed_once(world: Wor
 
 
 async def test_forks_of_one_account_delay_another_accounts_by_one(world: World) -> None:
-    source_id = await long_source(world)
-    stranger = await world.stranger()
+    source_id = await store_long_source(world)
+    stranger = await world.create_stranger_world()
     commands = [fork_of(world, source_id, at=1) for _ in range(4)]
     other = fork_of(stranger, source_id, at=1)
-    async with gated(world) as (parts, log):
+    async with gate_forks(world) as (parts, log):
         asked = [asyncio.create_task(fork(parts, each)) for each in (*commands, other)]
         await log.has_begun.wait()
         log.open.set()

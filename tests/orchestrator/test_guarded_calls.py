@@ -12,7 +12,7 @@ from agentchat.orchestrator.models import Credentials, ModelClient, anthropic, o
 from agentchat.orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with
 
 # Every variable that the SDKs read (anthropic 2.11, openai 3.54), and more than they may send.
 ENVIRONMENT = (
@@ -32,7 +32,7 @@ ENVIRONMENT = (
 
 
 @pytest.fixture(
-    params=[(anthropic.open_model, says("ok")), (openai.open_model, scripted_chat.says("ok"))],
+    params=[(anthropic.open_model, reply_with("ok")), (openai.open_model, scripted_chat.reply_with("ok"))],
     ids=["anthropic", "openai"],
 )
 def spoken(request: pytest.FixtureRequest) -> Any:
@@ -50,7 +50,7 @@ async def client(
     await opened.aclose()
 
 
-def caller_of(client: ModelClient, url: str, *, guarded: bool = True) -> Caller:
+def create_caller(client: ModelClient, url: str, *, guarded: bool = True) -> Caller:
     caller = Caller(client, url)
     caller.credentials = Credentials(url, "sk-own", guarded=guarded)
     return caller
@@ -70,7 +70,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_nothing_of_the_environment_is_sent(
     client: ModelClient, provider: ScriptedProvider, guarded: bool
 ) -> None:
-    await caller_of(client, provider.url, guarded=guarded).stream()
+    await create_caller(client, provider.url, guarded=guarded).stream()
     assert "sk-own" in str(provider.calls[0].headers)
     assert "CANARY" not in str([(call.headers, call.body) for call in provider.calls])
 
@@ -87,7 +87,7 @@ async def test_a_cookie_is_not_kept(
 
     provider.will(answer, spoken[1])
     # aiohttp's own jar takes no cookie of an address.
-    caller = caller_of(client, provider.url.replace("127.0.0.1", "localhost"), guarded=guarded)
+    caller = create_caller(client, provider.url.replace("127.0.0.1", "localhost"), guarded=guarded)
     if guarded:
         caller.credentials = Credentials(provider.url, "sk-own", guarded=True)
     await caller.failure()
@@ -108,9 +108,9 @@ async def test_an_error_is_read_as_far_as_it_can_matter(
             sent += 65536
 
     provider.will(answer)
-    failure = await caller_of(client, provider.url).failure()
+    failure = await create_caller(client, provider.url).failure()
     assert failure.kind == "http_404"
-    await provider.calls[0].until_left()
+    await provider.calls[0].wait_until_left()
     assert sent < 16 * MAX_ERROR_BYTES
 
 
@@ -126,7 +126,7 @@ async def test_a_charset_of_python_alone_is_not_decoded(
         await exchange.whole(400, f"application/json; charset={charset}", body)
 
     provider.will(answer)
-    failure = await caller_of(client, provider.url, guarded=guarded).failure()
+    failure = await create_caller(client, provider.url, guarded=guarded).failure()
     assert failure.kind == "http_400"
     assert "message" not in failure.provider_message
 
@@ -156,4 +156,4 @@ async def test_an_answer_that_is_no_http_is_a_failure(
         await exchange.left.wait()
 
     provider.will(answer)
-    assert (await caller_of(client, provider.url, guarded=guarded).failure()).code == "provider_error"
+    assert (await create_caller(client, provider.url, guarded=guarded).failure()).code == "provider_error"

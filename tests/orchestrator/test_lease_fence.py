@@ -20,8 +20,8 @@ from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import there_for_long
-from tests.orchestrator.given import SECONDS, World, until_logged
-from tests.orchestrator.scripted import Exchange, is_holding, says
+from tests.orchestrator.given import SECONDS, World, wait_until_logged
+from tests.orchestrator.scripted import Exchange, is_holding, reply_with
 from tests.support.proxy import proxied
 
 _SHORT_LEASE_SECONDS = 4
@@ -42,13 +42,13 @@ _SHORT = Timings(  # of leases, at about two fifths of their time; and a short d
 )
 
 
-async def _writes_on(exchange: Exchange) -> None:
+async def _keep_writing(exchange: Exchange) -> None:
     """Text without an end."""
     await exchange.begin()
     await exchange.text(*("more " for _ in range(10_000)))
 
 
-async def _until_free(world: World, trace_id: str) -> None:
+async def _wait_until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
         async with acquire_connection(pool) as conn:
@@ -57,10 +57,10 @@ async def _until_free(world: World, trace_id: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_postgres_alone(
+async def test_stream_moves_to_next_worker_without_postgres(
     world: World,
 ) -> None:
-    world.will(_writes_on, says("The ", "end."))
+    world.will(_keep_writing, reply_with("The ", "end."))
     agent = await world.agent("demo-shop-1")
     async with (
         proxied(world.settings.database_url) as (link, url),
@@ -68,15 +68,15 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
         world.worker("cut off", timings=_SHORT, database_url=url, run_slots=1),
     ):
         caller = await world.ask(agent)
-        await caller.until_said("more more")
+        await caller.wait_until_said("more more")
         await link.set_mode("cut")
-        await _until_free(world, caller.request.trace_id)
-        said = len(caller.of(frames.DeltaFrame))
+        await _wait_until_free(world, caller.request.trace_id)
+        said = len(caller.of(frames.Delta))
         async with world.worker("next", timings=_SHORT):
             await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
             completed = await caller.until(frames.Completed)
-            await world.calls[0].until_left()
-        assert [frame.attempt for frame in caller.of(frames.DeltaFrame)[said:]] == [2, 2]
+            await world.calls[0].wait_until_left()
+        assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
     view = View()
     updates = [update for frame in caller.frames for update in view.feed(frame)]
     assert isinstance(updates[-1], Finished)
@@ -85,7 +85,7 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
     assert completed.attempt == 2
 
 
-async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
+async def test_run_pauses_while_its_lease_is_in_doubt(
     world: World,
 ) -> None:
     patient = replace(_SHORT.leases, give_up_seconds=15.0)  # the pool needs some seconds to connect again
@@ -98,13 +98,13 @@ async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_i
         world.worker(timings=timings, database_url=url),
     ):
         caller = await world.ask(await world.agent())
-        await caller.until_said("It has ")
+        await caller.wait_until_said("It has ")
         await link.set_mode("cut")
-        await _until_free(world, caller.request.trace_id)
+        await _wait_until_free(world, caller.request.trace_id)
         gate.set()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
-                await caller.until_said("shipped.")
+                await caller.wait_until_said("shipped.")
         await link.set_mode("pass")
         completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -126,23 +126,23 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         await channel.send_alive()
         assert await held.renew() == set()
         await saying
-        await caller.until_said("before, after")
+        await caller.wait_until_said("before, after")
         now += HOLD_SECONDS + LeaseTimings().give_up_seconds
         with pytest.raises(Interrupted, match="lost"):
             await channel.send_text(" never")
         await channel.send(frames.Failed(seq=0, attempt=0, code="cancelled", message=""))
-        await caller.until_ended()
+        await caller.wait_until_ended()
     assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
     assert channel.text == caller.text == "before, after"
 
 
 async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: World) -> None:
-    world.will(_writes_on)
+    world.will(_keep_writing)
     agent = await world.agent()
     async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
         caller = await world.ask(agent)
-        await caller.until_said("more")
-        async with acquire_connection(pool, seconds=20) as locking, locking.transaction():
+        await caller.wait_until_said("more")
+        async with connection(pool, seconds=20) as locking, locking.transaction():
             await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             await locking.execute("LOCK TABLE agents")
             for _ in range(40):  # each reads its agent
@@ -153,14 +153,14 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
             while loop.time() < end:
                 assert await watched.has_live_lease(caller.request.trace_id)
                 await asyncio.sleep(0.05)
-            await caller.until_said(caller.text + "more")
-        world.will(says("ok"))
+            await caller.wait_until_said(caller.text + "more")
+        world.will(reply_with("ok"))
 
 
-async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it_is_back(
+async def test_worker_without_postgres_takes_no_requests(
     world: World,
 ) -> None:
-    world.will(says("one"), says("two"))
+    world.will(reply_with("one"), reply_with("two"))
     agent = await world.agent()
     with capture_logs() as lines:
         async with (
@@ -168,7 +168,7 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             world.worker("cut off", database_url=url),
         ):
             await link.set_mode("cut")
-            await until_logged(lines, lambda line: line["event"] == "store_unavailable")
+            await wait_until_logged(lines, lambda line: line["event"] == "store_unavailable")
             await until_nobody_pulls(
                 world.settings.nats_url, subjects.REQUESTS
             )  # a message sent to it would be late
@@ -193,7 +193,7 @@ async def test_a_request_that_another_worker_has_taken_is_not_refused(world: Wor
             request = world.request(make_id())
             caller = await world.listen(request)
             await world.bus.queues.request_chat(request)
-            await _taken_by_another(world, request.trace_id)
+            await _take_by_another(world, request.trace_id)
             await asyncio.sleep(2 * _SHORT_HOLD_SECONDS / 3)  # until a renewal has found that it is lost
         with pytest.raises(TimeoutError):
             await caller.until(frames.Refused, seconds=1.0)
@@ -202,7 +202,7 @@ async def test_a_request_that_another_worker_has_taken_is_not_refused(world: Wor
         assert (await caller.until(frames.Refused)).code == "agent_not_found"
 
 
-async def _taken_by_another(world: World, trace_id: str) -> None:
+async def _take_by_another(world: World, trace_id: str) -> None:
     take = "UPDATE run_leases SET worker = 'another', expires_at = expires_at + interval '1 minute'"
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(40):
         while True:
@@ -213,7 +213,7 @@ async def _taken_by_another(world: World, trace_id: str) -> None:
 
 
 async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(world: World) -> None:
-    world.will(says("Hello."))
+    world.will(reply_with("Hello."))
     request = world.request(await world.agent("demo-shop-1"))
     async with (
         world.worker(),

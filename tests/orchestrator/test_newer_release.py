@@ -14,10 +14,10 @@ from agentchat.contracts.messages import (
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import open_store
 from agentchat.orchestrator.services import Timings
-from tests.orchestrator.given import World, ago, until_logged
+from tests.orchestrator.given import World, format_time_ago, wait_until_logged
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import says
-from tests.orchestrator.test_elicitation import SHOP, asks_for, life, said
+from tests.orchestrator.scripted import reply_with
+from tests.orchestrator.test_elicitation import SHOP, elicit, life, said
 from tests.orchestrator.toolbox import Toolbox
 
 NEW = "elicitation_requested.v9"
@@ -42,37 +42,35 @@ async def working(world: World) -> AsyncIterator[World]:
 
 @pytest.fixture(autouse=True)
 def _fresh(box: Toolbox) -> None:
-    box.run = asks_for()
+    box.run = elicit()
     box.requested.clear()
 
 
-async def elicited(world: World, count: int) -> ChatRequested:
+async def run_until_elicited(world: World, count: int) -> ChatRequested:
     """A run whose tool has asked a person, as a newer release stores it, with so many of its events."""
-    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
-    stored = mapper.encode_pairs(life(request, expires_at=ago(-3600))[:count])
-    asked = events.get_tag(events.ElicitationRequested)
+    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
+    stored = mapper.encode_pairs(life(request, expires_at=format_time_ago(-3600))[:count])
+    asked = events.tag_of(events.ElicitationRequested)
     async with open_store(world.settings.database_url) as store:
         version = (await world.begun(request)).version
         await store.append_stored(
             request.conversation_id,
             version,
-            [_renamed(state) if topic == asked else (topic, state) for topic, state in stored],
+            [_rename_event(state) if topic == asked else (topic, state) for topic, state in stored],
         )
     return request
 
 
-def _renamed(state: bytes) -> tuple[str, bytes]:
+def _rename_event(state: bytes) -> tuple[str, bytes]:
     return NEW, wire.encode(msgspec.json.decode(state, type=dict[str, Any]) | {"type": NEW})
 
 
-async def test_a_request_is_left_to_the_newer_release_which_gives_the_tool_its_answer(
-    working: World, box: Toolbox
-) -> None:
-    request = await elicited(working, 4)
-    working.will(says("Done."))
+async def test_unknown_event_leaves_request_to_newer_release(working: World, box: Toolbox) -> None:
+    request = await run_until_elicited(working, 4)
+    working.will(reply_with("Done."))
     with capture_logs() as lines:
         caller = await working.rebuild_request(request)
-        await until_logged(
+        await wait_until_logged(
             lines, lambda line: line["event"] == "request_put_back" and NEW in line["reason"], count=4
         )
     async with orchestrator(working.settings, "newer", code=NEWER):

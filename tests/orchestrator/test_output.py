@@ -13,7 +13,7 @@ from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.orchestrator.models.structured_schema import to_output_format
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import Answer, asks, says
+from tests.orchestrator.scripted import Answer, reply_with, reply_with_calls
 from tests.orchestrator.toolbox import Toolbox
 
 PRICE: dict[str, Any] = {
@@ -21,11 +21,11 @@ PRICE: dict[str, Any] = {
     "properties": {"item": {"type": "string"}, "price": {"type": "number", "minimum": 0}},
     "required": ["item", "price"],
 }
-NOT_JSON = "The reply is not the JSON that the agent is to give"
+NOT_JSON = "The model's reply is not valid"
 
 
 async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -> None:
-    working.will(says('{"item": "tea",', ' "price": 4.5}'))
+    working.will(reply_with('{"item": "tea",', ' "price": 4.5}'))
     agent = await working.agent(
         output_type="json", output_schema=PRICE, parameters={"output_config": {"effort": "low"}}
     )
@@ -52,10 +52,13 @@ async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (says('{"item": "tea"}'), f'{NOT_JSON}: at $ it does not satisfy "required": ["item","price"].'),
-        (says('{"a":' * 3000), f"{NOT_JSON}: it is not JSON."),
         (
-            says('{"item": "te', stop_reason="max_tokens"),
+            reply_with('{"item": "tea"}'),
+            f'{NOT_JSON}: at $ it does not satisfy "required": ["item","price"].',
+        ),
+        (reply_with('{"a":' * 3000), f"{NOT_JSON}: it is not JSON."),
+        (
+            reply_with('{"item": "te', stop_reason="max_tokens"),
             "The reply reached max_tokens (50) before its JSON was complete.",
         ),
     ],
@@ -75,9 +78,9 @@ async def test_any_other_reply_fails_the_run_and_says_why(working: World, answer
 async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World) -> None:
     reply = '{"item": "tea", "price": 1}'
     working.will(
-        asks(("a", "find", "{}"), text="Let me look."),
-        asks(("b", "find", "{}"), text='{"item": 1'),
-        says(reply),
+        reply_with_calls(("a", "find", "{}"), text="Let me look."),
+        reply_with_calls(("b", "find", "{}"), text='{"item": 1'),
+        reply_with(reply),
     )
     shop = (McpServer(name="shop", url="https://shop.example/mcp"),)
     async with Toolbox(working.bus).open():
@@ -89,13 +92,15 @@ async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World)
     assert working.calls[-1].body["tool_choice"] == {"type": "none"}
 
 
-async def test_a_schema_that_the_provider_cannot_enforce_is_told_and_checked(working: World) -> None:
+async def test_unenforceable_schema_is_instructed_and_checked(working: World) -> None:
     node = {
         "type": "object",
         "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
     }
     tree = node | {"$defs": {"node": node}}
-    working.will(says('{"children": [{"children": []}]}'), says('{"children": [{"children": 1}]}'))
+    working.will(
+        reply_with('{"children": [{"children": []}]}'), reply_with('{"children": [{"children": 1}]}')
+    )
     agent = await working.agent(output_type="json", output_schema=tree, system_prompt="Draw trees.")
     await working.answered(agent)
     failed = await (await working.ask(agent)).until(frames.Failed)
@@ -109,19 +114,19 @@ async def test_a_checking_process_that_died_is_replaced_unnoticed() -> None:
     agent = AgentConfig(
         name="a", model="m", agent_id="g", account_id="c", version=1, output_type="json", output_schema=PRICE
     )
-    others, checks = checkers(), SchemaChecks()
+    others, checks = list_checkers(), SchemaChecks()
     try:
         assert await checks.find_problem(agent, "{}") != ""
-        first = checkers() - others
+        first = list_checkers() - others
         for pid in first:
             os.kill(pid, signal.SIGKILL)
         assert await checks.find_problem(agent, '{"item": "tea", "price": 1}') == ""
-        second = checkers() - others
+        second = list_checkers() - others
         assert second
         assert not second & first
     finally:
         await checks.aclose()
-    assert checkers() == others
+    assert list_checkers() == others
 
 
 async def test_a_check_that_fails_is_no_reason_to_leave_a_schema_alone() -> None:
@@ -129,18 +134,18 @@ async def test_a_check_that_fails_is_no_reason_to_leave_a_schema_alone() -> None
     agent = AgentConfig(
         name="a", model="m", agent_id="g", account_id="c", version=1, output_type="json", output_schema=schema
     )
-    others, checks = checkers(), SchemaChecks()
+    others, checks = list_checkers(), SchemaChecks()
     try:
         assert await checks.find_problem(agent, '{"price": "1"}') != ""
-        first = checkers() - others
+        first = list_checkers() - others
         assert await checks.find_problem(agent, '{"price": 1' + "0" * 400 + "}") == "it could not be checked"
-        assert checkers() - others == first
+        assert list_checkers() - others == first
         assert await checks.find_problem(agent, '{"price": 2}') == ""
     finally:
         await checks.aclose()
 
 
-async def test_a_checking_process_that_cannot_live_is_no_fault_of_the_schemas(
+async def test_dying_checker_is_not_blamed_on_the_schema(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     agent = AgentConfig(
@@ -157,14 +162,14 @@ async def test_a_checking_process_that_cannot_live_is_no_fault_of_the_schemas(
         await checks.aclose()
 
 
-def checkers() -> set[int]:
+def list_checkers() -> set[int]:
     """The checking processes of this one."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
     return {int(pid) for pid in children if b"schema_checker" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(working: World) -> None:
-    working.will(says("**ok**"))
+    working.will(reply_with("**ok**"))
     agent = await working.agent(output_type="markdown", system_prompt="Be brief.")
     for prompt in (None, "Be long."):
         await working.answered(agent, prompt=prompt)

@@ -8,12 +8,12 @@ from structlog.testing import capture_logs
 from agentchat.contracts import frames
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime import metrics
-from tests.orchestrator.given import World, until_logged
+from tests.orchestrator.given import World, wait_until_logged
 from tests.orchestrator.scripted import is_holding
 from tests.support.scraped import counts_in
 
 
-async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_seen_to_wait(
+async def test_requests_beyond_slots_wait_until_deadline(
     world: World,
 ) -> None:
     gate = asyncio.Event()
@@ -26,8 +26,8 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
             soon = datetime.now(UTC) + timedelta(seconds=1)
             impatient = await world.ask(agent, deadline=soon.isoformat().replace("+00:00", "Z"))
             patient = await world.ask(agent)
-            seen = await until_logged(
-                logged, lambda line: line["event"] == "requests_wait_for_a_slot" and line["waiting"] == 2
+            seen = await wait_until_logged(
+                logged, lambda line: line["event"] == "requests_waiting_for_slot" and line["waiting"] == 2
             )
             shown = metrics.render_metrics().decode()
             gate.set()

@@ -16,7 +16,7 @@ from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND
 from agentchat.runtime.cpu_budget import CpuBudget
 from tests.orchestrator.given import World
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, reply_with
 
 REPLIED = events.ModelReplied(
     trace_id="t", at="", round=1, blocks=(), stop_reason="tool_use", usage=Usage(input_tokens=1)
@@ -24,7 +24,7 @@ REPLIED = events.ModelReplied(
 TEXT = [f"{number:04d} " for number in range(5_000)]
 
 
-def sent_over(seconds: float, every: float) -> int:
+def count_sent_over(seconds: float, every: float) -> int:
     """How many pieces go out of a model that has one ready each `every` seconds, so long."""
     pace, now, sent = FramePacer(), 0.0, 0
     while now < seconds:
@@ -34,11 +34,11 @@ def sent_over(seconds: float, every: float) -> int:
 
 
 def test_a_model_that_writes_fast_is_not_slowed_down() -> None:
-    assert sent_over(60.0, 1 / 150) == 9_000
+    assert count_sent_over(60.0, 1 / 150) == 9_000
 
 
-def test_a_model_that_sends_as_fast_as_it_can_is_sent_on_twenty_times_a_second() -> None:
-    assert sent_over(10.0, 0.0001) <= PIECES_AT_ONCE * 1.1 + 10.0 / INTERVAL_SECONDS
+def test_fast_model_is_paced_to_twenty_frames_a_second() -> None:
+    assert count_sent_over(10.0, 0.0001) <= PIECES_AT_ONCE * 1.1 + 10.0 / INTERVAL_SECONDS
 
 
 def test_once_a_model_is_slower_again_each_piece_goes_out_at_once() -> None:
@@ -100,9 +100,7 @@ async def fast(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-async def test_the_pieces_of_a_fast_model_server_are_joined_and_none_is_lost(
-    working: World, guarded: bool
-) -> None:
+async def test_pieces_of_a_fast_model_are_joined(working: World, guarded: bool) -> None:
     working.will(fast)
     own = {"base_url": working.provider.url, "provider_key": "sk-own"} if guarded else {}
     caller = await working.ask(await working.agent("demo-shop-1", **own))
@@ -115,7 +113,7 @@ async def test_an_account_over_its_share_waits_and_another_does_not(provider: Sc
     budget = CpuBudget(0.5, 0.05)
     model = StreamingModel(AnthropicApi(Guard(())), loop=budget)
     budget.spend("busy", 60.0)
-    provider.will(says("busy"), says("other"))
+    provider.will(reply_with("busy"), reply_with("other"))
     busy = asyncio.create_task(_stream(model, provider.url, "busy"))
     await _stream(model, provider.url, "other")
     assert not busy.done()

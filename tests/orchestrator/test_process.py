@@ -13,7 +13,7 @@ from agentchat.orchestrator.settings import Settings
 from agentchat.runtime import telemetry
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator, starting
-from tests.orchestrator.scripted import asks, says
+from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 from tests.ports import find_free_port
@@ -44,7 +44,7 @@ async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> No
 
 
 async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(world: World) -> None:
-    world.will(says("CANARY-reply"))
+    world.will(reply_with("CANARY-reply"))
     async with orchestrator(world.settings, "logging", AGENTCHAT_LOG_LEVEL="debug") as process:
         agent = await world.agent(provider_key="sk-ant-CANARYKEY12345", system_prompt="CANARY-prompt")
         caller = await world.answered(agent, "CANARY-message")
@@ -61,7 +61,7 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> 
     exporter = InMemorySpanExporter()
     telemetry.configure("orchestrator", None, exporter=exporter)
     try:
-        world.will(asks(("a", "find", '{"q": "CANARY"}')), says("CANARY"))
+        world.will(reply_with_calls(("a", "find", '{"q": "CANARY"}')), reply_with("CANARY"))
         async with Toolbox(world.bus).open(), world.worker():
             agent = await world.agent("demo-shop-1", **SHOP)
             with telemetry.open_trace("POST /v1/chat"):

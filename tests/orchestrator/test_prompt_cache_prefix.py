@@ -18,7 +18,7 @@ from tests.knowledge.shelf import Shelf
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.provider_caller import user
-from tests.orchestrator.scripted import Exchange, asks, breaks, says
+from tests.orchestrator.scripted import Exchange, break_off, reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -44,7 +44,7 @@ class Sent:
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def shared(self, other: "Sent") -> int:
+    def measure_shared(self, other: "Sent") -> int:
         """How many pieces both begin with."""
         pairs = zip(self.pieces, other.pieces, strict=False)
         differing = (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs)
@@ -52,13 +52,17 @@ class Sent:
 
 
 async def test_with_tools_each_call_begins_with_the_whole_call_before(world: World) -> None:
-    world.will(asks(("c1", "find", "{}"), text="Let me see. "), says("Found."), says("Again."))
+    world.will(
+        reply_with_calls(("c1", "find", "{}"), text="Let me see. "),
+        reply_with("Found."),
+        reply_with("Again."),
+    )
     async with Toolbox(world.bus).open(), world.worker():
         first = await world.answered(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
         second = await world.go_on(first, "And now?")
         await second.until(frames.Completed)
     one, two, three = map(Sent, world.calls)
-    assert [one.shared(two), two.shared(three)] == [len(one), len(two)]
+    assert [one.measure_shared(two), two.measure_shared(three)] == [len(one), len(two)]
     assert one.marks == [one.head - 1, len(one) - 1]
     assert two.marks == [two.head - 1, len(two) - 1]
     assert three.marks == [three.head - 1, len(three) - 2, len(three) - 1]
@@ -68,7 +72,7 @@ async def test_with_tools_each_call_begins_with_the_whole_call_before(world: Wor
 async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     world: World, migrated_database_url: str
 ) -> None:
-    world.will(*(says(f"Answer {number}.") for number in (1, 2, 3)))
+    world.will(*(reply_with(f"Answer {number}.") for number in (1, 2, 3)))
     async with open_pool(migrated_database_url, role=None) as pool:
         new = NewKnowledgeBase(account_id=world.account_id, name="Help")
         base = await admin_knowledge.create(administrator(pool), new)
@@ -85,7 +89,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     documents = len(two) - 2
     assert b"30 days" in one.pieces[one.head]
     assert [place for place, piece in enumerate(two.pieces) if b"dried before" in piece] == [documents]
-    assert two.shared(three) == documents
+    assert two.measure_shared(three) == documents
     assert two.marks == [two.head - 1, documents - 1, len(two) - 1]
     assert three.marks == [three.head - 1, len(three) - 3, len(three) - 1]
     assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
@@ -93,10 +97,10 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
 
 @pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
 async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: World, model: str) -> None:
-    world.will(breaks("It ", "has ", how="hang"), says("shipped."), says("Yes."))
+    world.will(break_off("It ", "has ", how="hang"), reply_with("shipped."), reply_with("Yes."))
     async with orchestrator(world.settings, "old") as old:
         first = await world.ask(await world.agent(model, system_prompt="Be brief."), "Where is it?")
-        await first.until_said("It has ")
+        await first.wait_until_said("It has ")
         async with world.worker("new"):
             old.send(signal.SIGTERM)
             await old.ended()
@@ -104,7 +108,7 @@ async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: Wo
             second = await world.go_on(first, "Really?")
             await second.until(frames.Completed)
     one, two, three = map(Sent, world.calls)
-    assert [one.shared(two), one.shared(three)] == [len(one), len(one)]
+    assert [one.measure_shared(two), one.measure_shared(three)] == [len(one), len(one)]
     assert [b"It has shipped." in piece for piece in three.pieces[len(one) :]] == [True, False]
     assert [two.marks, three.marks] == [one.marks, [0, len(one), len(three) - 1]]
 

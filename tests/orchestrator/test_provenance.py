@@ -10,11 +10,11 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.port import hash_tools
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import says
+from tests.orchestrator.scripted import reply_with
 
 
 async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(working: World) -> None:
-    working.will(says("one"), says("two"), says("three"))
+    working.will(reply_with("one"), reply_with("two"), reply_with("three"))
     agent = await working.agent(system_prompt="You are Bob.")
     first = await working.answered(agent, "Who are you?")
     second = await working.go_on(first, "Again?")
@@ -42,10 +42,14 @@ def test_the_hash_of_the_tools_is_of_what_the_model_is_shown() -> None:
     )
     call = ModelCall(model="m", system="", messages=[], parameters={}, tools=(spec,))
 
-    def hashed(**changed: Any) -> str:
+    def hash_call_tools(**changed: Any) -> str:
         return hash_tools(msgspec.structs.replace(call, tools=(msgspec.structs.replace(spec, **changed),)))
 
-    assert hashed(server="other", tool="search", read_only=True) == hash_tools(call)
-    assert hashed(input_schema={"b": 2, "a": 1}) == hash_tools(call)
-    others = {hashed(name="seek"), hashed(description="Seek it."), hashed(input_schema={"a": 2})}
+    assert hash_call_tools(server="other", tool="search", read_only=True) == hash_tools(call)
+    assert hash_call_tools(input_schema={"b": 2, "a": 1}) == hash_tools(call)
+    others = {
+        hash_call_tools(name="seek"),
+        hash_call_tools(description="Seek it."),
+        hash_call_tools(input_schema={"a": 2}),
+    }
     assert len(others | {hash_tools(call)}) == 4

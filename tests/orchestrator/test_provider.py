@@ -11,13 +11,13 @@ from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic import open_model
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, reply_with, reply_with_calls
 
 
 async def test_the_call_carries_everything_that_the_agent_is(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
-    provider.will(says("ok"))
+    provider.will(reply_with("ok"))
     tool = ToolSpec(
         name="find", server="s", tool="find", description="Finds.", input_schema={"type": "object"}
     )
@@ -64,7 +64,7 @@ async def test_connections_are_kept_alive_and_reused(provider: ScriptedProvider,
 
     async def answer(exchange: Exchange) -> None:
         peers.add(exchange._writer.get_extra_info("peername"))
-        await says("ok")(exchange)
+        await reply_with("ok")(exchange)
 
     provider.will(answer)
     for _ in range(4):
@@ -79,7 +79,7 @@ async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: S
         if len(provider.calls) == calls:
             open_at_once.set()
         await open_at_once.wait()
-        await says("ok")(exchange)
+        await reply_with("ok")(exchange)
 
     provider.will(answer)
     client = open_model(Guard(()))
@@ -106,7 +106,7 @@ async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvid
 
 
 async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, caller: Caller) -> None:
-    provider.will(asks(("t1", "find", '{"q": "ä"}'), ("t2", "stop", ""), text="Looking."))
+    provider.will(reply_with_calls(("t1", "find", '{"q": "ä"}'), ("t2", "stop", ""), text="Looking."))
     reply = await caller.stream()
     assert reply.blocks == (
         {"type": "text", "text": "Looking."},
@@ -120,7 +120,7 @@ async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, cal
 async def test_an_input_that_is_no_object_is_told_apart(
     provider: ScriptedProvider, caller: Caller, arguments: str
 ) -> None:
-    provider.will(asks(("t1", "find", '{"q": 1}'), ("t2", "find", arguments)))
+    provider.will(reply_with_calls(("t1", "find", '{"q": 1}'), ("t2", "find", arguments)))
     reply = await caller.stream()
     assert reply.blocks[1]["input"] == {}
     assert set(reply.bad_inputs) == {1}

@@ -10,7 +10,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import AgentCheck
 from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import Answer, breaks, fails, says
+from tests.orchestrator.scripted import Answer, break_off, fail_with, reply_with
 
 KEY = "sk-ant-CANARY-0123456789"
 
@@ -25,7 +25,7 @@ async def check(world: World, agent_id: str) -> AgentCheck:
             await asyncio.sleep(0.05)
 
 
-async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(world: World) -> None:
+async def test_check_reports_missing_provider_or_key(world: World) -> None:
     async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
         assert (await check(world, await world.agent())).provider.code == "unreachable"
         assert (await check(world, await world.agent(provider_key=None))).provider.code == "no_key"
@@ -38,7 +38,7 @@ async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(wo
 
 
 async def test_the_call_carries_the_agents_key_model_and_parameters(working: World) -> None:
-    working.will(says("Hello", " there"))
+    working.will(reply_with("Hello", " there"))
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     agent = await working.agent(
         "claude-x",
@@ -61,23 +61,23 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(working: Wor
     ("answer", "code", "words"),
     [
         (
-            fails(400, "invalid_request_error", f"top_k: no {KEY}"),
+            fail_with(400, "invalid_request_error", f"top_k: no {KEY}"),
             "bad_parameter",
             "It said: top_k: no [hidden]",
         ),
         (
-            fails(401, "authentication_error", f"SECRET {KEY}"),
+            fail_with(401, "authentication_error", f"SECRET {KEY}"),
             "authentication",
-            "does not accept the agent's key",
+            "rejected the agent's key",
         ),
-        (fails(402, "billing_error", "SECRET"), "billing", "no credit"),
-        (fails(403, "permission_error", "SECRET"), "permission", "may not use this model"),
-        (fails(404, "not_found_error", "model: claude-x"), "model_not_found", "It said: model: claude-x"),
-        (fails(429, "rate_limit_error", "SECRET", retry_after="9"), "overloaded", "overloaded"),
-        (fails(529, "overloaded_error", "SECRET"), "overloaded", "overloaded"),
-        (fails(500, "api_error", "SECRET"), "provider_error", "failed"),
-        (breaks(how="overloaded_error"), "overloaded", "overloaded"),
-        (breaks(how="close"), "ok", ""),
+        (fail_with(402, "billing_error", "SECRET"), "billing", "no credit"),
+        (fail_with(403, "permission_error", "SECRET"), "permission", "may not use this model"),
+        (fail_with(404, "not_found_error", "model: claude-x"), "model_not_found", "It said: model: claude-x"),
+        (fail_with(429, "rate_limit_error", "SECRET", retry_after="9"), "overloaded", "overloaded"),
+        (fail_with(529, "overloaded_error", "SECRET"), "overloaded", "overloaded"),
+        (fail_with(500, "api_error", "SECRET"), "provider_error", "failed"),
+        (break_off(how="overloaded_error"), "overloaded", "overloaded"),
+        (break_off(how="close"), "ok", ""),
     ],
 )
 async def test_what_the_provider_refuses_is_told_apart(

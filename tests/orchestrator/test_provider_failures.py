@@ -16,12 +16,12 @@ from tests.orchestrator.scripted import (
     Answer,
     Exchange,
     ScriptedProvider,
-    breaks,
+    break_off,
     events,
-    fails,
-    packed,
-    page,
-    says,
+    fail_with,
+    reply_with,
+    send_compressed,
+    send_page,
 )
 
 # Each in the place of a stream's first event.
@@ -49,35 +49,35 @@ MALFORMED = [
 @pytest.mark.parametrize(
     ("answer", "code", "tries"),
     [
-        (fails(400, "invalid_request_error"), "provider_error", 1),
-        (fails(400, "invalid_request_error", "prompt is too long: 210000 tokens"), "context_too_long", 1),
-        (fails(302, "moved", location="http://127.0.0.1:1/"), "provider_error", 1),
-        (fails(401, "authentication_error"), "provider_error", 1),
-        (fails(402, "billing_error"), "provider_error", 1),
-        (fails(408, "timeout_error"), "provider_timeout", 3),
-        (fails(422, "invalid_request_error"), "provider_error", 1),
-        (fails(503, "api_error"), "provider_overloaded", 3),
-        (fails(403, "permission_error"), "provider_error", 1),
-        (fails(404, "not_found_error", "model: x"), "provider_error", 1),
-        (fails(413, "request_too_large"), "context_too_long", 1),
-        (fails(429, "rate_limit_error", retry_after="0"), "provider_overloaded", 3),
-        (fails(429, "rate_limit_error", retry_after="60"), "provider_overloaded", 1),
-        (fails(500, "api_error"), "provider_error", 3),
-        (fails(504, "timeout_error"), "provider_timeout", 3),
-        (fails(529, "overloaded_error"), "provider_overloaded", 3),
-        (breaks(how="overloaded_error"), "provider_overloaded", 3),
-        (breaks(how="rate_limit_error"), "provider_overloaded", 3),
-        (breaks(how="api_error"), "provider_error", 3),
-        (breaks(how="invalid_request_error"), "provider_error", 1),
-        (breaks(how="close"), "provider_error", 3),
-        (breaks(how="reset"), "provider_error", 3),
-        (breaks(how="garbage"), "provider_error", 3),
-        (breaks(how="timeout_error"), "provider_timeout", 3),
-        (breaks(how="authentication_error"), "provider_error", 1),
-        (breaks(how="an_error_that_is_new"), "provider_error", 1),
-        (packed(200), "provider_error", 3),
-        (packed(500), "provider_error", 3),
-        (page("<html>502 Bad Gateway</html>"), "provider_error", 3),
+        (fail_with(400, "invalid_request_error"), "provider_error", 1),
+        (fail_with(400, "invalid_request_error", "prompt is too long: 210000 tokens"), "context_too_long", 1),
+        (fail_with(302, "moved", location="http://127.0.0.1:1/"), "provider_error", 1),
+        (fail_with(401, "authentication_error"), "provider_error", 1),
+        (fail_with(402, "billing_error"), "provider_error", 1),
+        (fail_with(408, "timeout_error"), "provider_timeout", 3),
+        (fail_with(422, "invalid_request_error"), "provider_error", 1),
+        (fail_with(503, "api_error"), "provider_overloaded", 3),
+        (fail_with(403, "permission_error"), "provider_error", 1),
+        (fail_with(404, "not_found_error", "model: x"), "provider_error", 1),
+        (fail_with(413, "request_too_large"), "context_too_long", 1),
+        (fail_with(429, "rate_limit_error", retry_after="0"), "provider_overloaded", 3),
+        (fail_with(429, "rate_limit_error", retry_after="60"), "provider_overloaded", 1),
+        (fail_with(500, "api_error"), "provider_error", 3),
+        (fail_with(504, "timeout_error"), "provider_timeout", 3),
+        (fail_with(529, "overloaded_error"), "provider_overloaded", 3),
+        (break_off(how="overloaded_error"), "provider_overloaded", 3),
+        (break_off(how="rate_limit_error"), "provider_overloaded", 3),
+        (break_off(how="api_error"), "provider_error", 3),
+        (break_off(how="invalid_request_error"), "provider_error", 1),
+        (break_off(how="close"), "provider_error", 3),
+        (break_off(how="reset"), "provider_error", 3),
+        (break_off(how="garbage"), "provider_error", 3),
+        (break_off(how="timeout_error"), "provider_timeout", 3),
+        (break_off(how="authentication_error"), "provider_error", 1),
+        (break_off(how="an_error_that_is_new"), "provider_error", 1),
+        (send_compressed(200), "provider_error", 3),
+        (send_compressed(500), "provider_error", 3),
+        (send_page("<html>502 Bad Gateway</html>"), "provider_error", 3),
         *((events(data), "provider_error", 3) for data in MALFORMED),
     ],
 )
@@ -94,7 +94,7 @@ async def test_a_failure_before_any_text_has_its_code_and_its_retries(
 async def test_once_text_went_out_nothing_is_retried(
     provider: ScriptedProvider, caller: Caller, how: str
 ) -> None:
-    provider.will(breaks("Hel", how=how), says("never"))
+    provider.will(break_off("Hel", how=how), reply_with("never"))
     failure = await caller.failure()
     assert failure.transient
     assert caller.said == ["Hel"]
@@ -104,7 +104,7 @@ async def test_once_text_went_out_nothing_is_retried(
 async def test_a_retry_that_succeeds_after_failures_is_the_reply(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
-    provider.will(fails(529, "overloaded_error"), breaks(how="close"), says("fine"))
+    provider.will(fail_with(529, "overloaded_error"), break_off(how="close"), reply_with("fine"))
     await caller.stream()
     assert caller.said == ["fine"]
 
@@ -113,7 +113,7 @@ async def test_a_retry_that_succeeds_after_failures_is_the_reply(
 async def test_retry_after_is_honoured_to_the_fraction(
     provider: ScriptedProvider, caller: Caller, after: dict[str, str]
 ) -> None:
-    provider.will(fails(529, "overloaded_error", **after), says("fine"))
+    provider.will(fail_with(529, "overloaded_error", **after), reply_with("fine"))
     began = time.monotonic()
     await caller.stream()
     assert time.monotonic() - began >= 0.7
@@ -126,7 +126,7 @@ async def test_retry_after_is_honoured_to_the_fraction(
 async def test_a_retry_after_that_makes_no_sense_is_ignored(
     provider: ScriptedProvider, caller: Caller, after: str
 ) -> None:
-    provider.will(fails(529, "overloaded_error", retry_after=after), says("fine"))
+    provider.will(fail_with(529, "overloaded_error", retry_after=after), reply_with("fine"))
     await caller.stream()
     assert len(provider.calls) == 2
 
@@ -135,7 +135,7 @@ async def test_a_date_to_retry_at_is_that_of_the_providers_clock(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
     years_ago, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:01 GMT"
-    provider.will(fails(529, "overloaded_error", date=years_ago, retry_after=later), says("fine"))
+    provider.will(fail_with(529, "overloaded_error", date=years_ago, retry_after=later), reply_with("fine"))
     began = time.monotonic()
     await caller.stream()
     assert time.monotonic() - began >= 1.0
@@ -145,10 +145,10 @@ async def test_a_date_to_retry_at_is_that_of_the_providers_clock(
 async def test_a_stream_without_content_times_out_pings_or_not(
     provider: ScriptedProvider, impatient: Caller, how: str
 ) -> None:
-    provider.will(breaks("Hel", how=how))
+    provider.will(break_off("Hel", how=how))
     failure = await impatient.failure()
     assert failure.code == "provider_timeout"
-    await provider.calls[0].until_left()
+    await provider.calls[0].wait_until_left()
 
 
 async def test_pings_are_a_sign_of_life_while_a_model_thinks(
@@ -172,7 +172,7 @@ async def test_pings_are_a_sign_of_life_while_a_model_thinks(
 async def test_a_reply_that_told_why_it_ended_is_whole_whatever_its_tail_is(
     provider: ScriptedProvider, impatient: Caller, how: str
 ) -> None:
-    provider.will(breaks("All ", "of it.", how=how, stop_reason="end_turn"), says("never"))
+    provider.will(break_off("All ", "of it.", how=how, stop_reason="end_turn"), reply_with("never"))
     reply = await impatient.stream()
     assert reply.stop_reason == "end_turn"
     assert "".join(impatient.said) == "All of it."
@@ -244,11 +244,11 @@ async def test_a_provider_that_takes_the_call_and_says_nothing_times_out(
 async def test_an_error_whose_body_never_comes_times_out(
     provider: ScriptedProvider, impatient: Caller
 ) -> None:
-    async def half(exchange: Exchange) -> None:
+    async def send_half(exchange: Exchange) -> None:
         await exchange.head(500, "application/json", content_length="9")
         await exchange.left.wait()
 
-    provider.will(half)
+    provider.will(send_half)
     failure = await impatient.failure()
     assert failure.code == "provider_timeout"
 
@@ -285,8 +285,8 @@ async def test_a_check_hangs_up_once_the_message_begins(
         await exchange.open_stream()
         await exchange.event("ping")
         await exchange.event("message_start", message=message)
-        await exchange.until_left()
+        await exchange.wait_until_left()
 
     provider.will(answer)
     await caller.client.check(caller.credentials, ModelCall(model="m", system="", messages=[], parameters={}))
-    await provider.calls[0].until_left()
+    await provider.calls[0].wait_until_left()

@@ -14,12 +14,12 @@ from agentchat.orchestrator.models.openai.client import OpenAIApi
 from agentchat.orchestrator.models.streaming_model import StreamingModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with
 
 NAME = "models.example"
 
 
-@pytest.fixture(params=[(AnthropicApi, says("ok")), (OpenAIApi, scripted_chat.says("ok"))])
+@pytest.fixture(params=[(AnthropicApi, reply_with("ok")), (OpenAIApi, scripted_chat.reply_with("ok"))])
 def spoken(request: pytest.FixtureRequest) -> Any:
     """A provider's wire, and an answer on it."""
     return request.param
@@ -104,15 +104,13 @@ async def test_a_key_that_no_header_can_hold_is_not_sent(either: Caller, provide
     assert provider.calls == []
 
 
-async def ends_inside_its_body(exchange: Exchange) -> None:
+async def end_inside_body(exchange: Exchange) -> None:
     await exchange.head(500, "application/json", content_length="9")
     exchange.reset()
 
 
-async def test_an_answer_that_ends_inside_its_body_is_a_failure_that_may_pass(
-    caller: Caller, provider: ScriptedProvider
-) -> None:
-    provider.will(ends_inside_its_body)
+async def test_truncated_response_is_transient(caller: Caller, provider: ScriptedProvider) -> None:
+    provider.will(end_inside_body)
     failure = await caller.failure()
     assert (failure.code, failure.transient) == ("provider_error", True)
 
@@ -128,7 +126,7 @@ async def test_an_answer_that_ends_inside_its_body_is_a_failure_that_may_pass(
     ],
     ids=["line", "head", "interim", "extension", "trailer"],
 )
-async def test_an_answer_that_goes_on_without_end_and_without_a_body_is_given_up(
+async def test_endless_empty_response_is_given_up(
     impatient: Caller, provider: ScriptedProvider, begin: bytes, more: bytes
 ) -> None:
     async def answer(exchange: Exchange) -> None:
@@ -141,7 +139,7 @@ async def test_an_answer_that_goes_on_without_end_and_without_a_body_is_given_up
     provider.will(answer)
     failure = await impatient.failure()
     assert failure.code in ("provider_error", "provider_timeout")
-    await provider.calls[-1].until_left()
+    await provider.calls[-1].wait_until_left()
 
 
 async def test_a_provider_waits_for_a_reader_that_waits(caller: Caller, provider: ScriptedProvider) -> None:
@@ -170,4 +168,4 @@ async def test_a_provider_waits_for_a_reader_that_waits(caller: Caller, provider
         with pytest.raises(LookupError):
             await caller.client.stream(caller.credentials, call, on_text, Meter())
     assert sent < 16 << 20
-    await provider.calls[0].until_left()
+    await provider.calls[0].wait_until_left()

@@ -15,7 +15,7 @@ from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import asks, breaks, says
+from tests.orchestrator.scripted import break_off, reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 from tests.support.proxy import proxied
@@ -28,7 +28,7 @@ async def store(world: World) -> AsyncIterator[ConversationStore]:
 
 
 async def test_calls_that_were_recorded_and_not_announced_are_announced(world: World) -> None:
-    world.will(says("Done."))
+    world.will(reply_with("Done."))
     request = world.request(await world.agent("demo-shop-1", **SHOP))
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at, "round": 1}
     names = {"a": "find", "b": "order"}
@@ -56,24 +56,20 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     assert completed.message.content == "Let me see. Done."
 
 
-async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettered(
-    world: World, store: ConversationStore
-) -> None:
+async def test_exhausted_request_fails_its_run(world: World, store: ConversationStore) -> None:
     request = world.request(await world.agent())
     await world.begun(request)
     caller = await world.listen(request)
-    await _exhaust(world, request)
+    await _exhaust_deliveries(world, request)
     async with world.worker():
-        await _until_dealt_with(world)
+        await _wait_until_handled(world)
     assert (await caller.until(frames.Failed)).code == "internal_error"
     assert (await world.run(caller)).state == "failed"
     assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
 
 
-async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_requested_again(
-    world: World, store: ConversationStore
-) -> None:
-    world.will(says("It has shipped."))
+async def test_handed_over_run_is_left_to_the_sweeper(world: World, store: ConversationStore) -> None:
+    world.will(reply_with("It has shipped."))
     request = world.request(await world.agent("demo-shop-1"))
     conversation = await world.begun(request)
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
@@ -81,15 +77,15 @@ async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_r
         handed_over = events.ReplyLost(round=0, usage=Usage(), **stamp)
         again = events.RunStarted(attempt=attempt, agent_version=1, model="demo-shop-1", form="json", **stamp)
         conversation = await store.append(conversation, [handed_over, again])
-    await _exhaust(world, request)
+    await _exhaust_deliveries(world, request)
     async with world.worker():
-        await _until_dealt_with(world)
+        await _wait_until_handled(world)
         caller = await world.rebuild_request(request)
         completed = await caller.until(frames.Completed)
     assert completed.message.content == "It has shipped."
 
 
-async def _exhaust(world: World, request: ChatRequested) -> None:
+async def _exhaust_deliveries(world: World, request: ChatRequested) -> None:
     """Have said of the request what nats-server says at a message's last delivery."""
     async with world.raw() as nats:
         jetstream = nats.jetstream()
@@ -102,7 +98,7 @@ async def _exhaust(world: World, request: ChatRequested) -> None:
         )
 
 
-async def _until_dealt_with(world: World) -> None:
+async def _wait_until_handled(world: World) -> None:
     async with world.raw() as nats, asyncio.timeout(SECONDS):
         while (await nats.jetstream().stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -112,11 +108,11 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> 
     timings = Timings(tool_seconds=0.3, tool_slack_seconds=0.1)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
 
-        async def silence(request: ToolRequested) -> str | None:
+        async def silence_worker(request: ToolRequested) -> str | None:
             return None if request.tool == "order" else await box.echo(request)
 
-        box.run = silence
-        world.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
+        box.run = silence_worker
+        world.will(reply_with_calls(("a", "order", "{}"), ("b", "find", "{}")), reply_with("Sorry."))
         caller = await world.answered(await world.agent(**SHOP))
     lost, found = caller.of(frames.ToolReturnedFrame)
     output = (await world.outputs(caller))["a"]
@@ -126,7 +122,7 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> 
 
 
 async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: World) -> None:
-    world.will(says("never"))
+    world.will(reply_with("never"))
     async with world.worker(timings=Timings(tools_listed_seconds=0.8)):
         caller = await world.ask(await world.agent(**SHOP))
         assert (await caller.until(frames.Failed)).code == "overloaded"
@@ -134,7 +130,7 @@ async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: Wor
 
 
 async def test_a_tool_runner_that_starts_late_is_waited_for(world: World) -> None:
-    world.will(asks(("a", "find", "{}")), says("Found."))
+    world.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
     async with world.worker():
         caller = await world.ask(await world.agent(**SHOP))
         await caller.until(frames.Accepted)
@@ -143,12 +139,12 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World) -> Non
             await caller.until(frames.Completed)
 
 
-async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(world: World) -> None:
-    world.will(breaks("It has", how="hang"))
+async def test_cancellation_without_nats_takes_effect_later(world: World) -> None:
+    world.will(break_off("It has", how="hang"))
     agent = await world.agent()
     async with proxied(world.settings.nats_url) as (link, url), world.worker(nats_url=url):
         caller = await world.ask(agent)
-        await caller.until_said("It has")
+        await caller.wait_until_said("It has")
         await link.set_mode("hold")
         await world.cancel(caller.request)
         await link.set_mode("pass")
@@ -156,6 +152,6 @@ async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancell
 
 
 async def test_a_run_needs_no_redis(world: World) -> None:
-    world.will(asks(("a", "find", "{}")), says("Fine."))
+    world.will(reply_with_calls(("a", "find", "{}")), reply_with("Fine."))
     async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):
         await world.answered(await world.agent(**SHOP))

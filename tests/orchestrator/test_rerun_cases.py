@@ -15,10 +15,10 @@ from agentchat.contracts.values import Source
 from agentchat.directory.agent_config import McpServer
 from agentchat.evals.reruns import Reruns
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import asks, says
+from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.test_approvals import SHOP as ASKING_SHOP
 from tests.orchestrator.test_approvals import decision
-from tests.orchestrator.test_compaction import SMALL, fills, thread
+from tests.orchestrator.test_compaction import SMALL, reply_filling_window, thread
 from tests.orchestrator.toolbox import SPECS, Toolbox
 
 SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
@@ -41,7 +41,7 @@ async def recorded(world: World, *answers: Any, **draft: Any) -> Listener:
     return asked
 
 
-async def case_of(world: World, run: Listener, **changes: Any) -> WhatIf:
+async def build_case(world: World, run: Listener, **changes: Any) -> WhatIf:
     """The run as a question that does not need the log."""
     rows = await world.log.read_rows(run.request.conversation_id)
     fields: dict[str, Any] = {
@@ -66,11 +66,11 @@ def calls(answer: WhatIfAnswered) -> list[tuple[str, bool]]:
 
 
 async def test_a_case_is_answered_where_the_log_does_not_have_it(working: World, tools: Toolbox) -> None:
-    script = (asks(_FIND, text="Let me see. "), says("Yes."))
+    script = (reply_with_calls(_FIND, text="Let me see. "), reply_with("Yes."))
     first = await recorded(working, *script, mcp_servers=SHOP)
     shown, listed = [call.body for call in working.calls], len(tools.listed)
     working.will(*script)
-    answer = await again(working, await case_of(working, first, conversation_id=NOWHERE))
+    answer = await again(working, await build_case(working, first, conversation_id=NOWHERE))
     assert (answer.outcome, answer.content) == ("completed", "Let me see. Yes.")
     assert calls(answer) == [("find", False)]
     assert [call.body for call in working.calls] == shown
@@ -78,8 +78,8 @@ async def test_a_case_is_answered_where_the_log_does_not_have_it(working: World,
 
 
 async def test_a_case_that_no_message_can_hold_is_done_again(working: World) -> None:
-    first = await recorded(working, says("Yes."))
-    case = await case_of(working, first)
+    first = await recorded(working, reply_with("Yes."))
+    case = await build_case(working, first)
     asked, long = b"Do you have mugs?", b"Do you have mugs?" * 600_000
     record = tuple(msgspec.Raw(bytes(each).replace(asked, long)) for each in case.record or ())
     answer = await again(working, msgspec.structs.replace(case, record=record))
@@ -88,10 +88,10 @@ async def test_a_case_that_no_message_can_hold_is_done_again(working: World) -> 
 
 
 async def test_a_rerun_stops_at_the_first_unrecorded_call(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, asks(_FIND), says("Yes."), mcp_servers=SHOP)
+    first = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
-    working.will(asks(("c", "find", '{"q": "red mugs"}'), text="Hm. "), says("No."))
-    answer = await again(working, await case_of(working, first))
+    working.will(reply_with_calls(("c", "find", '{"q": "red mugs"}'), text="Hm. "), reply_with("No."))
+    answer = await again(working, await build_case(working, first))
     assert (answer.outcome, answer.code, answer.content) == ("diverged", "diverged", "Hm. ")
     assert calls(answer) == [("find", True)]
     assert answer.diverged is not None
@@ -103,51 +103,56 @@ async def test_a_rerun_stops_at_the_first_unrecorded_call(working: World, tools:
 
 
 async def test_passages_come_with_the_case(working: World) -> None:
-    first = await recorded(working, says("Yes."))
+    first = await recorded(working, reply_with("Yes."))
     source = Source(index=1, id="p1", title="T", url="", source_type="file", score=1.0, snippet="Short …")
     found = SourcesRetrieved(
         trace_id=first.request.trace_id, at=first.request.requested_at, sources=(source,)
     )
-    case = await case_of(working, first)
+    case = await build_case(working, first)
     record = (*case.record[:3], msgspec.Raw(wire.encode(found)), *case.record[3:]) if case.record else ()
     looking = await working.agent(retrieval={"knowledge_base_id": NOWHERE})
     case = msgspec.structs.replace(case, record=record, agent_id=looking)
     for passages, shown in (({"p1": "All of it."}, "All of it."), ({}, "Short …")):
-        working.will(says("Yes."))
+        working.will(reply_with("Yes."))
         answer = await again(working, msgspec.structs.replace(case, passages=passages))
         assert (answer.outcome, answer.sources_missed) == ("completed", False)
         assert shown in working.calls[0].messages[0]["content"][0]["text"]
 
 
 async def test_a_changed_input_is_told_to_the_model_as_it_was(working: World, tools: Toolbox) -> None:
-    working.will(asks(("b", "order", '{"n": 2}')), says("Done."))
+    working.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
     caller = await working.ask(await working.agent(mcp_servers=(ASKING_SHOP,)))
     await caller.until(frames.Paused)
     await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": 3}))
     await caller.until(frames.Completed)
     shown = [call.body for call in working.calls]
     assert "It ran with" in json.dumps(shown[-1])
-    working.will(asks(("b", "order", '{"n": 2}')), says("Done."))
-    answer = await again(working, await case_of(working, caller))
+    working.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
+    answer = await again(working, await build_case(working, caller))
     assert answer.content == "Done."
     assert [call.body for call in working.calls] == shown
 
 
 async def test_a_recorded_summary_is_used_again(working: World) -> None:
-    script = (says("Hi Ada."), fills(600, "Well."), fills(700, "Ada said hello."), says("Done."))
+    script = (
+        reply_with("Hi Ada."),
+        reply_filling_window(600, "Well."),
+        reply_filling_window(700, "Ada said hello."),
+        reply_with("Done."),
+    )
     working.will(*script)
     agent = await working.agent(compaction=SMALL)
     first = await thread(working, agent, "I am Ada.", "And?")
     third = await working.go_on(first, "So?")
     await third.until(frames.Completed)
     shown = working.calls[3].body
-    case = await case_of(working, third, offered=())
-    working.will(says("Done."))
+    case = await build_case(working, third, offered=())
+    working.will(reply_with("Done."))
     answer = await again(working, case)
     assert [call.body for call in working.calls] == [shown]
     assert (answer.content, answer.usage.total) == ("Done.", 720)
     other = SMALL | {"prompt": "Be short."}
-    working.will(fills(30, "Short."), says("Done."))
+    working.will(reply_filling_window(30, "Short."), reply_with("Done."))
     brief = await working.agent(compaction=other)
     again_asked = msgspec.structs.replace(case, agent_id=brief)
     assert (await again(working, again_asked)).outcome == "completed"
@@ -155,7 +160,7 @@ async def test_a_recorded_summary_is_used_again(working: World) -> None:
 
 
 async def test_what_is_no_record_is_named(working: World) -> None:
-    first = await recorded(working, says("Yes."))
+    first = await recorded(working, reply_with("Yes."))
     for changes, outcome in (
         ({"record": ()}, "not_found"),
         ({"trace_id": "f" * 32}, "not_found"),
@@ -163,6 +168,6 @@ async def test_what_is_no_record_is_named(working: World) -> None:
         ({"record": (msgspec.Raw(b"[]"),)}, "failed"),
         ({"agent_version": 7}, "failed"),
     ):
-        answer = await again(working, await case_of(working, first, **changes))
+        answer = await again(working, await build_case(working, first, **changes))
         assert answer.outcome == outcome, (changes, answer)
         assert answer.detail

@@ -29,7 +29,7 @@ def _run(*recorded: str) -> Run:
     )
 
 
-def _accepted() -> frames.Accepted:
+def _make_accepted() -> frames.Accepted:
     return frames.Accepted(seq=1, attempt=1, conversation_id="c")
 
 
@@ -37,7 +37,7 @@ def _said(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> fr
     return frames.DeltaFrame(seq=seq, attempt=attempt, round=round_number, text=text, offset=0)  # is not read
 
 
-def _resumed(attempt: int, text: str) -> frames.Resumed:
+def _make_resumed(attempt: int, text: str) -> frames.Resumed:
     digest = hashlib.sha256(text.encode()).hexdigest()
     return frames.Resumed(seq=1, attempt=attempt, conversation_id="c", offset=len(text), sha256=digest)
 
@@ -47,13 +47,18 @@ def test_nothing_kept_is_nothing_sent() -> None:
 
 
 def test_text_behind_what_is_recorded_was_sent_with_its_cuts() -> None:
-    kept: list[frames.Frame] = [_accepted(), _said(2, "It "), frames.Alive(seq=3, attempt=1), _said(4, "has")]
+    kept: list[frames.Frame] = [
+        _make_accepted(),
+        _said(2, "It "),
+        frames.Alive(seq=3, attempt=1),
+        _said(4, "has"),
+    ]
     assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
 
 
 def test_recorded_rounds_are_not_sent_again() -> None:
     kept: list[frames.Frame] = [
-        _accepted(),
+        _make_accepted(),
         _said(2, "First. "),
         _said(3, "Sec", round_number=2),
         _said(4, "ond", round_number=2),
@@ -63,7 +68,7 @@ def test_recorded_rounds_are_not_sent_again() -> None:
 
 
 def test_nobody_can_say_what_was_in_a_gap() -> None:
-    kept: list[frames.Frame] = [_accepted(), _said(2, "It "), _said(4, "shipped")]
+    kept: list[frames.Frame] = [_make_accepted(), _said(2, "It "), _said(4, "shipped")]
     assert read_sent_output(_run(), kept).text == "It "
 
 
@@ -73,9 +78,9 @@ def test_a_lost_beginning_leaves_nothing_to_go_on_from() -> None:
 
 def test_an_overtaken_attempt_is_not_heard() -> None:
     kept: list[frames.Frame] = [
-        _accepted(),
+        _make_accepted(),
         _said(2, "It "),
-        _resumed(2, "It "),
+        _make_resumed(2, "It "),
         _said(3, "HAS"),
         _said(2, "has", attempt=2),
     ]
@@ -84,26 +89,26 @@ def test_an_overtaken_attempt_is_not_heard() -> None:
 
 def test_an_attempt_that_knew_of_less_text_counts_from_there() -> None:
     kept: list[frames.Frame] = [
-        _accepted(),
+        _make_accepted(),
         _said(2, "It "),
         _said(3, "was"),
-        _resumed(2, "It "),
+        _make_resumed(2, "It "),
         _said(2, "has", attempt=2),
     ]
     assert read_sent_output(_run(), kept).text == "It has"
 
 
 def test_frames_that_contradict_the_log_are_not_believed() -> None:
-    kept: list[frames.Frame] = [_accepted(), _said(2, "Something else")]
+    kept: list[frames.Frame] = [_make_accepted(), _said(2, "Something else")]
     assert read_sent_output(_run("First. "), kept) == SentOutput()
 
 
 def test_calls_and_results_that_were_announced_are_known() -> None:
     kept: list[frames.Frame] = [
-        _accepted(),
-        frames.ToolCalledFrame(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
-        frames.ToolCalledFrame(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
-        frames.ToolReturnedFrame(seq=4, attempt=1, call_id="a", is_error=False),
+        _make_accepted(),
+        frames.ToolCalled(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
+        frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
+        frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
     ]
     already = read_sent_output(_run(), kept)
     assert set(already.called) == {"a", "b"}
@@ -112,7 +117,7 @@ def test_calls_and_results_that_were_announced_are_known() -> None:
 
 def test_sources_that_went_out_are_not_sent_again() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=())
-    assert read_sent_output(_run(), [_accepted(), found]) == SentOutput(sourced=True)
+    assert read_sent_output(_run(), [_make_accepted(), found]) == SentOutput(sourced=True)
     assert read_sent_output(_run(), [found]) == SentOutput()  # after a gap
 
 
@@ -212,7 +217,7 @@ def said(text: str) -> dict[str, str]:
         ([said("  "), THOUGHT[0], said("b")], " b", [said(" "), THOUGHT[0], said("b")]),
     ],
 )
-def test_what_was_said_takes_the_place_of_the_text_and_all_keeps_its_order(
+def test_sent_text_replaces_text_blocks_in_order(
     blocks: list[dict[str, Any]], sent: str, expected: list[dict[str, Any]]
 ) -> None:
     """Anthropic wants thinking blocks back where they stood."""

@@ -36,7 +36,7 @@ def get_run(shelf: Shelf) -> Retriever:
     return Retriever(shelf.pool, agent)
 
 
-async def test_a_disabled_knowledge_base_gives_new_runs_nothing_and_takes_nothing_from_old_ones(
+async def test_disabled_knowledge_base_affects_only_new_runs(
     shelf: Shelf,
 ) -> None:
     before = await get_run(shelf).find("returning goods")

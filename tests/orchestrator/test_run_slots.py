@@ -18,7 +18,7 @@ from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new
 from tests.orchestrator.given import SECONDS, Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, is_holding, says
+from tests.orchestrator.scripted import ScriptedProvider, is_holding, reply_with
 
 PLAN = Plan(
     name="Two",
@@ -59,7 +59,7 @@ class Account:
         await self._limiter.hold([(self.world.account_id, other) for other in others])
         return others
 
-    async def held_again(self, trace_id: str, times: int = 3) -> None:
+    async def count_held(self, trace_id: str, times: int = 3) -> None:
         """Until the worker has so often held the slots of its runs: one that is lost comes back with that."""
         slots = f"limits:{{{self.world.account_id}}}:slots"
         async with asyncio.timeout(SECONDS):
@@ -102,20 +102,20 @@ async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterat
     async with open_pool(world.settings.database_url, role=None) as pool:
         await put_plan(pool, PLAN)
         made = await admin_accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))
-        own = world.of_account(made.id)
+        own = world.create_account_world(made.id)
         async with own.worker(timings=many_beats), Redis.from_url(redis_url) as redis:
             yield Account(own, limiter, redis, await own.agent())
 
 
 async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: ScriptedProvider) -> None:
     gate = asyncio.Event()
-    provider.will(is_holding(gate, "..."), says("two"))
+    provider.will(is_holding(gate, "..."), reply_with("two"))
     first = await account.ask("first")
     await first.until(frames.DeltaFrame)
     assert await account.admits(first.request.trace_id)
     waiter = await account.ask("second", first, admitted=True)  # held until the worker has said Queued
     await waiter.until(frames.Queued)
-    await account.held_again(first.request.trace_id)  # the slots of those that wait are not renewed
+    await account.count_held(first.request.trace_id)  # the slots of those that wait are not renewed
     other = new()
     assert await account.admits(other)
     assert not await account.admits(new())
@@ -132,7 +132,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
 ) -> None:
     gate = asyncio.Event()
     if in_line:
-        provider.will(is_holding(gate, "..."), says("two"))
+        provider.will(is_holding(gate, "..."), reply_with("two"))
         first = await account.ask("first")
         await first.until(frames.DeltaFrame)
         late = await account.ask("second", first)
@@ -141,7 +141,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
         gate.set()
         await first.until(frames.Completed)
     else:  # taken up so late that its gateway has given up
-        provider.will(says("two"))
+        provider.will(reply_with("two"))
         others = await account.fill()
         late = await account.ask("second", asked_ago=5)
         await late.until(frames.Queued)
@@ -153,7 +153,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
 
 
 async def test_a_message_without_a_slot_times_out(account: Account, provider: ScriptedProvider) -> None:
-    provider.will(says("never"))
+    provider.will(reply_with("never"))
     await account.fill()
     late = await account.ask("late", asked_ago=26)  # a message that is read after 30 s is answered by nobody
     assert (await late.until(frames.Refused)).code == "rate_limited"
@@ -163,7 +163,7 @@ async def test_a_message_without_a_slot_times_out(account: Account, provider: Sc
 async def test_an_operators_message_takes_its_slot_at_the_worker(
     account: Account, provider: ScriptedProvider
 ) -> None:
-    provider.will(says("from a gateway"), says("from an operator"))
+    provider.will(reply_with("from a gateway"), reply_with("from an operator"))
     one, other = await account.fill()
     await (await account.ask("has a slot", version=None)).until(frames.Completed)
     asked = await account.ask("has none", version=1)

@@ -35,7 +35,7 @@ def _agent(account: str, number: int, schema: dict[str, Any]) -> AgentConfig:
     )
 
 
-async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply(checks: SchemaChecks) -> None:
+async def test_slow_schema_delays_only_its_own_account(checks: SchemaChecks) -> None:
     sound = _agent("sound", 0, {"type": "object"})
     assert await checks.find_problem(sound, "{}") == ""
     text = '{"code": "%s!"}' % ("a" * 60)
@@ -52,7 +52,7 @@ async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply(c
     assert await checks.find_problem(sound, "{}") == ""
 
 
-def _doubling(levels: int) -> dict[str, Any]:
+def _build_doubling_schema(levels: int) -> dict[str, Any]:
     """References of which each leads twice to the next: 2 ** levels applications to one value."""
     definitions: dict[str, Any] = {
         f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
@@ -60,7 +60,7 @@ def _doubling(levels: int) -> dict[str, Any]:
     return {"properties": {"code": {"$ref": "#/$defs/d0"}}, "$defs": definitions | {f"d{levels}": {}}}
 
 
-def _forking(depth: int) -> tuple[dict[str, Any], Any]:
+def _build_forking_schema(depth: int) -> tuple[dict[str, Any], Any]:
     """A recursive schema that checks each level twice, and a value that is so deep."""
     value: Any = 1
     for _ in range(depth):
@@ -69,10 +69,10 @@ def _forking(depth: int) -> tuple[dict[str, Any], Any]:
     return {"allOf": twice}, value
 
 
-_FORKING_SCHEMA, _FORKING_VALUE = _forking(40)
+_FORKING_SCHEMA, _FORKING_VALUE = _build_forking_schema(40)
 HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
     ("nested repetition", BOMB, {"code": "a" * 60 + "!"}),
-    ("references that double", _doubling(60), {"code": 1}),
+    ("references that double", _build_doubling_schema(60), {"code": 1}),
     ("a reference to itself", {"allOf": [{"$ref": "#"}]}, {}),
     ("a recursion that forks", _FORKING_SCHEMA, _FORKING_VALUE),
     (
@@ -88,23 +88,23 @@ HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
 async def test_a_hostile_schema_takes_bounded_time_and_memory(
     checks: SchemaChecks, schema: dict[str, Any], value: Any
 ) -> None:
-    before = _children_usage()
+    before = _measure_children()
     async with asyncio.timeout(20):  # of a busy machine; what counts is CPU time
         await checks.find_problem(_agent("hostile", 0, schema), json.dumps(value))
         assert await checks.find_problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
     await checks.aclose()  # a process is counted at its end
-    after = _children_usage()
+    after = _measure_children()
     assert after.ru_utime - before.ru_utime < 2 * CPU_SECONDS + 2.0, (
         "a check's, and the starts of two processes"
     )
     assert after.ru_maxrss * 1024 < MEMORY_BYTES
 
 
-def _children_usage() -> resource.struct_rusage:
+def _measure_children() -> resource.struct_rusage:
     return resource.getrusage(resource.RUSAGE_CHILDREN)
 
 
-async def test_a_schema_that_takes_too_long_is_stated_and_its_process_replaced(checks: SchemaChecks) -> None:
+async def test_too_slow_schema_is_reported_and_its_process_replaced(checks: SchemaChecks) -> None:
     problem = await checks.find_problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
     assert problem == "it could not be checked in time, as the schema takes too long"
     assert await checks.find_problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""

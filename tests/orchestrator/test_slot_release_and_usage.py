@@ -11,8 +11,8 @@ from agentchat.contracts import frames
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.limits import Limiter, Quota
-from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import Answer, asks, breaks, fails, is_holding, says
+from tests.orchestrator.given import Listener, World, format_time_ago
+from tests.orchestrator.scripted import Answer, break_off, fail_with, is_holding, reply_with, reply_with_calls
 
 ONE_SLOT = Quota(concurrent_runs=1)
 
@@ -45,12 +45,16 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
 @pytest.mark.parametrize(
     ("answers", "code", "tokens"),
     [
-        ([says("It has shipped.")], None, 15),
-        ([breaks(how="overloaded_error"), says("It has shipped.")], None, 11 + 15),
-        ([breaks("It " * 100, how="reset"), says("has shipped.")], None, 10 + 75 + 15),
-        ([fails(401, "authentication_error")], "provider_error", 0),
-        ([breaks("It ", how="reset")], "provider_error", 2 * 11),
-        ([asks(("c", "unknown", "{}")), says("No.", stop_reason="refusal")], "provider_refused", 2 * 15),
+        ([reply_with("It has shipped.")], None, 15),
+        ([break_off(how="overloaded_error"), reply_with("It has shipped.")], None, 11 + 15),
+        ([break_off("It " * 100, how="reset"), reply_with("has shipped.")], None, 10 + 75 + 15),
+        ([fail_with(401, "authentication_error")], "provider_error", 0),
+        ([break_off("It ", how="reset")], "provider_error", 2 * 11),
+        (
+            [reply_with_calls(("c", "unknown", "{}")), reply_with("No.", stop_reason="refusal")],
+            "provider_refused",
+            2 * 15,
+        ),
     ],
     ids=[
         "reply",
@@ -64,24 +68,22 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
 async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
     working: World, limiter: Limiter, answers: list[Answer], code: str | None, tokens: int
 ) -> None:
-    world = await working.stranger()
+    world = await working.create_stranger_world()
     working.will(*answers)
     caller = await begun(world, limiter, await world.agent("demo-shop-1"))
-    await caller.until_ended()
+    await caller.wait_until_ended()
     assert [frame.code for frame in caller.of(frames.Failed)] == ([] if code is None else [code])
     await settled(world, limiter, caller, tokens)
 
 
-async def test_a_cancelled_run_closes_its_stream_keeps_its_text_and_is_settled(
-    working: World, limiter: Limiter
-) -> None:
-    world = await working.stranger()
-    working.will(breaks("It has", how="hang"))
+async def test_cancelled_run_keeps_text_and_frees_its_slot(working: World, limiter: Limiter) -> None:
+    world = await working.create_stranger_world()
+    working.will(break_off("It has", how="hang"))
     caller = await begun(world, limiter, await world.agent())
-    await caller.until_said("It has")
+    await caller.wait_until_said("It has")
     await world.cancel(caller.request)
     assert (await caller.until(frames.Failed)).code == "cancelled"
-    await working.calls[0].until_left()
+    await working.calls[0].wait_until_left()
     ended = await world.run(caller)
     assert (ended.state, ended.text) == ("cancelled", "It has")
     await settled(world, limiter, caller, 10 + 2)
@@ -90,9 +92,9 @@ async def test_a_cancelled_run_closes_its_stream_keeps_its_text_and_is_settled(
 async def test_a_run_past_its_deadline_fails_keeps_its_text_and_is_settled(
     working: World, limiter: Limiter
 ) -> None:
-    world = await working.stranger()
-    working.will(breaks("Well, ", how="hang"))
-    request = world.request(await world.agent(), requested_at=ago(RUN_SECONDS - 1.0))
+    world = await working.create_stranger_world()
+    working.will(break_off("Well, ", how="hang"))
+    request = world.request(await world.agent(), requested_at=format_time_ago(RUN_SECONDS - 1.0))
     await world.begun(request)
     caller = await admitted(world, limiter, world.again(request))
     assert (await caller.until(frames.Failed, seconds=3.0)).code == "deadline_exceeded"
@@ -103,20 +105,20 @@ async def test_a_run_past_its_deadline_fails_keeps_its_text_and_is_settled(
 async def test_a_run_that_broke_here_is_settled(
     working: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await working.stranger()
+    world = await working.create_stranger_world()
 
     async def refuse(self: object, done: object) -> None:
         raise RuntimeError("of this test")
 
     monkeypatch.setattr("agentchat.orchestrator.run.channel.TraceChannel.announce", refuse)
-    working.will(asks(("c", "unknown", "{}")))
+    working.will(reply_with_calls(("c", "unknown", "{}")))
     caller = await begun(world, limiter, await world.agent())
     assert (await caller.until(frames.Failed)).code == "internal_error"
     await settled(world, limiter, caller, 15)
 
 
 async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter) -> None:
-    world = await working.stranger()
+    world = await working.create_stranger_world()
     caller = await begun(world, limiter, "00000000-0000-7000-8000-000000000000")
     await caller.until(frames.Refused)
     assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
@@ -126,7 +128,7 @@ async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
     working: World, limiter: Limiter, redis_url: str
 ) -> None:
     """Its gateway had seen its publication fail, and given the slot back."""
-    world = await working.stranger()
+    world = await working.create_stranger_world()
     going = asyncio.Event()
     working.will(is_holding(going, "..."))
     earlier = (datetime.now(UTC) - timedelta(seconds=3)).isoformat().replace("+00:00", "Z")

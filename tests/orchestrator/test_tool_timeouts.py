@@ -8,7 +8,7 @@ from agentchat.contracts.timings import TOOL_SLACK_SECONDS
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.orchestrator.run.run_clock import add_seconds
 from tests.orchestrator.given import World
-from tests.orchestrator.toolbox import SPECS, Toolbox, calls_of
+from tests.orchestrator.toolbox import SPECS, Toolbox, list_calls
 
 OFFERED = {spec.name: spec for spec in SPECS}
 
@@ -20,7 +20,7 @@ async def toolbox(working: World) -> AsyncIterator[Toolbox]:
 
 
 async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -> None:
-    calls, clock = calls_of(working, seconds=600.0, most_seconds=40)
+    calls, clock = list_calls(working, seconds=600.0, most_seconds=40)
     call = Call(call_id="a", at=clock.now(), name="order", input={})
     await calls.run(1, (call,), OFFERED)
     await calls.close()
@@ -30,7 +30,7 @@ async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -
 
 
 async def test_call_ends_with_its_run(working: World, toolbox: Toolbox) -> None:
-    calls, clock = calls_of(working, seconds=20.0, most_seconds=300)
+    calls, clock = list_calls(working, seconds=20.0, most_seconds=300)
     run_ends_at = clock.after(20.0)
     call = Call(call_id="a", at=clock.now(), name="order", input={})
     await calls.run(1, (call,), OFFERED)

@@ -15,8 +15,8 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.tools.reply_calls import MAX_CALLS, build_call_events, make_sendable
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import Answer, asks, says
-from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
+from tests.orchestrator.scripted import Answer, reply_with, reply_with_calls
+from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, list_calls
 
 SHOP: dict[str, Any] = {"mcp_servers": (McpServer(name="shop", url="https://shop.example/mcp"),)}
 
@@ -29,9 +29,7 @@ def _fresh(box: Toolbox) -> None:
     box.unavailable = ()
 
 
-async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
-    working: World, box: Toolbox
-) -> None:
+async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -> None:
     together = asyncio.Barrier(2)
 
     async def meet(request: ToolRequested) -> str | None:
@@ -40,7 +38,8 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
 
     box.run = meet
     working.will(
-        asks(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "), says("Done.")
+        reply_with_calls(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "),
+        reply_with("Done."),
     )
     caller = await working.ask(await working.agent(**SHOP))
     completed = await caller.until(frames.Completed)
@@ -84,14 +83,17 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (asks(("a", "nonsense", "{}")), "There is no tool named nonsense."),
-        (asks(("a", "find", json.dumps({"q": "x" * 70_000}))), "The input is longer than 65536 bytes."),
+        (reply_with_calls(("a", "nonsense", "{}")), "Unknown tool nonsense."),
+        (
+            reply_with_calls(("a", "find", json.dumps({"q": "x" * 70_000}))),
+            "The input is longer than 65536 bytes.",
+        ),
     ],
 )
 async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     working: World, box: Toolbox, answer: Answer, problem: str
 ) -> None:
-    working.will(answer, says("I see."))
+    working.will(answer, reply_with("I see."))
     caller = await working.ask(await working.agent(**SHOP))
     assert (await caller.until(frames.Completed)).message.content == "I see."
     assert box.requested == []
@@ -104,7 +106,7 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
 
 
 async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Toolbox) -> None:
-    working.will(says("ok"))
+    working.will(reply_with("ok"))
     agent = await working.agent(**SHOP)
     for _ in range(3):
         await working.answered(agent)
@@ -113,47 +115,45 @@ async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Too
 
 async def test_a_server_that_cannot_be_listed_costs_only_its_own_tools(working: World, box: Toolbox) -> None:
     box.unavailable = (UnavailableServer(server="crm", reason="connection refused"),)
-    working.will(asks(("a", "find", "{}")), says("Found."))
+    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
     await working.answered(await working.agent(**SHOP))
     assert len(box.listed) == 1
 
 
 async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(working: World, box: Toolbox) -> None:
-    working.will(asks(("a", "find", "{}")), says("Found."))
+    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
     caller = await working.answered(await working.agent(**SHOP))
     (event,) = [event for event in await working.events(caller) if isinstance(event, events.ToolCalled)]
-    waited = _seconds_between(event.at, box.requested[0].deadline)
+    waited = _measure_between(event.at, box.requested[0].deadline)
     assert 30.0 < waited < 45.0
 
 
 async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
-    calls, clock = calls_of(working, seconds=5.0)
+    calls, clock = list_calls(working, seconds=5.0)
     call = Call(call_id="a", at=clock.now(), name="find", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
     await calls.close()
-    assert _seconds_between(clock.now(), box.requested[0].deadline) <= 5.0
+    assert _measure_between(clock.now(), box.requested[0].deadline) <= 5.0
 
 
 async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     working: World, box: Toolbox
 ) -> None:
     """Paused for 45 s between the append of the call and its request: no runner starts it any more."""
-    calls, clock = calls_of(working)
+    calls, clock = list_calls(working)
     recorded_at = clock.after(-45.0)
     call = Call(call_id="a", at=recorded_at, name="order", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
-    await box.until_requested(1)
+    await box.wait_until_requested(1)
     await calls.close()
-    assert _seconds_between(recorded_at, box.requested[0].deadline) == 35.0
+    assert _measure_between(recorded_at, box.requested[0].deadline) == 35.0
 
 
-async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_run_it(
-    working: World, box: Toolbox
-) -> None:
+async def test_next_worker_repeats_only_repeatable_calls(working: World, box: Toolbox) -> None:
     clock = RunClock(NOW)
     began = clock.now()
     asked = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))
-    calls, _ = calls_of(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
+    calls, _ = list_calls(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
     found, order = await calls.run(1, asked, {spec.name: spec for spec in SPECS})
     await calls.close()
     (request,) = box.requested
@@ -162,13 +162,13 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
     assert isinstance(order, events.ToolReturned)
     assert found.is_error is False
     assert order.is_error is True
-    assert 2.0 <= _seconds_between(began, request.deadline) < 5.0
+    assert 2.0 <= _measure_between(began, request.deadline) < 5.0
 
 
-async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_run(working: World) -> None:
+async def test_next_worker_waits_for_lost_call_until_its_deadline(working: World) -> None:
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
     asked = Call(call_id="a", at=RunClock(NOW).after(-36.5), name="order", input={})
-    calls, _ = calls_of(working, asked)
+    calls, _ = list_calls(working, asked)
     async with asyncio.timeout(40):
         (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
     await calls.close()
@@ -176,7 +176,7 @@ async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_r
     assert "unknown" in order.output
 
 
-def test_a_reply_with_too_many_calls_has_those_beyond_the_bound_answered() -> None:
+def test_calls_beyond_the_limit_get_an_error() -> None:
     blocks = tuple({"type": "tool_use", "id": f"t{n}", "name": "find", "input": {}} for n in range(100))
     reply = events.ModelReplied(
         trace_id="t", at="", round=1, blocks=blocks, stop_reason="tool_use", usage=Usage()
@@ -194,7 +194,7 @@ def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended() -> None:
     assert [block["name"] for block in blocks] == ["find", "find", "find", "fi_nd_"]
 
 
-def _seconds_between(earlier: str, later: str | None) -> float:
+def _measure_between(earlier: str, later: str | None) -> float:
     assert later is not None
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
@@ -208,7 +208,10 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(working: World,
 
     box.run = run
     calls = [(f"call-{number}", "find", "{}") for number in range(12)]
-    working.will(asks(*calls, text="Let me see. "), says(*(f"piece {number}. " for number in range(20))))
+    working.will(
+        reply_with_calls(*calls, text="Let me see. "),
+        reply_with(*(f"piece {number}. " for number in range(20))),
+    )
     caller = await working.ask(await working.agent(**SHOP))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text, "all of it came live"

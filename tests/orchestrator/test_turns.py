@@ -7,11 +7,11 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
 from tests.bus.queue_state import until_all_acknowledged
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import breaks, says
+from tests.orchestrator.scripted import break_off, reply_with
 
 
 async def test_a_message_is_saved_answered_and_announced(working: World) -> None:
-    working.will(says("It ", "has ", "shipped."))
+    working.will(reply_with("It ", "has ", "shipped."))
     caller = await working.ask(await working.agent(system_prompt="Be brief."), "Where is it?")
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -45,8 +45,8 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
 
 
-async def test_a_finished_request_that_is_redelivered_is_only_announced_again(working: World) -> None:
-    working.will(says("Once."))
+async def test_redelivered_finished_request_is_announced_again(working: World) -> None:
+    working.will(reply_with("Once."))
     caller = await working.ask(await working.agent())
     completed = await caller.until(frames.Completed)
     again = await working.listen(caller.request)
@@ -58,7 +58,7 @@ async def test_a_finished_request_that_is_redelivered_is_only_announced_again(wo
 
 
 async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working: World) -> None:
-    working.will(says("Still here."))
+    working.will(reply_with("Still here."))
     whole = wire.encode(working.request("agent", deadline="tomorrow"))
     poison = [
         b'{"type":"ChatRequested","trace_id":',
@@ -79,7 +79,7 @@ async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working:
 async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     working: World, stop_reason: str, code: str
 ) -> None:
-    working.will(says("I would", stop_reason=stop_reason), says("Gladly."))
+    working.will(reply_with("I would", stop_reason=stop_reason), reply_with("Gladly."))
     caller = await working.ask(await working.agent())
     failed = await caller.until(frames.Failed)
     assert failed.code == code
@@ -91,7 +91,7 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
 
 
 async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(working: World) -> None:
-    working.will(says(), says("Hello."))
+    working.will(reply_with(), reply_with("Hello."))
     caller = await working.ask(await working.agent())
     assert (await caller.until(frames.Completed)).message.content == ""
     after = await working.go_on(caller, "And now?")
@@ -100,14 +100,14 @@ async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(workin
 
 
 async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:
-    working.will(says("never"))
+    working.will(reply_with("never"))
     caller = await working.ask(await working.agent(provider_key=None))
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == ("provider_error", "The agent has no provider key.")
 
 
 async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(working: World) -> None:
-    working.will(breaks("It has ", how="close"), says(" ship", "ped."))
+    working.will(break_off("It has ", how="close"), reply_with(" ship", "ped."))
     caller = await working.ask(await working.agent("demo-shop-1"), "Where is it?")
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -122,7 +122,7 @@ async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(working: World
 
 
 async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(working: World) -> None:
-    working.will(breaks("It has", how="close"), breaks(" shi", how="reset"))
+    working.will(break_off("It has", how="close"), break_off(" shi", how="reset"))
     caller = await working.ask(await working.agent("demo-shop-1"))
     assert (await caller.until(frames.Failed)).code == "provider_error"
     ended = await working.run(caller)

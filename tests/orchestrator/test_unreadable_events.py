@@ -15,7 +15,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import says
+from tests.orchestrator.scripted import reply_with
 
 NOBODY_KNOWS = ("unheard_of.v9", b"\xff\x00")
 
@@ -27,7 +27,7 @@ async def working(world: World) -> AsyncIterator[World]:
         yield world
 
 
-async def _interrupted(world: World, *facts: tuple[str, bytes]) -> ChatRequested:
+async def _interrupt_run(world: World, *facts: tuple[str, bytes]) -> ChatRequested:
     """A request whose run has begun, with something in the log after its start."""
     request = world.request(await world.agent())
     async with open_store(world.settings.database_url) as store:
@@ -44,12 +44,12 @@ async def _begin(store: ConversationStore, request: ChatRequested) -> int:
     return (await store.append(conversation, opening.events)).version
 
 
-async def _topics(world: World, request: ChatRequested) -> list[str]:
+async def _load_topics(world: World, request: ChatRequested) -> list[str]:
     return [row.topic for row in await world.log.read_rows(request.conversation_id)]
 
 
 async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: str) -> None:
-    request = await _interrupted(working, NOBODY_KNOWS)
+    request = await _interrupt_run(working, NOBODY_KNOWS)
     async with Redis.from_url(redis_url, decode_responses=True) as redis:
         slots = f"limits:{{{working.account_id}}}:slots"
         await redis.zadd(slots, {request.trace_id: 2**33})
@@ -57,11 +57,11 @@ async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: 
         failed = await caller.until(frames.Failed)
         assert await redis.zscore(slots, request.trace_id) is None
     assert (failed.code, failed.message) == ("internal_error", mapper.UNREADABLE)
-    assert (await _topics(working, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
+    assert (await _load_topics(working, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
     assert not await working.log.is_under_way(request.conversation_id, request.trace_id)
 
 
-async def test_a_run_that_ended_in_a_way_that_nobody_knows_is_not_ended_again(working: World) -> None:
+async def test_run_with_unknown_end_is_not_ended_again(working: World) -> None:
     request = working.request(await working.agent())
     end = msgspec.json.encode({"trace_id": request.trace_id, "at": request.requested_at, "new": 1})
     async with open_store(working.settings.database_url) as store:
@@ -69,23 +69,23 @@ async def test_a_run_that_ended_in_a_way_that_nobody_knows_is_not_ended_again(wo
         await store.append_stored(request.conversation_id, version, [("run_completed.v9", end)])
     caller = await working.rebuild_request(request)
     assert (await caller.until(frames.Failed)).code == "internal_error"
-    assert (await _topics(working, request))[-1] == "run_completed.v9"
+    assert (await _load_topics(working, request))[-1] == "run_completed.v9"
 
 
 async def test_its_next_message_is_refused_in_plain_words_and_not_saved(working: World) -> None:
-    working.will(says("Hello."))
+    working.will(reply_with("Hello."))
     first = await working.answered(await working.agent())
     version = (await working.conversation(first)).version
     async with open_store(working.settings.database_url) as store:
         await store.append_stored(first.request.conversation_id, version, [NOBODY_KNOWS])
     refused = await (await working.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
     assert (refused.code, refused.message) == ("internal_error", mapper.UNREADABLE)
-    assert (await _topics(working, first.request))[-1] == NOBODY_KNOWS[0]
+    assert (await _load_topics(working, first.request))[-1] == NOBODY_KNOWS[0]
 
 
 async def test_another_accounts_is_not_found_in_the_words_of_an_unknown_one(working: World) -> None:
-    request = await _interrupted(working, NOBODY_KNOWS)
-    stranger = await working.stranger()
+    request = await _interrupt_run(working, NOBODY_KNOWS)
+    stranger = await working.create_stranger_world()
     theirs = stranger.request(
         await stranger.agent(), conversation_id=request.conversation_id, new_conversation=False
     )

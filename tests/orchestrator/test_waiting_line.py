@@ -7,10 +7,10 @@ from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, is_holding, says
+from tests.orchestrator.scripted import Answer, is_holding, reply_with
 
 
-async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
+async def _occupy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
     """A conversation whose first run is under way until the gate opens."""
     world.will(is_holding(gate, "...", "one"), *then)
     first = await world.ask(await world.agent(), "first")
@@ -20,7 +20,7 @@ async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
 
 async def test_messages_are_answered_one_by_one_in_their_order(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, says("reply"))
+    first = await _occupy(working, gate, reply_with("reply"))
     later = []
     for number in range(4):
         caller = await working.go_on(first, f"message {number}")
@@ -30,12 +30,12 @@ async def test_messages_are_answered_one_by_one_in_their_order(working: World) -
     await asyncio.gather(*(caller.until(frames.Completed) for caller in later))
     runs = (await working.conversation(first)).runs
     assert [run.user_text for run in runs] == ["first", *(f"message {number}" for number in range(4))]
-    assert not _overlapping(runs)
+    assert not _count_overlaps(runs)
 
 
-async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_asked(working: World) -> None:
+async def test_waiting_message_shows_its_time_and_model(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, says("two"), says("three"))
+    first = await _occupy(working, gate, reply_with("two"), reply_with("three"))
     named = await working.go_on(first, "second", requested_model="Sales")
     unnamed = await working.go_on(first, "third")
     for caller, model in ((named, "Sales"), (unnamed, first.request.agent_id)):
@@ -51,7 +51,7 @@ async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_as
 
 async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, says("never"))
+    first = await _occupy(working, gate, reply_with("never"))
     asked = (datetime.now(UTC) - timedelta(seconds=29)).isoformat().replace("+00:00", "Z")
     late = await working.go_on(first, "late", requested_at=asked)
     refused = await late.until(frames.Refused)
@@ -61,7 +61,7 @@ async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
     assert len((await working.conversation(first)).runs) == 1
 
 
-def _overlapping(runs: tuple[Run, ...]) -> bool:
+def _count_overlaps(runs: tuple[Run, ...]) -> bool:
     """By their times, which each run takes from Postgres once: they agree to the length of a round trip."""
     begun = [datetime.fromisoformat(run.requested_at) for run in runs]
     ended = [datetime.fromisoformat(run.ended_at or "") for run in runs]

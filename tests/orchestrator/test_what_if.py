@@ -13,7 +13,7 @@ from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswere
 from agentchat.contracts.tool_messages import UnavailableServer
 from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, Exchange, asks, breaks, fails, says
+from tests.orchestrator.scripted import Answer, Exchange, break_off, fail_with, reply_with, reply_with_calls
 from tests.orchestrator.toolbox import Toolbox
 
 SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
@@ -47,7 +47,7 @@ async def recorded(world: World, *answers: Answer, **draft: Any) -> Listener:
     """A run that has ended."""
     world.will(*answers)
     asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
-    await asked.until_ended()
+    await asked.wait_until_ended()
     assert (await world.run(asked)).state == "completed"
     return asked
 
@@ -59,14 +59,14 @@ def bodies(world: World) -> list[dict[str, Any]]:
 async def test_a_worker_that_stops_gives_its_replays_up(world: World) -> None:
     begun = asyncio.Event()
 
-    async def hangs(exchange: Exchange) -> None:
+    async def hang_call(exchange: Exchange) -> None:
         begun.set()
         await exchange.begin()
         await exchange.left.wait()
 
     async with world.worker("leaving") as stop:
-        first = await recorded(world, says("Yes."))
-        world.will(hangs)
+        first = await recorded(world, reply_with("Yes."))
+        world.will(hang_call)
         asking = asyncio.create_task(again(world, first))
         await begun.wait()
         stop.set()
@@ -75,29 +75,31 @@ async def test_a_worker_that_stops_gives_its_replays_up(world: World) -> None:
         await again(world, first)
 
 
-async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
-    working: World, tools: Toolbox
-) -> None:
-    script = (asks(_FIND, _ORDER, text="Let me see. "), asks(_FIND), says("Yes,", " three."))
+async def test_replay_of_same_version_repeats_the_run(working: World, tools: Toolbox) -> None:
+    script = (
+        reply_with_calls(_FIND, _ORDER, text="Let me see. "),
+        reply_with_calls(_FIND),
+        reply_with("Yes,", " three."),
+    )
     first = await recorded(working, *script, mcp_servers=SHOP)
-    working.will(says("You are welcome."))
+    working.will(reply_with("You are welcome."))
     second = await working.go_on(first, "Thanks!")
-    await second.until_ended()
+    await second.wait_until_ended()
     assert (await working.run(second)).state == "completed"
     thanked, stored, done = bodies(working), await working.events(first), len(tools.requested)
 
     heard: list[Msg] = []
     async with working.raw() as nats:
 
-        async def hear(message: Msg) -> None:
+        async def on_message(message: Msg) -> None:
             heard.append(message)
 
-        await nats.subscribe("chat.>", cb=hear)
+        await nats.subscribe("chat.>", cb=on_message)
         await nats.flush()
         working.will(*script)
         answer = await again(working, first)
         shown = bodies(working)
-        working.will(says("You are welcome."))
+        working.will(reply_with("You are welcome."))
         thanks = await again(working, second)
         await nats.flush()
 
@@ -119,10 +121,10 @@ async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
 
 
 async def test_a_call_that_the_log_lacks_stops_the_replay(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, asks(_FIND), says("Yes."), mcp_servers=SHOP)
+    first = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
     same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')
-    working.will(asks(same_input), asks(_FIND), says("No."))
+    working.will(reply_with_calls(same_input), reply_with_calls(_FIND), reply_with("No."))
     answer = await again(working, first)
     assert (answer.outcome, answer.code, answer.content) == ("diverged", "diverged", "")
     assert answer.calls == (
@@ -134,45 +136,45 @@ async def test_a_call_that_the_log_lacks_stops_the_replay(working: World, tools:
 
 
 async def test_another_model_and_prompt_take_the_place_of_the_versions(working: World) -> None:
-    first = await recorded(working, says("Yes."), system_prompt="Be kind.")
-    working.will(says("Aye."))
+    first = await recorded(working, reply_with("Yes."), system_prompt="Be kind.")
+    working.will(reply_with("Aye."))
     answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
     assert (answer.model, answer.content) == ("other-1", "Aye.")
     (body,) = bodies(working)
     assert body["model"] == "other-1"
     assert body["system"][0]["text"] == "Be a pirate."
     own = await working.ask(first.request.agent_id, prompt="Be mine.")
-    await own.until_ended()
-    working.will(says("Aye."))
+    await own.wait_until_ended()
+    working.will(reply_with("Aye."))
     await again(working, own, system_prompt="Be a pirate.")
     assert bodies(working)[0]["system"][0]["text"] == "Be mine."
 
 
 async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(working: World) -> None:
-    first = await recorded(working, says("Yes."))
+    first = await recorded(working, reply_with("Yes."))
     looking = await working.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
-    working.will(says("Yes."))
+    working.will(reply_with("Yes."))
     answer = await again(working, first, agent_id=looking)
     assert (answer.outcome, answer.sources_missed) == ("completed", True)
 
 
 async def test_what_cannot_be_replayed_is_said(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, says("Yes."), mcp_servers=SHOP)
-    other = await working.stranger()
+    first = await recorded(working, reply_with("Yes."), mcp_servers=SHOP)
+    other = await working.create_stranger_world()
     assert (await again(working, first, trace_id="f" * 32)).outcome == "not_found"
     assert (await again(other, first)).outcome == "not_found"
     unknown = await again(working, first, agent_version=2)
     assert (unknown.outcome, unknown.code) == ("failed", "agent_not_found")
-    working.will(fails(401, "authentication_error"))
+    working.will(fail_with(401, "authentication_error"))
     refused = await again(working, first)
     assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
-    called = await recorded(working, asks(_FIND), says("Yes."), mcp_servers=SHOP)
-    working.will(asks(_FIND), breaks("Let me", how="hang"))
+    called = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
+    working.will(reply_with_calls(_FIND), break_off("Let me", how="hang"))
     late = await again(working, called, seconds=0.7)
     assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
     assert [call.name for call in late.calls] == ["find"]
     assert late.usage.total > 15  # of the reply that hangs too
-    working.will(says("Yes."))
+    working.will(reply_with("Yes."))
     tools.unavailable = (UnavailableServer(server="crm", reason="refused"),)
     lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
     assert (lacking.outcome, lacking.code) == ("failed", "overloaded")

@@ -16,7 +16,7 @@ from agentchat.orchestrator.services import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, break_off, reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -47,7 +47,7 @@ def _name(exchange: Exchange) -> str:
 async def after(world: World, provider: ScriptedProvider) -> AsyncIterator[Aftermath]:
     async with Toolbox(world.bus).open() as box:
         aftermath = Aftermath(world, provider, box)
-        box.run = _silence
+        box.run = _silence_worker
         provider.will(_Model(aftermath).answer)
         plain = await world.agent("demo-shop-1")
         agents = {
@@ -62,8 +62,8 @@ async def after(world: World, provider: ScriptedProvider) -> AsyncIterator[After
             for name, agent in agents.items():
                 aftermath.callers[name] = await world.ask(agent, name)
             for name in ("talking", "told", "openai", "failing"):
-                await aftermath.callers[name].until_said("It has ")
-            await box.until_requested(3)
+                await aftermath.callers[name].wait_until_said("It has ")
+            await box.wait_until_requested(3)
             await aftermath.callers["quiet"].until(frames.Accepted)
             await first.kill()
         died = time.monotonic()
@@ -75,7 +75,7 @@ async def after(world: World, provider: ScriptedProvider) -> AsyncIterator[After
                 aftermath.seconds[name] = time.monotonic() - died
             await box.finish(tools["b"], '{"answered":"late"}')
             for caller in aftermath.callers.values():
-                await caller.until_ended()
+                await caller.wait_until_ended()
         yield aftermath
 
 
@@ -90,18 +90,18 @@ class _Model:
         first = len(self._aftermath.calls(name)) == 1
         match name:
             case "quiet":
-                answer = breaks(how="hang") if first else says("It ", "has ", "shipped.")
+                answer = break_off(how="hang") if first else reply_with("It ", "has ", "shipped.")
             case "openai":
-                answer = chat.breaks("It ", "has ", how="hang") if first else chat.says("shipped.")
+                answer = chat.break_off("It ", "has ", how="hang") if first else chat.reply_with("shipped.")
             case "tooling":
                 calls = (("a", "order", "{}"), ("b", "find", "{}"), ("c", "order", '{"again": true}'))
-                answer = asks(*calls, text="Let me see. ") if first else says("Done.")
+                answer = reply_with_calls(*calls, text="Let me see. ") if first else reply_with("Done.")
             case _:
-                answer = breaks("It ", "has ", how="hang") if first else says("shipped.")
+                answer = break_off("It ", "has ", how="hang") if first else reply_with("shipped.")
         await answer(exchange)
 
 
-async def _silence(_request: ToolRequested) -> str | None:
+async def _silence_worker(_request: ToolRequested) -> str | None:
     return None
 
 
@@ -144,7 +144,7 @@ async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: A
     assert len(after.calls("failing")) == 1
 
 
-async def test_results_are_taken_from_traces_or_awaited_and_no_tool_is_run_again(after: Aftermath) -> None:
+async def test_lost_results_are_recovered_without_a_second_call(after: Aftermath) -> None:
     caller = after.callers["tooling"]
     assert sorted(request.call_id for request in after.box.requested) == ["a", "b", "c"]
     assert [frame.call_id for frame in caller.of(frames.ToolReturnedFrame)] == ["a", "b", "c"]

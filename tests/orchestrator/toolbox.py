@@ -39,7 +39,7 @@ SPECS = tuple(
 )
 
 
-def result_of(request: ToolRequested, output: str = "{}", **more: Any) -> ToolFinished:
+def build_result(request: ToolRequested, output: str = "{}", **more: Any) -> ToolFinished:
     """A result of the leg that was asked for."""
     return ToolFinished(
         trace_id=request.trace_id,
@@ -70,7 +70,7 @@ class Toolbox:
     async def echo(self, request: ToolRequested) -> str | None:
         return wire.encode({"did": request.tool, "with": request.input}).decode()
 
-    async def until_requested(self, count: int) -> None:
+    async def wait_until_requested(self, count: int) -> None:
         async with asyncio.timeout(20):
             while len(self.requested) < count:
                 self.news.clear()
@@ -78,7 +78,7 @@ class Toolbox:
 
     async def finish(self, request: ToolRequested, output: str | ToolFinished) -> None:
         if isinstance(output, str):
-            output = result_of(request, output)
+            output = build_result(request, output)
         await self.bus.traces.finish_tool(output)
 
     @contextlib.asynccontextmanager
@@ -111,7 +111,7 @@ NOW = "2026-11-21T09:30:00.000000Z"
 """What a run's clock says when an attempt at it begins."""
 
 
-def calls_of(
+def list_calls(
     working: World,
     *earlier: Call,
     seconds: float = 600.0,

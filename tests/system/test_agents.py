@@ -35,7 +35,7 @@ async def test_an_obedient_model_reaches_no_tool_that_is_not_allowed(
     for message in INJECTIONS:
         body = (await agent.chat(message)).json()
         (call,) = body["tool_calls"]
-        assert json.loads(call["output"]) == {"error": f"There is no tool named {name}."}
+        assert json.loads(call["output"]) == {"error": f"Unknown tool {name}."}
         assert body["message"]["content"] == message
     assert await _order(make_agent) == before
 

@@ -7,7 +7,17 @@ import pytest
 from agentchat.contracts.values import Usage
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider
-from tests.orchestrator.scripted_chat import DONE, breaks, calls, chunk, counted, fails, says, sends, text
+from tests.orchestrator.scripted_chat import (
+    DONE,
+    break_off,
+    calls,
+    chunk,
+    count_tokens,
+    fail_with,
+    reply_with,
+    send_chunks,
+    text,
+)
 
 
 def error(message: str = "no", kind: str | None = None, code: Any = None) -> dict[str, Any]:
@@ -51,7 +61,7 @@ LONG = "This model's maximum context length is 4096 tokens. However, you request
 async def test_errors_before_a_stream_are_told_apart_and_tried_again_or_not(
     provider: ScriptedProvider, caller: Caller, status: int, answer: Any, code: str, tries: int
 ) -> None:
-    provider.will(fails(status, answer, retry_after_ms="1"))
+    provider.will(fail_with(status, answer, retry_after_ms="1"))
     failure = await caller.failure()
     assert failure.code == code
     assert failure.transient == (tries > 1)
@@ -72,10 +82,10 @@ async def test_errors_before_a_stream_are_told_apart_and_tried_again_or_not(
         (401, error("bad key"), "key"),
     ],
 )
-async def test_what_an_operator_can_mend_is_named_and_the_providers_words_stay_within(
+async def test_provider_errors_name_what_to_fix_without_its_words(
     provider: ScriptedProvider, caller: Caller, status: int, answer: dict[str, Any], words: str
 ) -> None:
-    provider.will(fails(status, answer))
+    provider.will(fail_with(status, answer))
     failure = await caller.failure()
     said = answer.get("error", answer)["message"]
     assert words in str(failure)
@@ -127,7 +137,7 @@ async def test_errors_in_a_stream_are_told_apart(
 async def test_a_finish_reason_that_gives_up_is_a_failure(
     provider: ScriptedProvider, caller: Caller, finish: str, code: str
 ) -> None:
-    provider.will(says("ok", finish=finish))
+    provider.will(reply_with("ok", finish=finish))
     failure = await caller.failure()
     assert (failure.code, failure.transient) == (code, True)
 
@@ -140,11 +150,11 @@ async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider,
         text("a"),
         call,
         chunk(finish="tool_calls"),
-        counted(),
+        count_tokens(),
         DONE,
     ]
     for count in range(2, len(whole) + 1):
-        provider.will(sends(*whole[:count]))
+        provider.will(send_chunks(*whole[:count]))
         if count < 4:
             assert (await caller.failure()).kind == "broken_stream"
         else:
@@ -152,9 +162,9 @@ async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider,
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "garbage"])
-async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
+async def test_broken_stream_is_charged_by_its_length(
     provider: ScriptedProvider, caller: Caller, how: str
 ) -> None:
-    provider.will(breaks("It has " * 20, how=how))
+    provider.will(break_off("It has " * 20, how=how))
     await caller.failure(system="s" * 80, messages=[user("u" * 320)])
     assert caller.meter.usage == Usage(input_tokens=100, output_tokens=35)

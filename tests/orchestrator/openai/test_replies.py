@@ -13,7 +13,16 @@ from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.reply_builder import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
-from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, says, sends, text
+from tests.orchestrator.scripted_chat import (
+    DONE,
+    calls,
+    chunk,
+    count_tokens,
+    reply_with,
+    reply_with_calls,
+    send_chunks,
+    text,
+)
 
 
 def function(name: str, arguments: Any = "{}") -> dict[str, Any]:
@@ -25,7 +34,7 @@ async def test_events_may_be_cut_anywhere(provider: ScriptedProvider, caller: Ca
         (text("ä€"), calls({"index": 0, "id": "c", **function("find")}), chunk(finish="stop"), DONE)
     )
     for at in range(1, len(whole), 7):
-        provider.will(sends(whole[:at], whole[at:]))
+        provider.will(send_chunks(whole[:at], whole[at:]))
         reply = await caller.stream()
         assert "".join(caller.said) == "ä€"
         assert [block["type"] for block in reply.blocks] == ["text", "tool_use"]
@@ -35,7 +44,7 @@ async def test_parallel_calls_come_in_pieces_that_alternate(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
     provider.will(
-        sends(
+        send_chunks(
             calls(
                 {"index": 0, "id": "a", **function("find", "")},
                 {"index": 1, "id": "b", **function("look", "")},
@@ -71,7 +80,7 @@ async def test_calls_without_ids_or_indexes_are_told_apart(
     provider: ScriptedProvider, caller: Caller, pieces: list[dict[str, Any]], found: list[str]
 ) -> None:
     for sent in ([calls(*pieces)], [calls(piece) for piece in pieces]):
-        provider.will(sends(*sent, chunk(finish="stop"), DONE))
+        provider.will(send_chunks(*sent, chunk(finish="stop"), DONE))
         reply = await caller.stream()
         assert [(block["id"], block["name"]) for block in reply.blocks] == list(zip(found, "xy", strict=True))
         assert reply.stop_reason == "tool_use"
@@ -96,7 +105,7 @@ async def test_pieces_of_arguments_belong_to_the_call_begun_last(
     """Also where every piece says the id and the name again."""
     first = {"index": 0, "id": "a", **function("find", '{"x"')}
     rest = named | {"function": named.get("function", {}) | {"arguments": ":1}"}}
-    provider.will(sends(calls(first), calls(rest), chunk(finish="tool_calls"), DONE))
+    provider.will(send_chunks(calls(first), calls(rest), chunk(finish="tool_calls"), DONE))
     assert [block["input"] for block in (await caller.stream()).blocks] == [{"x": 1}]
 
 
@@ -115,7 +124,7 @@ async def test_arguments_are_an_object_or_the_model_is_told(
     provider: ScriptedProvider, caller: Caller, arguments: Any, given: dict[str, Any], problem: str
 ) -> None:
     provider.will(
-        sends(calls({"index": 0, "id": "a", **function("find", arguments)}), chunk(finish="stop"), DONE)
+        send_chunks(calls({"index": 0, "id": "a", **function("find", arguments)}), chunk(finish="stop"), DONE)
     )
     reply = await caller.stream()
     assert reply.blocks[0]["input"] == given
@@ -129,7 +138,7 @@ async def test_what_a_provider_alone_knows_of_a_call_is_kept_for_it(
     """Gemini's signature, and ids that the log's alphabet does not have (Kimi)."""
     extra = {"google": {"thought_signature": "c2ln"}}
     provider.will(
-        sends(calls({"index": 0, "id": "functions.f:0", "extra_content": extra, **function("f")}), DONE)
+        send_chunks(calls({"index": 0, "id": "functions.f:0", "extra_content": extra, **function("f")}), DONE)
     )
     (block,) = (await caller.stream()).blocks
     assert block["provider_data"] == {"openai": {"id": "functions.f:0", "extra_content": extra}}
@@ -140,7 +149,7 @@ async def test_reasoning_is_thinking_and_is_not_sent_on(
     provider: ScriptedProvider, caller: Caller, field: str
 ) -> None:
     provider.will(
-        sends(chunk({field: "Let me "}), chunk({field: "see."}), text("4"), chunk(finish="stop"), DONE)
+        send_chunks(chunk({field: "Let me "}), chunk({field: "see."}), text("4"), chunk(finish="stop"), DONE)
     )
     thinking, said = (await caller.stream()).blocks
     assert thinking == {
@@ -154,7 +163,7 @@ async def test_reasoning_is_thinking_and_is_not_sent_on(
 
 async def test_reasoning_that_is_told_twice_is_kept_once(provider: ScriptedProvider, caller: Caller) -> None:
     both = chunk({"reasoning_content": "Hm.", "reasoning": "Hm."})
-    provider.will(sends(both, both, chunk(finish="stop"), DONE))
+    provider.will(send_chunks(both, both, chunk(finish="stop"), DONE))
     assert [block["thinking"] for block in (await caller.stream()).blocks] == ["Hm.Hm."]
 
 
@@ -162,7 +171,9 @@ async def test_content_may_be_parts(provider: ScriptedProvider, caller: Caller) 
     """As Mistral's reasoning models send it."""
     thought = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]
     said = [{"type": "text", "text": "4"}, {"type": "reference", "reference_ids": [1]}]
-    provider.will(sends(chunk({"content": thought}), chunk({"content": said}), chunk(finish="stop"), DONE))
+    provider.will(
+        send_chunks(chunk({"content": thought}), chunk({"content": said}), chunk(finish="stop"), DONE)
+    )
     reply = await caller.stream()
     assert [block.get("thinking", block.get("text")) for block in reply.blocks] == ["Hm.", "4"]
     assert caller.said == ["4"]
@@ -182,7 +193,7 @@ async def test_content_may_be_parts(provider: ScriptedProvider, caller: Caller) 
 async def test_finish_reasons_become_ours_and_the_raw_word_stays(
     provider: ScriptedProvider, caller: Caller, raw: str, reason: str
 ) -> None:
-    provider.will(says("ok", finish=raw))
+    provider.will(reply_with("ok", finish=raw))
     reply = await caller.stream()
     assert (reply.stop_reason, reply.raw_stop_reason) == (reason, raw)
 
@@ -190,17 +201,15 @@ async def test_finish_reasons_become_ours_and_the_raw_word_stays(
 async def test_a_refusal_is_one_whatever_the_finish_reason(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
-    provider.will(sends(chunk({"refusal": "I can't help with that."}), chunk(finish="stop"), DONE))
+    provider.will(send_chunks(chunk({"refusal": "I can't help with that."}), chunk(finish="stop"), DONE))
     assert (await caller.stream()).stop_reason == "refusal"
     assert caller.said == []
 
 
-async def test_calls_of_one_function_are_told_apart_where_each_came_in_one_piece(
-    provider: ScriptedProvider, caller: Caller
-) -> None:
+async def test_two_calls_of_one_function_stay_apart(provider: ScriptedProvider, caller: Caller) -> None:
     """As Gemini sends them: one index, no id."""
     pieces = [calls({"index": 0, **function("find", f'{{"x": {x}}}')}) for x in (1, 2, 3)]
-    provider.will(sends(*pieces, chunk(finish="stop"), DONE))
+    provider.will(send_chunks(*pieces, chunk(finish="stop"), DONE))
     assert [block["input"] for block in (await caller.stream()).blocks] == [{"x": 1}, {"x": 2}, {"x": 3}]
 
 
@@ -211,7 +220,9 @@ async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
 ) -> None:
     cut = calls({"index": 1, "id": "b", **function("f", arguments)})
     provider.will(
-        sends(calls({"index": 0, "id": "a", **function("f")}), cut, chunk(finish=finish), counted(), DONE)
+        send_chunks(
+            calls({"index": 0, "id": "a", **function("f")}), cut, chunk(finish=finish), count_tokens(), DONE
+        )
     )
     reply = await caller.stream()
     assert reply.stop_reason == "max_tokens"
@@ -219,12 +230,12 @@ async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
 
 
 @pytest.mark.parametrize(
-    "end", [[DONE], [counted()], [chunk(finish="stop")], [chunk(finish="stop"), counted()]]
+    "end", [[DONE], [count_tokens()], [chunk(finish="stop")], [chunk(finish="stop"), count_tokens()]]
 )
-async def test_a_clean_end_without_a_stop_is_an_end_where_the_stream_said_its_last(
+async def test_stream_without_finish_reason_may_be_complete(
     provider: ScriptedProvider, caller: Caller, end: list[bytes]
 ) -> None:
-    provider.will(sends(text("all"), *end))
+    provider.will(send_chunks(text("all"), *end))
     reply = await caller.stream()
     assert reply.stop_reason == "end_turn"
     assert len(provider.calls) == 1
@@ -237,13 +248,13 @@ async def test_a_clean_end_without_a_stop_is_an_end_where_the_stream_said_its_la
         [b"data: {"],
         [chunk(choices=[])],
         [calls({"index": 0, "id": "c", **function("f", "")})],
-        [calls({"index": 0, "id": "c", **function("f", "")}), counted()],
+        [calls({"index": 0, "id": "c", **function("f", "")}), count_tokens()],
     ],
 )
 async def test_usage_in_the_middle_of_a_stream_is_no_end_of_it(
     provider: ScriptedProvider, caller: Caller, behind: list[bytes]
 ) -> None:
-    provider.will(sends(text("a"), counted(), *behind))
+    provider.will(send_chunks(text("a"), count_tokens(), *behind))
     assert (await caller.failure()).kind == "broken_stream"
 
 
@@ -260,7 +271,7 @@ async def test_what_cannot_be_stored_of_a_call_is_mended(
     provider: ScriptedProvider, caller: Caller, piece: dict[str, Any]
 ) -> None:
     data = {"choices": [{"delta": {"tool_calls": [piece]}, "finish_reason": "\x1b" + "y" * 10_000}]}
-    provider.will(sends(b"data: %b\n\n" % json.dumps(data).encode(), DONE))
+    provider.will(send_chunks(b"data: %b\n\n" % json.dumps(data).encode(), DONE))
     reply = await caller.stream()
     stored = msgspec.json.encode(reply.blocks)
     assert b"\\u0000" not in stored
@@ -271,7 +282,7 @@ async def test_what_cannot_be_stored_of_a_call_is_mended(
 
 async def test_calls_without_an_end_are_a_failure(provider: ScriptedProvider, caller: Caller) -> None:
     many = [{"index": index, **function("f")} for index in range(MAX_BLOCKS + 1)]
-    provider.will(sends(calls(*many), chunk(finish="stop"), DONE))
+    provider.will(send_chunks(calls(*many), chunk(finish="stop"), DONE))
     assert (await caller.failure()).kind == "broken_stream"
 
 
@@ -280,7 +291,7 @@ async def test_arguments_nested_without_end_are_a_failure_or_none(
     provider: ScriptedProvider, caller: Caller, depth: int
 ) -> None:
     nested = calls(function("f", {"x": "HERE"})).replace(b'"HERE"', b"[" * depth + b"]" * depth)
-    provider.will(sends(nested, chunk(finish="stop"), DONE))
+    provider.will(send_chunks(nested, chunk(finish="stop"), DONE))
     with contextlib.suppress(ModelFailure):
         assert (await caller.stream()).stop_reason == "tool_use"
 
@@ -310,12 +321,12 @@ async def test_usage_includes_the_cached_which_ours_counts_apart(
     provider: ScriptedProvider, caller: Caller, usage: dict[str, Any], found: tuple[int, int, int, int]
 ) -> None:
     told = [
-        counted(**usage),
+        count_tokens(**usage),
         chunk(finish="stop", x_groq={"usage": usage}),
         chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]),
     ]
     for each in told:
-        provider.will(sends(text("a"), chunk(finish="stop"), each, DONE))
+        provider.will(send_chunks(text("a"), chunk(finish="stop"), each, DONE))
         await caller.stream()
         fresh, output, read, written = found
         assert caller.meter.usage == Usage(
@@ -328,7 +339,7 @@ async def test_usage_that_grows_is_counted_once(provider: ScriptedProvider, call
         chunk({"content": "a"}, usage={"prompt_tokens": 10, "completion_tokens": count})
         for count in (1, 2, 3)
     ]
-    provider.will(sends(*so_far, chunk(finish="stop"), DONE))
+    provider.will(send_chunks(*so_far, chunk(finish="stop"), DONE))
     await caller.stream()
     assert caller.meter.usage == Usage(input_tokens=10, output_tokens=3)
 
@@ -341,11 +352,11 @@ async def test_what_is_new_null_or_left_out_is_let_pass(provider: ScriptedProvid
         {"prompt_filter_results": [{"a": 1}], "choices": [], "obfuscation": "x"},
     ]
     lines = [b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in odd]
-    provider.will(sends(b": comment\n\n", *lines, text("a"), chunk(finish="stop"), DONE))
+    provider.will(send_chunks(b": comment\n\n", *lines, text("a"), chunk(finish="stop"), DONE))
     assert [block["text"] for block in (await caller.stream()).blocks] == ["a"]
 
 
 async def test_calls_and_text_are_one_reply(provider: ScriptedProvider, caller: Caller) -> None:
-    provider.will(asks(("c1", "find", '{"a": 1}'), said="Let me look."))
+    provider.will(reply_with_calls(("c1", "find", '{"a": 1}'), said="Let me look."))
     reply = await caller.stream()
     assert [block["type"] for block in reply.blocks] == ["text", "tool_use"]

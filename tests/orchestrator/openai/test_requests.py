@@ -11,7 +11,7 @@ from agentchat.orchestrator.models.openai.dialects import DIALECTS, find_dialect
 from agentchat.orchestrator.models.port import ModelCall
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
-from tests.orchestrator.scripted_chat import says
+from tests.orchestrator.scripted_chat import reply_with
 
 OPENAI = "https://api.openai.com/v1"
 TOOL = ToolSpec(name="find", server="s", tool="find", description="Finds.", input_schema={"type": "object"})
@@ -50,7 +50,7 @@ def messages(dialect: str, *more: dict[str, Any], **call: Any) -> list[dict[str,
 async def test_the_call_carries_everything_that_the_agent_is(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
-    provider.will(says("ok"))
+    provider.will(reply_with("ok"))
     parameters = {"temperature": 0.5, "max_completion_tokens": 77, "extra_body": {"top_k": 5}}
     await caller.stream(system="Be brief.", parameters=parameters, tools=(TOOL,))
     (call,) = provider.calls
@@ -141,7 +141,7 @@ def test_no_user_follows_results_where_that_is_refused() -> None:
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("own", ["call_1", "x" * 100, "toolu_01ABCDEFGHIJKLMNOPQRSTUV", "chatcmpl-tool-1"])
-def test_ids_of_calls_and_results_agree_and_are_such_as_the_dialect_takes(dialect: str, own: str) -> None:
+def test_call_ids_match_results_and_suit_the_dialect(dialect: str, own: str) -> None:
     sent = messages(dialect, called(own, f"{own}2"), returned(own, f"{own}2"))
     ids = [call["id"] for call in sent[1]["tool_calls"]]
     assert all(DIALECTS[dialect].call_id.fullmatch(each) for each in ids)
@@ -233,7 +233,7 @@ def test_a_closed_and_complete_schema_is_strict() -> None:
         {"type": "object"},
     ],
 )
-def test_a_schema_that_strict_cannot_say_is_sent_as_it_is_and_the_model_is_told(
+def test_schema_beyond_strict_is_sent_and_put_into_the_prompt(
     schema: dict[str, Any],
 ) -> None:
     sent = body(OPENAI, output_schema=schema)["response_format"]["json_schema"]

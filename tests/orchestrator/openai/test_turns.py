@@ -7,7 +7,16 @@ from agentchat.contracts import frames
 from tests.orchestrator import scripted, scripted_chat
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer
-from tests.orchestrator.scripted_chat import DONE, calls, chunk, counted, fails, says, sends, text
+from tests.orchestrator.scripted_chat import (
+    DONE,
+    calls,
+    chunk,
+    count_tokens,
+    fail_with,
+    reply_with,
+    send_chunks,
+    text,
+)
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -28,7 +37,10 @@ async def test_reasoning_goes_back_within_the_run_and_no_further(working: World,
     call = {"index": 0, "id": "c1", "function": {"name": "order", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "I should look."})
     agent = await working.agent(provider="openai", parameters={"dialect": "deepseek"}, **SHOP)
-    working.will(sends(thought, calls(call), chunk(finish="tool_calls"), counted(), DONE), says("Shipped."))
+    working.will(
+        send_chunks(thought, calls(call), chunk(finish="tool_calls"), count_tokens(), DONE),
+        reply_with("Shipped."),
+    )
     first = await working.answered(agent)
     assert working.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
     await (await working.go_on(first, "And?")).until(frames.Completed)
@@ -41,15 +53,15 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
     """Each is shown the whole thread in its own shapes, and nobody's data but its own."""
     agent = await working.agent(**SHOP)
     asked = ("toolu_1", "order", '{"id": 1}')
-    working.will(scripted.asks(asked, text="Let me see. "), scripted.says("Shipped."))
+    working.will(scripted.reply_with_calls(asked, text="Let me see. "), scripted.reply_with("Shipped."))
     first = await working.answered(agent, "Where is it?")
 
     await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
     call = {"index": 0, "id": "", "extra_content": SIGNED, "function": {"name": "find", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "Hm."})
     working.will(
-        sends(thought, calls(call), chunk(finish="stop"), counted(), DONE),
-        sends(text("Found."), chunk(finish="stop"), DONE),
+        send_chunks(thought, calls(call), chunk(finish="stop"), count_tokens(), DONE),
+        send_chunks(text("Found."), chunk(finish="stop"), DONE),
     )
     await (await working.go_on(first, "And the other?")).until(frames.Completed)
     assert roles(working) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
@@ -58,14 +70,14 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
     assert shown[5]["tool_calls"][0]["extra_content"] == SIGNED
 
     await working.change_agent(agent, provider="anthropic", parameters={}, provider_key="k")
-    working.will(scripted.says("Yes."))
+    working.will(scripted.reply_with("Yes."))
     await (await working.go_on(first, "Sure?")).until(frames.Completed)
     blocks = [block for message in working.calls[-1].body["messages"] for block in message["content"]]
     assert [block["type"] for block in blocks if block["type"] != "text"] == ["tool_use", "tool_result"] * 2
     assert not [block for block in blocks if "provider_data" in block]
 
     await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
-    working.will(scripted_chat.says("Yes, again."))
+    working.will(scripted_chat.reply_with("Yes, again."))
     await (await working.go_on(first, "Really?")).until(frames.Completed)
     shown = working.calls[-1].body["messages"]
     assert [message.get("tool_calls", [{}])[0].get("extra_content") for message in shown].count(SIGNED) == 1
@@ -74,18 +86,18 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
     [
-        (says("Hello"), "ok", ""),
+        (reply_with("Hello"), "ok", ""),
         (
-            fails(404, {"error": {"message": "The model x", "code": "model_not_found"}}),
+            fail_with(404, {"error": {"message": "The model x", "code": "model_not_found"}}),
             "model_not_found",
             "The model x",
         ),
         (
-            fails(400, {"error": {"message": "Unsupported value: 'temperature'"}}),
+            fail_with(400, {"error": {"message": "Unsupported value: 'temperature'"}}),
             "bad_parameter",
             "'temperature'",
         ),
-        (fails(429, error("SECRET", "insufficient_quota")), "billing", "no credit"),
+        (fail_with(429, error("SECRET", "insufficient_quota")), "billing", "no credit"),
     ],
 )
 async def test_a_check_asks_the_provider_for_the_model_and_its_parameters(

@@ -13,7 +13,7 @@ from agentchat.runtime.postgres import Pool
 _MAX_KNOWN = 256
 _UNREADABLE = "The agent's provider key cannot be read."
 _NONE = "The agent has no provider key."
-_NONE_FOR_URL = "The agent has a base URL of its own, and no provider key of its own to go there with."
+_NONE_FOR_URL = "The agent has its own base URL but no provider key of its own. Set one."
 
 
 class Agents:

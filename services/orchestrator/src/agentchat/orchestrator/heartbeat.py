@@ -17,7 +17,7 @@ from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _WAIT_SECONDS = 1.0
-"""A request that was stored just now has not waited."""
+"""Age from which a request in the queue counts as waiting."""
 
 
 async def report_load(services: WorkerServices) -> None:
@@ -31,7 +31,7 @@ async def report_load(services: WorkerServices) -> None:
     metrics.OLDEST_WAITING.labels(worker=services.name).set(backlog.oldest_seconds)
     if backlog.oldest_seconds >= _WAIT_SECONDS:
         logs.get_logger("load").warning(
-            "requests_wait_for_a_slot",
+            "requests_waiting_for_slot",
             waiting=backlog.waiting,
             oldest_seconds=round(backlog.oldest_seconds, 1),
             slots_used=used,
@@ -44,7 +44,7 @@ async def run_heartbeat(services: WorkerServices) -> None:
     metrics.SLOTS.labels(worker=services.name).set_function(lambda: services.run_slots)
     metrics.SLOTS_USED.labels(worker=services.name).set_function(lambda: services.register.slots_used)
     timings, log = services.timings, logs.get_logger("heartbeat")
-    every = partial(repeat, away=DatabaseUnavailable, log=log, problem="not_renewed")
+    every = partial(repeat, away=DatabaseUnavailable, log=log, problem="renewal_failed")
     renew, again = timings.renew_seconds, timings.renew_again_seconds
     async with asyncio.TaskGroup() as group:
         group.create_task(every(lambda: _renew_leases(services), renew, retry_seconds=again))

@@ -39,24 +39,24 @@ class Timings:
     leases: LeaseTimings = field(default_factory=LeaseTimings)
     renew_seconds: float = RENEW_SECONDS
     renew_again_seconds: float = RENEW_AGAIN_SECONDS
-    """How soon a renewal is tried again after Postgres did not answer."""
+    """Delay before a renewal is repeated if Postgres did not answer."""
     alive_seconds: float = ALIVE_SECONDS
     alive_look_seconds: float = 1.0
-    """How often runs are looked at that may have been quiet for `alive_seconds`."""
+    """Interval at which runs are checked for silence of `alive_seconds`."""
     load_seconds: float = 5.0
-    """How often the worker reports how full it is."""
+    """Interval at which the worker reports its load."""
     tool_seconds: float = TOOL_MOST_SECONDS
     tool_slack_seconds: float = TOOL_SLACK_SECONDS
     tools_listed_seconds: float = 20.0
-    """For so long somebody is asked for an agent's tools: as long as a tool-runner takes to start again."""
+    """Time-out of an agent's tool list; a tool-runner can restart within it."""
     erase_cancel_seconds: float = 3.0
-    """For so long the worker of a run may end it before its conversation is erased all the same."""
+    """Time for a worker to end its run before the conversation is erased all the same."""
     put_back_seconds: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
-    """After each delivery in vain, how long a request stays put back while something is away."""
+    """Delays before the next delivery while a dependency is unavailable."""
     limits_seconds: float = 0.2
-    """A call to Redis; then the worker counts by itself."""
+    """Time-out of a call to Redis; then the worker counts by itself."""
     drain_seconds: float = 4.0
-    """At shutdown, runs have so long to come to the end of their step; then others go on with them."""
+    """Time that runs get at shutdown to finish their step before they are handed over."""
 
 
 DEFAULT = Timings()

@@ -35,7 +35,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     ] = ()
     run_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000), Setting("AGENTCHAT_RUN_SLOTS")] = 1000
     unlisted_hours: Annotated[float, msgspec.Meta(gt=0), Setting("AGENTCHAT_UNLISTED_HOURS")] = 24.0
-    """So long a conversation that no list shows is kept after its last event."""
+    """How long a conversation that no list shows is kept after its last event."""
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 

@@ -93,11 +93,11 @@ async def _open_services(
     sealer = build_sealer(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(embedder_of(settings))
-        # Opened one after the other, so that they are closed in the opposite order; none of them is slow.
+        # Opened one after the other, so that they close in the opposite order.
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
         store = await stack.enter_async_context(open_store(settings.database_url, _AGENT_UNCHANGED))
         pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
-        # Not the pool that searches and waiting lines use: tenants decide how long those take.
+        # A pool of their own: tenants decide how long searches in the other pool take.
         lease_pool = await stack.enter_async_context(
             open_pool(settings.database_url, min_size=1, max_size=_LEASE_POOL)
         )

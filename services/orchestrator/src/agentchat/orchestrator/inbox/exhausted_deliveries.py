@@ -59,7 +59,7 @@ async def _fail_run(services: WorkerServices, request: ChatRequested) -> None:
         run = await _end_run(services, request, RunClock(held.now))
         if run is None:
             return
-        await publish_end(services, request.account_id, run)  # its last worker may have died before it did so
+        await publish_end(services, request.account_id, run)  # its worker may have died before publishing it
     finally:
         await services.leases.release(request.trace_id, held)
 
@@ -75,12 +75,12 @@ async def _end_run(services: WorkerServices, request: ChatRequested, clock: RunC
     if run is None:
         return None
     if run.pending:
-        return None  # nobody is to work on it
+        return None  # it waits for an approval
     in_time = clock.seconds_since(run.requested_at) < RUN_SECONDS + run.paused_seconds
     if run.is_unpaused or (has_made_progress(run) and in_time):
         logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
-        return None  # hand-overs have used up its deliveries; its next request has new ones
+        return None  # hand-overs used up its deliveries; the sweeper's request has new ones
     now = clock.now()
-    end = fail(run, "internal_error", "The request could not be worked on.", now)
+    end = fail(run, "internal_error", "The request failed too often.", now)
     end = (*await read_streamed_text(services, run, now), *end)
     return get_run(await services.store.append(conversation, end), request.trace_id)

@@ -47,7 +47,7 @@ class Inbox:
 
     def __init__(self, services: WorkerServices) -> None:
         self._services = services
-        self._clock: RunClock | None = None  # of the run that began last
+        self._clock: RunClock | None = None  # of the latest run
 
     async def handle(self, delivery: QueueDelivery) -> None:
         """Handle one delivery to its end. A request that waits for its turn frees its slot of the queue."""

@@ -14,10 +14,10 @@ from agentchat.net_guard import AddressRefused, Guard, Unresolved
 from agentchat.net_guard.guarded_session import get_environment_proxy, is_compressed, judge
 
 MAX_ERROR_BYTES = 1024 * 1024
-"""The part of an error's body that is read."""
+"""Maximum of an error's body that is read."""
 
 ANSWER = "aiohttp"
-"""The extension of a response that holds aiohttp's own, for readers of its stream."""
+"""The response extension with aiohttp's own response, for readers of its stream."""
 
 _SENT_AT_ONCE = 1024 * 1024
 _READ = ("retry-after-ms", "retry-after", "date", "request-id", "x-request-id")
@@ -25,7 +25,7 @@ _READ = ("retry-after-ms", "retry-after", "date", "request-id", "x-request-id")
 Python's, or keep a cookie.
 """
 
-# ValueError: a header that would be two.
+# ValueError: a line break in a header.
 _NOT_SENT = (aiohttp.ClientError, OSError, ValueError, AddressRefused, Unresolved)
 
 
@@ -88,4 +88,4 @@ class _ErrorBody(httpx2.AsyncByteStream):
                 return
 
     async def aclose(self) -> None:
-        self._answer.release()  # closes a connection whose answer was not read to its end
+        self._answer.release()  # closes a connection whose response was not read to its end

@@ -87,7 +87,7 @@ class Seam:
 
 
 _REPEATED = 24
-"""Shorter texts may well begin what follows them."""
+"""Minimum length of a repetition: shorter texts may also start what follows them."""
 
 
 def _count_common(left: str, right: str) -> int:

@@ -15,7 +15,7 @@ from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate.history import SettledMessages
 
 OnText = Callable[[str], Awaitable[None]]
-"""Takes the next piece of a reply's text; there is no more of it before it returns."""
+"""Called with the next piece of a reply's text; the next call follows after it returns."""
 
 StopReason = Literal[
     "end_turn",
@@ -26,7 +26,7 @@ StopReason = Literal[
     "model_context_window_exceeded",
     "pause_turn",
 ]
-"""Why a reply ended. Providers translate theirs; one that is new to us is passed on as it is."""
+"""The reason why a reply ended. Providers translate theirs; an unknown one is passed on."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MOST_TOKENS = 100_000_000
-"""Of one call: a count above it is no model's, and sums of such overflow the database's integers."""
+"""Maximum of one call's counts, so that sums fit the database's integers."""
 
 
 def clamp_tokens(reported: int | None) -> int:
@@ -160,7 +160,7 @@ _MESSAGES = {
     "provider_overloaded": "The model provider is overloaded.",
     "provider_refused": "The model provider declined to answer this message.",
     "context_too_long": "The conversation is too long for the agent's model.",
-    "output_invalid": "The reply is not the JSON that the agent is to give.",
+    "output_invalid": "The model's reply is not valid JSON of the required schema.",
 }
 
 
@@ -184,7 +184,7 @@ def hash_tools(call: ModelCall) -> str:
 
 
 COMPACTION = "compaction"
-"""The type of a block that the provider made, which only it can read; as Anthropic's Messages API has it."""
+"""The type of a block with a provider's own summary, as in Anthropic's Messages API."""
 
 
 def extract_summary(reply: ModelReply) -> tuple[str, dict[str, Any] | None]:

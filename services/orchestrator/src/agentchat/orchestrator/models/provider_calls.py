@@ -22,16 +22,16 @@ from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFail
 from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply
 from agentchat.runtime.bounded_map import BoundedMap
 
-_KEY = "The model provider does not accept the agent's key."
-_CREDIT = "The model provider account of the agent's key has no credit."
+_KEY = "The model provider rejected the agent's key."
+_CREDIT = "The model provider account of the agent's key is out of credit."
 _PERMISSION = "The agent's key may not use this model."
 _MODEL = "The model provider does not know the agent's model."
-_REQUEST = "The model provider does not accept the request: the agent's model and parameters may not agree."
+_REQUEST = "The model provider rejected the request: the agent's model and parameters may not fit together."
 
 _TIMEOUT = aiohttp.ClientTimeout(connect=5.0)
 _KEEPALIVE_SECONDS = 60.0
 _DESTINATIONS = 256
-_REFUSED = "The agent's base URL leads to an address that may not be called."
+_REFUSED = "The agent's base URL resolves to an address that is not allowed."
 
 
 def from_http_status(
@@ -165,7 +165,7 @@ class ProviderApi(ABC, Generic[SdkClient]):
             raise self._translate_status(error.status_code, error.response.headers, error.body) from error
         except httpx2.InvalidURL as error:
             raise ModelFailure("provider_error", _REFUSED, kind="address") from error
-        except (self.connection_error, ValueError) as error:  # ValueError: a header that would be two
+        except (self.connection_error, ValueError) as error:  # ValueError: a line break in a header
             cause = error.__cause__
             if isinstance(cause, httpx2.TimeoutException):
                 raise make_timeout("connect_timeout") from error

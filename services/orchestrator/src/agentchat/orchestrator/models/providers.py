@@ -71,9 +71,9 @@ class Models:
         """Return a provider's models. Raises ModelFailure for an unknown provider."""
         self.get_defaults(provider)
         if provider not in self._open:
-            # An SDK takes a second to import: not on the loop, which renews leases.
+            # An SDK takes a second to import, too long for the loop that renews leases.
             module = await asyncio.to_thread(importlib.import_module, PROVIDERS[provider].module)
-            if provider not in self._open:  # another call may have been as quick
+            if provider not in self._open:  # another call may have been faster
                 self._open[provider] = module.open_model(self._guard, self._loop)
         return self._open[provider]
 

@@ -20,10 +20,10 @@ MAX_EVENT_BYTES = 8 * 1024 * 1024
 T = TypeVar("T")
 
 CHARACTERS_A_TOKEN = 4
-"""As providers advise for English text; other languages have fewer."""
+"""Providers' rule of thumb for English text; other languages have fewer."""
 
 MAX_BLOCKS = 500
-"""Of one reply: more are no model's, and each call of a tool becomes an event of its own."""
+"""Maximum of blocks in a reply; each tool call becomes an event."""
 
 _NAME_CHARS = 200
 _NO_OBJECT = "The input is not a JSON object."
@@ -32,7 +32,7 @@ _CUT_INPUT = "The reply reached its limit before the input was complete."
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 Content = tuple[dict[str, Any], str]
-"""A block, and what is wrong with it where it is a tool_use block whose input is none."""
+"""A block, and what is wrong with a tool_use block's input."""
 
 
 class StreamBroken(Exception):  # noqa: N818 - a state of things, as its callers read it
@@ -45,7 +45,7 @@ class EventReader:
     def __init__(self) -> None:
         self._line = bytearray()
         self._data: list[bytes] = []
-        self._size = 0  # of the lines that `_data` is of
+        self._size = 0  # of the lines in `_data`
 
     @property
     def within(self) -> bool:

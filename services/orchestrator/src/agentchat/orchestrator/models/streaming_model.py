@@ -20,21 +20,20 @@ from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.loops import compute_backoff
 
 IDLE_SECONDS = 60.0
-"""A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
+"""A stream without any data, not even pings or comments, is given up after this time."""
 
 QUIET_SECONDS = 300.0
-"""A stream is given up on which nothing but pings has come for so long: models may think in silence, and a
-stalled stream sends pings too."""
+"""A stream with nothing but pings is given up after this time: models may think in silence."""
 
 LAST_SECONDS = 10.0
-"""Nothing has come for so long after the stop reason: nothing will."""
+"""A stream is given up after this time of silence behind the stop reason."""
 
 LOOP_SHARE = 0.5
-"""Of the worker's event loop: what reading the replies of one account may take, over LOOP_BURST_SECONDS."""
+"""Share of the event loop that reading one account's replies may take, after LOOP_BURST_SECONDS."""
 
 LOOP_BURST_SECONDS = 0.05
 SLICE_BYTES = 16 * 1024
-"""Of a reply, in one turn of the loop: others come between, however fast a model server sends."""
+"""Bytes of a reply that are read in one turn of the loop, however fast a server sends."""
 
 FIRST_BACKOFF_SECONDS = 0.25
 MAX_TRIES = 3
@@ -42,7 +41,7 @@ MAX_REPLY_BYTES = 32 * 1024 * 1024
 _RETRY_BUDGET_SECONDS = 20.0
 _TAIL_SECONDS = 0.2
 _FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
-"""What reading a reply can raise."""
+"""Exceptions that reading a reply can raise."""
 
 
 def create_loop_budget() -> CpuBudget:
@@ -128,7 +127,7 @@ class StreamingModel:
                     await _read_tail(body)
             return builder.complete()
         except _FAULTS as error:
-            if builder.ended and not sent.under_way:  # whatever broke was of no interest
+            if builder.ended and not sent.under_way:  # the reply is complete all the same
                 return builder.complete()
             if isinstance(error, TimeoutError):
                 raise port.make_timeout("idle" if idle.expired() else "timeout") from error

@@ -72,7 +72,7 @@ class OutputSpec:
             raise ModelFailure("output_invalid", f"The reply {cut} before its JSON was complete.", kind="cut")
         raise ModelFailure(
             "output_invalid",
-            f"The reply is not the JSON that the agent is to give: {problem}.",
+            f"The model's reply is not valid: {problem}.",
             kind="schema",
         )
 

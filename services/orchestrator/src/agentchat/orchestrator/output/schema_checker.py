@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 CPU_SECONDS = 1.0
-"""What one check may take; the kernel ends the process then, by SIGVTALRM."""
+"""CPU time of one check, after which the kernel ends the process by SIGVTALRM."""
 MEMORY_BYTES = 1024 * 1024 * 1024
 
 _SHOWN_CHARS = 120
@@ -43,9 +43,9 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 def main() -> None:
     """Answer the requests on stdin until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    check_json(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
+    check_json(CheckRequest({}, "0"))  # imports the validator before the first request
     decoder = msgspec.json.Decoder(CheckRequest)
     for line in sys.stdin.buffer:
         began = time.process_time()
@@ -59,7 +59,7 @@ def main() -> None:
 
 def check_json(request: CheckRequest) -> CheckResult:
     """Validate the text; return where it fails and what is required there, but no value of it."""
-    # Imported here, as the worker imports this module for its types alone.
+    # Imported here, since the worker imports this module only for its types.
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
@@ -71,8 +71,8 @@ def check_json(request: CheckRequest) -> CheckResult:
         return _make_problem("it is not JSON")
     try:
         originals: dict[str, str] = {}
-        schema = translate_schema(request.schema, originals)
-        validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
+        schema = python_schema(request.schema, originals)
+        validator = Draft202012Validator(schema, registry=Registry())  # fetches nothing
         error = next(validator.iter_errors(value), None)
         if error is None:
             return CheckResult("")

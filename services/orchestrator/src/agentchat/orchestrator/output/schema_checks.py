@@ -65,7 +65,7 @@ class SchemaChecks:
             await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
             async with self._turns.turn(agent.account_id):
                 if self._budget.wait_seconds(agent.account_id) > 0:
-                    continue  # other checks of the account have spent it meanwhile
+                    continue  # other checks of the account have used the budget meanwhile
                 result = await self._run_check(request)
                 self._budget.spend(agent.account_id, CPU_SECONDS if result is None else result.seconds)
             if result is not None:
@@ -75,7 +75,7 @@ class SchemaChecks:
 
     async def _run_check(self, request: CheckRequest) -> CheckResult | None:
         """Run the check; None if it takes too long."""
-        for _ in range(2):  # that a process died for another reason is no fault of this schema's
+        for _ in range(2):  # the process may have died for another reason
             checker = self._idle.pop() if self._idle else await _Checker.start()
             result = await checker.check(request)
             if result is not None:

@@ -20,7 +20,7 @@ from agentchat.orchestrator.run.run_log import get_run
 from agentchat.runtime.postgres import Pool
 
 _COMPARED_CHARACTERS = 2_000
-"""Of an input, where the nearest call is looked for: comparing takes the square of their number."""
+"""Length of inputs that are compared, which takes quadratic time."""
 
 
 class Diverged(Exception):  # noqa: N818 - an outcome, named as such

@@ -50,7 +50,7 @@ async def prepare_replay(services: WorkerServices, question: WhatIf) -> "RunRepl
     if recorded is None:
         return None
     agent = await _load_agent(services, question)
-    # With a record all that it has is in the question.
+    # A request with a record of its own brings the passages too.
     searching = (
         agent
         if question.record is not None
@@ -72,7 +72,7 @@ async def _load_record(services: WorkerServices, question: WhatIf) -> RunRecord 
         if conversation.account_id != question.account_id:
             return None
     else:
-        # In a thread, as a long one of the log: the runs of other accounts go on meanwhile.
+        # In a thread, since folding a long record would delay other accounts' runs.
         conversation = await asyncio.to_thread(_fold_record, question.conversation_id, question.record)
     run = conversation.run(question.trace_id)
     if run is None or run.state == "running":
@@ -90,7 +90,7 @@ async def _load_agent(services: WorkerServices, question: WhatIf) -> AgentConfig
     """Load the agent that answers. Raises ModelFailure if there is no such agent, DatabaseUnavailable."""
     agent = await services.agents.load_version(question.account_id, question.agent_id, question.agent_version)
     if agent is None:
-        raise ModelFailure("agent_not_found", "There is no such agent, or no such version of it.")
+        raise ModelFailure("agent_not_found", "The agent or its version does not exist.")
     return replace(
         agent,
         model=question.model or agent.model,
@@ -137,7 +137,9 @@ class RunReplay:
         asked = rebuild_request(before, run, 1)
         opening = open_turn(before, asked, build_agent_facts(agent), now=clock.now(), expired=False)
         if not isinstance(opening, StartRun):
-            raise ModelFailure("conversation_busy", "The run could not begin where it stands in its record.")
+            raise ModelFailure(
+                "conversation_busy", "The recorded run could not start at its place in the conversation."
+            )
         self._log = MemoryRecorder(evolve_all(before, opening.events), run.trace_id)
         channel = TraceChannel(NullSink(), run.trace_id, 1)
         self._cost = RoundCost()

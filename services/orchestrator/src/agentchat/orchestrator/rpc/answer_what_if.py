@@ -23,7 +23,7 @@ from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an answer: the bus carries 8 MiB."""
+"""Maximum size of an answer; the bus carries 8 MiB."""
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def answer_what_if(
     try:
         rerun = await interruption.run_unless_interrupted(lambda: prepare_replay(services, question))
         if rerun is None:
-            return WhatIfAnswered(outcome="not_found", detail="There is no such run that has ended.")
+            return WhatIfAnswered(outcome="not_found", detail="The run does not exist or has not ended.")
         await rerun.run(interruption)
     except ModelFailure as failure:
         done = _build_failed_answer(rerun, failure.code, str(failure))
@@ -78,12 +78,14 @@ async def answer_what_if(
         stopped = _build_failed_answer(rerun, "diverged", str(diverged))
         return replace(stopped, outcome="diverged", diverged=diverged.divergence)
     except ToolsUnavailable:
-        unlisted = _build_failed_answer(rerun, "overloaded", "The agent's tools cannot be listed just now.")
+        unlisted = _build_failed_answer(
+            rerun, "overloaded", "The agent's tools cannot be listed at the moment."
+        )
         return replace(unlisted, transient=True)
     except Interrupted as interrupted:
         if interrupted.reason == "deadline":
             return _build_failed_answer(
-                rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s."
+                rerun, "deadline_exceeded", f"The replay took longer than {question.seconds:g} s."
             )
         return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
     except (DatabaseUnavailable, UnknownEvent) as error:

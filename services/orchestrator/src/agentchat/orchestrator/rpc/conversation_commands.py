@@ -33,7 +33,7 @@ _UNAVAILABLE: dict[type, Answer] = {
     messages.EraseConversation: messages.EraseAnswered(outcome="unavailable"),
     messages.DescribeConversation: messages.DescribeAnswered(outcome="unavailable"),
     messages.DecideApproval: messages.ApprovalAnswered(
-        code="overloaded", detail="It cannot be decided just now."
+        code="overloaded", detail="The decision cannot be recorded at the moment. Try again."
     ),
     messages.ForkConversation: messages.ForkAnswered(outcome="unavailable"),
     messages.GiveFeedback: messages.FeedbackAnswered(outcome="unavailable"),
@@ -57,7 +57,7 @@ async def _append_by_rule(
         if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
             return decided
         try:
-            # Not through the cache: a conversation that holds something unreadable takes it too.
+            # Bypasses the cache, so that a conversation with an unreadable event can be described too.
             await services.store.append_stored(
                 conversation.conversation_id, conversation.version, mapper.encode_pairs([decided])
             )
@@ -97,7 +97,7 @@ async def _handle(services: WorkerServices, data: bytes) -> bytes:
             async with asyncio.timeout(COMMAND_SECONDS):
                 answer = await _execute(services, command)
         except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
-            log.warning("not_obeyed", reason=str(error))
+            log.warning("command_failed", reason=str(error))
             answer = _UNAVAILABLE[type(command)]
         except UnknownEvent as error:
             raise RequestDeclined(str(error)) from error

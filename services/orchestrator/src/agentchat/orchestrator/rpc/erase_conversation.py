@@ -48,7 +48,7 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
                     await _end_and_erase(services, command, found)
                     return True
             found = await services.log.load_newest_run(command.conversation_id)
-    # Another command was first; or it was this one, and nobody has heard of it.
+    # Another command was first, or this command succeeded but its reply was lost.
     return found.erased_by == command.trace_id
 
 
@@ -109,7 +109,7 @@ async def keep_removing(services: WorkerServices, kept_seconds: float) -> None:
         min(_RETENTION_LOOK_SECONDS, kept_seconds),
         (DatabaseUnavailable, BusUnavailable),
         log=log,
-        problem="unlisted_not_removed",
+        problem="unlisted_removal_failed",
     )
 
 

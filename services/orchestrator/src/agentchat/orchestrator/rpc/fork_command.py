@@ -60,7 +60,7 @@ async def _decide(
                 found = forking.fork(past, sizes, command, now, is_whole=is_whole)
                 return found if isinstance(found, ForkAnswered) else mapper.encode_pairs(found)
 
-            # In a thread, one at a time: it may be thousands of events.
+            # In a thread, one at a time: there may be thousands of events.
             return await asyncio.to_thread(decide_fork)
     except UnknownEvent:
         raise

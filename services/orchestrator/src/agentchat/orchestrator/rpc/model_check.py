@@ -29,7 +29,7 @@ _CODES: dict[str, ProviderCode] = {
     "no_key": "no_key",
     "key_unreadable": "key_unreadable",
 }
-# Where the provider's own words name what is to be changed.
+# The provider's own words name what to change.
 _TELLING = frozenset({"bad_parameter", "model_not_found"})
 
 
@@ -53,7 +53,7 @@ async def check_provider(services: WorkerServices, request: messages.CheckModel)
     """Call the model as a run of that agent version would. Raises DatabaseUnavailable."""
     agent = await services.agents.load_version(request.account_id, request.agent_id, request.agent_version)
     if agent is None:
-        return _make_failed_check("agent_not_found", "There is no such agent, or no such version of it.")
+        return _make_failed_check("agent_not_found", "The agent or its version does not exist.")
     try:
         credentials = resolve_credentials(services.agents, services.models, agent)
     except ModelFailure as failure:

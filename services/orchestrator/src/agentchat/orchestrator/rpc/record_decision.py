@@ -25,8 +25,10 @@ from agentchat.orchestrator.tools.reply_calls import MAX_INPUT_BYTES
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import DatabaseUnavailable
 
-_UNKNOWN = ApprovalAnswered(code="not_found", detail="There is no such approval.")
-_AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked about just now.")
+_UNKNOWN = ApprovalAnswered(code="not_found", detail="The approval does not exist.")
+_AWAY = ApprovalAnswered(
+    code="overloaded", detail="The decision cannot be recorded at the moment. Try again."
+)
 
 
 async def record_decision(services: WorkerServices, command: DecideApproval) -> ApprovalAnswered:
@@ -94,10 +96,10 @@ async def _find_problem(
     if given is None or answer.decision != "approved":
         return ""
     if len(wire.encode(given)) > MAX_INPUT_BYTES:
-        return f"It is longer than {MAX_INPUT_BYTES} bytes."
+        return f"The input is longer than {MAX_INPUT_BYTES} bytes."
     agent = await services.agents.load_version(command.account_id, run.agent_id, run.agent_version)
     if agent is None:
-        return "There is no such agent any more."
+        return "The agent no longer exists."
     schema = await _load_schema(services, agent, call) if asked is None else asked.requested_schema or {}
     return await services.schema_checks.find_problem(agent, wire.encode(given).decode(), schema=schema)
 

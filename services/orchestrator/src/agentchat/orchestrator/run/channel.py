@@ -21,18 +21,18 @@ from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.runtime import failpoints
 
 PIECES_A_SECOND = 200
-"""More than a reader can tell apart; a model that writes slower than this never waits."""
+"""Frames per second; more than a reader can tell apart. Slower models never wait."""
 
 PIECES_AT_ONCE = 100
 INTERVAL_SECONDS = 0.05
 
 _HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
-"""The end of a run, or its wait, is in the log before it is said, and a sign of life changes nothing."""
+"""Frames that need no live lease: ends and pauses are in the log first, keep-alives change nothing."""
 
 _FRAME_CHARACTERS = 64 * 1024
 
 _REPEAT_SECONDS = 2.0
-"""Text that is lost on its way, as when a NATS node dies, comes again within about this."""
+"""Interval at which text is repeated, for readers that lost some, as when a NATS node dies."""
 
 
 class FramePacer:
@@ -53,7 +53,7 @@ class FramePacer:
         self._at = now
         if self._level <= PIECES_AT_ONCE:
             return 0.0
-        self._level = PIECES_AT_ONCE + INTERVAL_SECONDS * PIECES_A_SECOND  # what the pause takes off again
+        self._level = PIECES_AT_ONCE + INTERVAL_SECONDS * PIECES_A_SECOND  # the pause drains this again
         return INTERVAL_SECONDS
 
 
@@ -118,7 +118,7 @@ class TraceChannel:
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
-        self._repeated = (0, 0)  # of the round: up to where the last two repetitions went, the earlier first
+        self._repeated = (0, 0)  # ends of the last two repetitions, within the round
         self._pace = FramePacer()
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._repeated_at = self._loop.time()
@@ -167,7 +167,7 @@ class TraceChannel:
         """Publish a frame of this attempt; its seq and attempt are set here."""
         if not self._sink.is_open:
             await self._sink.wait_until_allowed(frame)
-        self._seq += 1  # after the wait, during which others may be sent
+        self._seq += 1  # after the wait: other frames may have been sent meanwhile
         self._last_sent = self._loop.time()
         await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
 

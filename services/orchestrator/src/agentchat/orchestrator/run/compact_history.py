@@ -38,7 +38,7 @@ class Compactor:
         self._interruption = interruption
         self._failed = False
         self._has_retried = False
-        self._most: int | None = None  # runs that fit into a call that asks for a summary
+        self._most: int | None = None  # runs that fit into one summary call
 
     async def make_room(self) -> None:
         """Summarise before a model call that is expected to exceed the agent's share of the window.

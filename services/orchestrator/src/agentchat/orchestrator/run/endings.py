@@ -52,7 +52,7 @@ async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejec
         raise Interrupted("lost")
     request = leased.request
     logs.get_logger("inbox").info("request_refused", code=refusal.code)
-    # First: a refused request that came again might begin, and its caller asks again meanwhile.
+    # First, since a redelivered request might start after its caller was refused.
     await leased.delivery.ack(at_once=True)
     await _release_slot_and_lease(
         services, leased, services.limiter.release(request.account_id, request.trace_id)
@@ -105,7 +105,7 @@ async def _release_slot_and_lease(
     services.register.enter(stage.to_released())
     if services.leases.is_holding(stage.trace_id, stage.lease):
         await asyncio.gather(freed, release_lease(services, stage.trace_id, stage.lease))
-    else:  # nearly always: the run's last append has released it
+    else:  # usual case: the run's last append has released it
         await freed
 
 

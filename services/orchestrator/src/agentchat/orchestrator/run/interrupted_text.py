@@ -9,7 +9,7 @@ from agentchat.conversations.aggregate.conversation import Run
 
 
 class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What readers have received beyond the log.
+    """Output that readers have received beyond the log.
 
     `text` is that of the unrecorded round, with the cuts of its frames. `called` and `returned` are ids of
     calls whose frames were sent; `sourced` is True if the frame of the sources was.

@@ -10,7 +10,7 @@ from agentchat.bus.traces import Traces
 T = TypeVar("T")
 
 Reason = Literal["cancelled", "deadline", "shutdown", "lost"]
-"""Asked for by the caller; out of time; this worker stops; another worker has the run."""
+"""Cancelled by the caller; out of time; this worker stops; another worker has the run."""
 
 
 class Interrupted(Exception):  # noqa: N818 - an outcome, named as such

@@ -165,7 +165,7 @@ class ReplyStreamer:
         if not any(block["type"] == "tool_use" for block in reply.blocks):
             text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
             await self._output.check(reply, text)
-            sent = self._channel.text  # by an attempt before this one
+            sent = self._channel.text  # by an earlier attempt
             if not text.startswith(sent):
                 raise ModelFailure("generation_interrupted", "The reply was interrupted.")
             await self._channel.send_text(text[len(sent) :])
@@ -187,5 +187,5 @@ def _raise_if_unusable(reply: ModelReply) -> None:
         raise ModelFailure("provider_refused")
     if reply.stop_reason == "model_context_window_exceeded" and not reply.blocks:
         raise ModelFailure("context_too_long")
-    if reply.stop_reason == "pause_turn":  # of the provider's own tools, which no agent here has
+    if reply.stop_reason == "pause_turn":  # only for the provider's own tools, which no agent has
         raise ModelFailure("provider_error", _PAUSED, kind="pause_turn")

@@ -39,7 +39,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
     attempt = RunAttempt(services, started)
     log, request = logs.get_logger("inbox"), started.request
     log.info("run_started", attempt=attempt.log.run.attempt)
-    if attempt.log.run.attempt > 1:  # its slot may have ended with the worker that had it
+    if attempt.log.run.attempt > 1:  # the slot may have expired with its worker
         metrics.TAKEOVERS.inc()
         await services.limiter.hold([(request.account_id, request.trace_id)])
     try:
@@ -48,7 +48,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
         raise
     except Exception:
         log.exception("run_broke")
-        await attempt.fail("internal_error", "Something went wrong here.", "broke")
+        await attempt.fail("internal_error", "An internal error occurred.", "broke")
     finally:
         metrics.DELTAS.inc(attempt.channel.deltas)
     run = attempt.log.run
@@ -111,7 +111,9 @@ class RunAttempt:
             except ModelFailure as failure:
                 await self.fail(failure.code, str(failure), failure.kind)
             except ToolsUnavailable as error:
-                await self.fail("overloaded", "The agent's tools cannot be reached just now.", str(error))
+                await self.fail(
+                    "overloaded", "The agent's tools cannot be reached at the moment.", str(error)
+                )
             except Interrupted as interrupted:
                 await self._stop(interrupted)
             finally:
@@ -127,7 +129,7 @@ class RunAttempt:
         performer = await self._create_performer(await self._announce_attempt())
         await run_turn(performer, self._opened.interruption, self._services.stop)
         if self.log.run.pending and await is_cancelled(self._services.bus.traces, self.log.run.trace_id):
-            raise Interrupted("cancelled")  # it was asked for before this was known to wait
+            raise Interrupted("cancelled")  # cancelled before the pause was known
 
     async def _announce_attempt(self) -> SentOutput:
         """Send the attempt's first frames; return what earlier attempts have sent."""
@@ -139,7 +141,7 @@ class RunAttempt:
         try:
             kept = await self._services.bus.traces.read_frames(run.trace_id)
         except BusUnavailable:
-            kept = []  # readers will not find this to go on from what they have, and say so
+            kept = []  # readers notice that the offset does not match, and repair
         already = read_sent_output(run, kept)
         await self.channel.resume(conversation_id, run, already)
         return already

@@ -18,7 +18,7 @@ _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
 _NOTE_SECONDS = 1.0
 _LEAVES = events.RunEnd | events.DecisionRequested
-"""Behind these nobody works on the run."""
+"""Events after which no worker works on the run."""
 
 
 class RunRecorder(Protocol):
@@ -97,7 +97,7 @@ class RunLog:
                 self.conversation = await self._store.append(self.conversation, new, release=release)
             except VersionConflict:
                 newer = await self._store.load(self.conversation.conversation_id)
-                # Each worker that takes the run over begins with an attempt of its own.
+                # A worker that takes the run over appends an attempt of its own first.
                 if newer.version == self.conversation.version or newer.run(self._trace_id) != self.run:
                     raise
                 self.conversation = newer

@@ -21,7 +21,7 @@ from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import NoSlot, take_slot, take_slot_again
 from agentchat.runtime import failpoints
 
-_NO_AGENT = "There is no such agent."
+_NO_AGENT = "The agent does not exist."
 
 
 async def decide_request(
@@ -82,7 +82,7 @@ async def _decide_without_append(
         case turn.AlreadyPaused():
             return leased.to_paused()
         case turn.StartRun() | turn.SupersedeRun() if not first_in_line:
-            return turn.MustWait(trace_id="")  # for those who came earlier, and for no run
+            return turn.MustWait(trace_id="")  # for earlier requests, not for a run
         case turn.StartRun() | turn.SupersedeRun():
             return await take_slot(services, leased, waited=waited)
         case turn.ResumeRun() if run is not None and (run.pending or run.is_unpaused):

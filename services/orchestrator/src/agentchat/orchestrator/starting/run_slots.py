@@ -39,7 +39,7 @@ async def take_slot(services: WorkerServices, leased: LeasedRequest, *, waited: 
 async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | None:
     request = leased.request
     plan = await load_plan(services.pool, request.account_id)
-    if plan is None:  # the account was deleted: what it may do is decided elsewhere
+    if plan is None:  # the account was deleted; another check handles that
         return None
     plan = replace(plan, requests_per_minute=None)
     admission = await services.limiter.admit(request.account_id, plan, request.trace_id)

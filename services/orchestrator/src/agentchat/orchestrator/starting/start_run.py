@@ -25,9 +25,9 @@ from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _SLOT_SECONDS = 1.0
-_BUSY = "Another message of this conversation is being answered."
-_FULL = "Too many messages wait for this conversation, or for others of the account."
-_NO_SLOT = "The account had no run to spare when the message's turn came."
+_BUSY = "Another message of this conversation is being answered. Try again when it has been."
+_FULL = "Too many messages are waiting for this conversation or others of the account."
+_NO_SLOT = "The account's concurrent runs were all in use when the message's turn came."
 
 
 async def start_run(
@@ -38,7 +38,7 @@ async def start_run(
     Raises:
         Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable, UnreadableEvent
     """
-    has_waited = leased.delivery.attempt > 1 or leased.request.attempt > 1  # perhaps, at another worker
+    has_waited = leased.delivery.attempt > 1 or leased.request.attempt > 1  # perhaps at another worker
     try:
         if isinstance(leased.found.conversation, UnreadableEvent):
             raise leased.found.conversation
@@ -169,7 +169,7 @@ async def _wait_for_end(services: WorkerServices, leased: LeasedRequest, run: Ru
     following = await services.bus.traces.follow_trace(run.trace_id, on_frame)
     try:
         while not ended.is_set() and loop.time() < end:
-            # It may have ended before it was followed.
+            # The run may have ended before it was followed.
             active = _find_other_run(await services.store.load(leased.request.conversation_id), leased)
             if active is None or active.trace_id != run.trace_id:
                 return

@@ -57,7 +57,7 @@ async def start_run_in_one_statement(
         )
     if begun is None:
         return None
-    # Not the time of the statement alone: this process may have been stopped since.
+    # The statement's time may be too old: this process may have been suspended since.
     lease = services.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
     found = FoundContext(conversation=conversation, first_in_line=True, agent=agent)
     leased = _keep_from_others(services, received.to_leased(lease, RunClock(lease.now), found))

@@ -73,7 +73,7 @@ def build_call_events(
 
 def _find_problem(number: int, call: events.ToolCalled, offered: Mapping[str, ToolSpec]) -> str:
     if call.name not in offered:
-        return f"There is no tool named {call.name}."
+        return f"Unknown tool {call.name}."
     if number >= MAX_CALLS:
         return f"At most {MAX_CALLS} tools can be called at once."
     if len(wire.encode(call.input)) > MAX_INPUT_BYTES:

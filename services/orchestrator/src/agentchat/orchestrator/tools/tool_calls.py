@@ -64,13 +64,13 @@ class PendingCall:
     def __init__(self, call: Call, *, requested_before: bool) -> None:
         self.call = call
         self.requested_before = requested_before
-        """An earlier attempt may have requested it, and it may have run."""
+        """True if an earlier attempt may have requested it."""
         self.seconds = 0.0
         """The time-out of its tool."""
         self.awaited_until: float | None = None
-        """Until when its result is awaited, by the loop's time; None if it was not requested here."""
+        """The loop's time until which its result is awaited; None if not requested here."""
         self.unconfirmed: ToolRequested | None = None
-        """The request, as long as the bus has not confirmed it."""
+        """The request, while the bus has not confirmed it."""
         self.span: Span | None = None
         self.result: ToolFinished | None = None
 
@@ -181,7 +181,7 @@ class RunToolCalls:
     def _should_request(self, pending: PendingCall, offered: Mapping[str, ToolSpec]) -> bool:
         spec = offered.get(pending.call.name)
         if not pending.requested_before:
-            return spec is not None  # days may have passed since the model asked for it
+            return spec is not None  # the tool may have gone since the model called it
         return pending.result is None and spec is not None and (spec.read_only or spec.idempotent)
 
     async def _request(self, calls: Sequence[PendingCall], offered: Mapping[str, ToolSpec]) -> None:
@@ -270,12 +270,12 @@ class RunToolCalls:
     def _take(self, result: ToolFinished) -> None:
         pending = self._calls.get(result.call_id)
         if pending is None or result.recorded or result.leg != pending.call.leg:
-            return  # of a call that came back for input, the results of before are no news
+            return  # a result of before the call asked for input
         pending.finish(result)
         self._result_came.set()
 
     async def _record(self, result: ToolFinished) -> None:
-        with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
+        with contextlib.suppress(BusUnavailable):  # the result stays for its 15 minutes
             await self._traces.record_tool(result)
 
     def _build_outcome(

@@ -32,7 +32,7 @@ _OF_BLOCK = {
     "signature_delta": "thinking",
     "compaction_delta": "compaction",
 }
-"""Which block a piece may belong to; others are let pass, as what is new is."""
+"""The type of block that a piece may belong to; other pieces are ignored."""
 
 
 _TOO_LONG = ("prompt is too long", "context window", "context limit", "too many tokens")
@@ -154,7 +154,7 @@ class AnthropicReply(StreamedReply):
                 block.parts.append(delta.thinking)
             case "signature_delta":
                 block.signature.append(delta.signature)
-            case "compaction_delta":  # one, which has all of it
+            case "compaction_delta":  # a single delta has all of it
                 block.set_summary(delta)
         return ""
 

@@ -32,7 +32,7 @@ _TOO_LONG_WORDS = (
     "maximum number of tokens",
 )
 _FILTERED = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation"})
-_BAD_CALL = "tool_use_failed"  # Groq: the model wrote a call that is none; the next try may not
+_BAD_CALL = "tool_use_failed"  # Groq: the model wrote an invalid call; a retry may succeed
 _BUSY = frozenset(
     {"rate_limit_exceeded", "overloaded", "overloaded_error", "rate_limit_error", "unavailable"}
 )

@@ -27,7 +27,7 @@ _STOP_REASONS = {
     "content_filter": "refusal",
 }
 _ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
-"""A reply that ended by itself; whether it calls tools is seen by its calls."""
+"""Finish reasons of a reply that ended by itself, with or without calls."""
 
 
 class StreamedToolCalls:
@@ -111,7 +111,9 @@ class _Slot:
     def build_block(self, call_id: str, cut: bool) -> Content:
         given, problem = read_input("".join(self._arguments).strip(), cut=cut)
         data: dict[str, Any] = {}
-        if not _OUR_ID.issuperset(call_id):  # the log will not keep it; Kimi's models want it as it was
+        if not _OUR_ID.issuperset(
+            call_id
+        ):  # the log does not keep such an id; Kimi's models need it unchanged
             data["id"] = call_id
         if self._extra:
             data["extra_content"] = self._extra

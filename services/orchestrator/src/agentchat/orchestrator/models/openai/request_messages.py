@@ -23,7 +23,7 @@ Message = dict[str, Any]
 def build_messages(call: ModelCall, dialect: Dialect) -> list[Message]:
     """Build the messages of a call."""
     made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
-    ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
+    ids: dict[str, str] = {}  # ids of the calls so far: ours to the provider's
     for message in _add_continuation(call):
         blocks = message["content"]
         if message["role"] == "assistant":
@@ -88,7 +88,7 @@ def _encode_call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]
     call = {
         "id": call_id,
         "type": "function",
-        # Of an earlier version a name may be longer than this API takes.
+        # A name from an earlier version may be longer than this API accepts.
         "function": {"name": block["name"][:64], "arguments": arguments},
     }
     extra = get_provider_data(block).get("extra_content")
