@@ -69,7 +69,7 @@ async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: 
     attempt = events.RunStarted(
         trace_id=request.trace_id, at=format_time_ago(0), attempt=2, agent_version=1, model="m", form="form1"
     )
-    described = events.ConversationDescribed(trace_id=new_id(), at=format_time_ago(0), title="One")
+    described = events.ConversationDescribed(trace_id=make_id(), at=format_time_ago(0), title="One")
     async with (
         open_store(world.settings.database_url) as store,
         open_store(world.settings.database_url) as other,

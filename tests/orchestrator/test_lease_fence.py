@@ -71,12 +71,12 @@ async def test_stream_moves_to_next_worker_without_postgres(
         await caller.wait_until_said("more more")
         await link.set_mode("cut")
         await _wait_until_free(world, caller.request.trace_id)
-        said = len(caller.of(frames.Delta))
+        said = len(caller.of(frames.DeltaFrame))
         async with world.worker("next", timings=_SHORT):
             await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
             completed = await caller.until(frames.Completed)
             await world.calls[0].wait_until_left()
-        assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
+        assert [frame.attempt for frame in caller.of(frames.DeltaFrame)[said:]] == [2, 2]
     view = View()
     updates = [update for frame in caller.frames for update in view.feed(frame)]
     assert isinstance(updates[-1], Finished)
@@ -142,7 +142,7 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
     async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
         caller = await world.ask(agent)
         await caller.wait_until_said("more")
-        async with connection(pool, seconds=20) as locking, locking.transaction():
+        async with acquire_connection(pool, seconds=20) as locking, locking.transaction():
             await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             await locking.execute("LOCK TABLE agents")
             for _ in range(40):  # each reads its agent

@@ -50,7 +50,7 @@ async def run_until_elicited(world: World, count: int) -> ChatRequested:
     """A run whose tool has asked a person, as a newer release stores it, with so many of its events."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
     stored = mapper.encode_pairs(life(request, expires_at=format_time_ago(-3600))[:count])
-    asked = events.tag_of(events.ElicitationRequested)
+    asked = events.get_tag(events.ElicitationRequested)
     async with open_store(world.settings.database_url) as store:
         version = (await world.begun(request)).version
         await store.append_stored(

@@ -106,9 +106,9 @@ def test_frames_that_contradict_the_log_are_not_believed() -> None:
 def test_calls_and_results_that_were_announced_are_known() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
-        frames.ToolCalled(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
-        frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
-        frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
+        frames.ToolCalledFrame(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
+        frames.ToolCalledFrame(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
+        frames.ToolReturnedFrame(seq=4, attempt=1, call_id="a", is_error=False),
     ]
     already = read_sent_output(_run(), kept)
     assert set(already.called) == {"a", "b"}

@@ -71,7 +71,7 @@ def check_json(request: CheckRequest) -> CheckResult:
         return _make_problem("it is not JSON")
     try:
         originals: dict[str, str] = {}
-        schema = python_schema(request.schema, originals)
+        schema = translate_schema(request.schema, originals)
         validator = Draft202012Validator(schema, registry=Registry())  # fetches nothing
         error = next(validator.iter_errors(value), None)
         if error is None:

@@ -78,7 +78,7 @@ async def _load(services: WorkerServices, conversation_id: str) -> Conversation:
 
 def serve_commands(services: WorkerServices) -> AbstractAsyncContextManager[None]:
     """Serve commands while the block runs, any number at once; started ones are finished."""
-    return services.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
+    return services.bus.rpc.serve_until_closed(subjects.ALL_COMMANDS, QUEUE, partial(_handle, services))
 
 
 async def _handle(services: WorkerServices, data: bytes) -> bytes:

@@ -7,7 +7,7 @@ at any moment; its events are stored at the version it was performed for, or ano
 import asyncio
 from functools import partial
 
-from agentchat.contracts.ids import reply_id
+from agentchat.contracts.ids import derive_reply_id
 from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.compact_history import Compactor
@@ -36,5 +36,5 @@ async def run_turn(performer: Performer, interruption: Interruption, stop: async
         await log.append(done)
         await performer.channel.announce(done)
     # The last reply may have been stored without the run's end.
-    if end := conclude(log.run, message_id=reply_id(log.run.trace_id), now=performer.clock.now()):
+    if end := conclude(log.run, message_id=derive_reply_id(log.run.trace_id), now=performer.clock.now()):
         await log.append(end)
