@@ -23,18 +23,6 @@ def chat(**changes: object) -> messages.ChatRequested:
     return msgspec.structs.replace(CHAT, trace_id=ids.make_id().replace("-", ""), **changes)
 
 
-class PassedReadiness(ReadinessFlag):
-    """Notes when somebody has found it ready."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed = asyncio.Event()
-
-    async def wait_ready(self) -> None:
-        await super().wait_ready()
-        self.passed.set()
-
-
 class Worker:
     """Consumes REQUESTS and keeps what it was given."""
 
@@ -210,15 +198,12 @@ async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: Nat
 
 
 async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_server: NatsServer) -> None:
-    readiness = PassedReadiness()
+    readiness = ReadinessFlag()
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus, readiness=readiness)
         await bus.queues.request_chat(chat())
         await worker.next()
-        readiness.passed.clear()
         await nats_server.kill()
-        async with asyncio.timeout(20):
-            await readiness.passed.wait()  # and now it waits for the connection
         readiness.set(False)
         await nats_server.start()
         request = chat()
@@ -227,6 +212,37 @@ async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_serv
         while await worker.next(5) != request:
             pass  # the first one again: its acknowledgement died with the server
         await worker.ended()
+
+
+async def test_backlog_is_taken_by_one_request_and_within_the_slots(bus: Bus) -> None:
+    requests = [chat() for _ in range(10)]
+    for request in requests:
+        await bus.queues.request_chat(request)
+    free, worked_at_once, most = asyncio.Event(), 0, 0
+
+    async def work(_: QueueDelivery) -> None:
+        nonlocal worked_at_once, most
+        worked_at_once += 1
+        most = max(most, worked_at_once)
+        await free.wait()
+        worked_at_once -= 1
+
+    worker = Worker(bus, work)
+    taken = [await worker.next() for _ in range(4)]
+    free.set()
+    taken += [await worker.next() for _ in range(6)]
+    await worker.ended()
+    assert [each.trace_id for each in taken] == [each.trace_id for each in requests]
+    assert most == 4
+
+
+async def test_worker_that_stops_puts_back_what_arrives(bus: Bus) -> None:
+    stopped, request = Worker(bus), chat()
+    await stopped.ended()
+    await bus.queues.request_chat(request)
+    worker = Worker(bus)
+    assert (await worker.next(5)).trace_id == request.trace_id
+    await worker.ended()
 
 
 async def test_shutdown_drains_the_handlers(bus: Bus) -> None:

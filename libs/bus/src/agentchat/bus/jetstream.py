@@ -15,9 +15,7 @@ import msgspec
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 from nats.js.api import Header
-from nats.js.client import JetStreamContext
 
 from agentchat.bus import streams, users
 from agentchat.bus.connection import Connection
@@ -113,14 +111,6 @@ class JetStream:
             await asyncio.sleep(_RETRY_SECONDS)
         await self._connection.record_unstored(seconds)
         raise BusUnavailable(f"no acknowledgement on {subject}")
-
-    def pull_subscription(
-        self, subscription: Subscription, stream: str, consumer: str, inbox: str
-    ) -> JetStreamContext.PullSubscription:
-        """Return an object that fetches a consumer's messages through `subscription`, which is on `inbox`."""
-        return JetStreamContext.PullSubscription(
-            self._context, subscription, stream, consumer, inbox.encode()
-        )
 
     async def provision(self) -> None:
         """Create missing streams and consumers and restore our settings of existing ones; see `streams`.
