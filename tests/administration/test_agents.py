@@ -62,9 +62,9 @@ async def test_changes_at_the_same_time_are_versions_one_after_the_other(
         admin_mcp_servers.put(admin, agent, f"s{n}", ServerBody(url="https://s.example")) for n in range(6)
     ]
     await asyncio.gather(*renamed, *added)
-    versions = (await admin_agents.versions(admin, agent)).items
+    versions = (await admin_agents.list_versions(admin, agent)).items
     assert [each.version for each in versions] == list(range(13, 0, -1))
-    names = {server.name for server in await admin_mcp_servers.all(admin, agent)}
+    names = {server.name for server in await admin_mcp_servers.list_servers(admin, agent)}
     assert names == {"shop", *(f"s{n}" for n in range(6))}
 
 

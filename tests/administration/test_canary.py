@@ -64,11 +64,11 @@ async def test_one_command_goes_on_or_back(
     admin: Admin, agent: str, promoted: int, version: int, model: str
 ) -> None:
     await share(admin, agent, v1=95, v2=5)
-    listed = (await admin_agents.versions(admin, agent)).items
+    listed = (await admin_agents.list_versions(admin, agent)).items
     assert {each.version: each.share for each in listed} == {1: 95, 2: 5}
     current = await admin_canary.promote(admin, agent, promoted)
     assert (current.version, current.model) == (version, model)
-    assert {each.share for each in (await admin_agents.versions(admin, agent)).items} == {None}
+    assert {each.share for each in (await admin_agents.list_versions(admin, agent)).items} == {None}
     assert (await admin_canary.get(admin, agent)).versions == ()
     changes = [
         (row.before, row.after)

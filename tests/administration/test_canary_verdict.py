@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agentchat.administration.canary_comparison import FigureComparison, FigureSample, VersionVerdict, verdict
+from agentchat.administration.canary_comparison import FigureComparison, FigureSample, VersionVerdict, decide
 from agentchat.evals.statistics import Sample
 
 _RUNS = 6
@@ -53,7 +53,7 @@ def _samples(figures: Mapping[str, Sample]) -> list[FigureSample]:
 
 
 def _compared(figure: str, before: Values, after: Values) -> VersionVerdict:
-    return verdict(_version({figure: before}), _version({figure: after}))
+    return decide(_version({figure: before}), _version({figure: after}))
 
 
 def _found(compared: VersionVerdict, figure: str) -> FigureComparison:
@@ -94,7 +94,7 @@ def _canary(rng: np.random.Generator, *, completed: float = 0.95, tokens: float 
         done, used = _shares(rng, count, share), _amounts(rng, count, mean)
         return _version({"completed": done, "tokens": used, "rating": rated})
 
-    return verdict(version(3_000, 0.95, 1_000.0), version(300, completed, tokens))
+    return decide(version(3_000, 0.95, 1_000.0), version(300, completed, tokens))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def _of(count: int, mean: float, variance: float = 0.0) -> Sample:
 def test_a_figure_is_worse_better_the_same_or_not_decided(
     figure: str, before: Sample, after: Sample, state: str
 ) -> None:
-    found = _found(verdict(_samples({figure: before}), _samples({figure: after})), figure)
+    found = _found(decide(_samples({figure: before}), _samples({figure: after})), figure)
     assert found.state == state
     assert (found.low is None) is (state == "too_few")
     assert state == "too_few" or _covers(found, found.difference)
@@ -165,11 +165,11 @@ def test_a_figure_is_worse_better_the_same_or_not_decided(
 def test_rare_ratings_decide_nothing() -> None:
     done = _of(5_000, 0.99, 0.01)
     before, after = (_samples({"completed": done, "rating": each}) for each in (_of(300, 1.0), _of(3, -1.0)))
-    assert verdict(before, after).decision == "same"
+    assert decide(before, after).decision == "same"
 
 
 def test_without_conversations_it_is_undecided() -> None:
-    nothing = verdict([], [])
+    nothing = decide([], [])
     assert (nothing.decision, nothing.more) == ("undecided", 30)
     assert nothing.reasons == (
         "completed is known of 0 and 0 conversations, and 30 of each version are needed",

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from agentchat.administration.admin_conversations import deletions
+from agentchat.administration.admin_conversations import list_deletions
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import read_server_time
@@ -105,7 +105,7 @@ async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
     erasure = await erasure_of(storage, id_)
     assert erasure is not None
     assert await due(storage, id_, fed=before[-1]) is None, "EVENTS has not come to it"
-    listed = await deletions(administrator(storage.pool))
+    listed = await list_deletions(administrator(storage.pool))
     assert [each.rows_left for each in listed if each.conversation_id == id_] == [len(before)]
     removed: list[int] = []
     while erasure is not None:

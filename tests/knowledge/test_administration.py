@@ -77,7 +77,7 @@ async def test_documents_are_listed_page_by_page(shelf: Shelf, admin: Admin) -> 
 Call = Callable[[Admin, str, str], Awaitable[object]]
 CALLS: dict[str, Call] = {
     "get": admin_documents.get,
-    "chunks": admin_documents.chunks,
+    "chunks": admin_documents.list_chunks,
     "replace": lambda a, b, d: admin_documents.replace(a, b, d, DocumentBody(text="x")),
     "delete": admin_documents.delete,
 }

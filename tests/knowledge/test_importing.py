@@ -29,7 +29,7 @@ async def test_a_document_is_stored_with_what_it_says_of_itself(shelf: Shelf, co
     [document] = (await admin_documents.page(admin, shelf.id)).items
     stored = (document.name, document.title, document.url, document.kind, document.chunks)
     assert stored == ("guide.md", "Guide", "https://x.example/g", "markdown", 5)
-    chunks = await admin_documents.chunks(admin, shelf.id, document.id, after="3")
+    chunks = await admin_documents.list_chunks(admin, shelf.id, document.id, after="3")
     assert [(chunk.position, chunk.title, chunk.text) for chunk in chunks.items] == [
         (4, "Guide \u203a Part 4", "Text of part 4."),
         (5, "Guide \u203a Part 5", "Text of part 5."),

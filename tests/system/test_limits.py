@@ -58,7 +58,7 @@ async def followed(admin: Admin, account: Account, tokens: int) -> None:
     """Until the read model has so many tokens."""
     async with asyncio.timeout(40):
         while (  # noqa: ASYNC110 - a run that failed has no tokens, and is there a moment later
-            (month := await admin_usage.of_month(admin, account.account_id)).tokens < tokens
+            (month := await admin_usage.get_month(admin, account.account_id)).tokens < tokens
             or not month.failed
         ):
             await asyncio.sleep(0.05)
@@ -72,8 +72,8 @@ async def test_exactly_n_run_and_the_month_is_counted(account: Account, admin: A
         tokens += sum(each.json()["message"]["token_count"] for each in answers if each.status_code == 200)
     assert (await account.failing.chat("Go.")).status_code == 502
     await followed(admin, account, tokens)
-    month = await admin_usage.of_month(admin, account.account_id)
+    month = await admin_usage.get_month(admin, account.account_id)
     assert month.tokens == tokens
     assert month.limit == PLAN.tokens_per_month
     assert month.failed == 1
-    assert account.account_id in [each.account_id for each in await admin_usage.all_accounts(admin)]
+    assert account.account_id in [each.account_id for each in await admin_usage.list_accounts(admin)]

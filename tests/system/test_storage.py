@@ -26,7 +26,7 @@ async def counted(admin: Admin, account_id: str, *conversation_ids: str) -> int:
     rows = [row for each in conversation_ids for row in await log.read_rows(each)]
     async with asyncio.timeout(40):
         while True:
-            found = await admin_usage.of_month(admin, account_id)
+            found = await admin_usage.get_month(admin, account_id)
             if (found.conversations, found.stored_events) == (len(conversation_ids), len(rows)):
                 assert found.stored_bytes == sum_bytes(rows)
                 return found.stored_bytes

@@ -23,7 +23,7 @@ _UNOPENED = "the agent's secrets were sealed under another secret key; give its 
 
 
 @contextlib.contextmanager
-def outcomes() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raises AdminError for what the libraries below raise in the block."""
     try:
         yield
@@ -61,7 +61,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises DatabaseUnavailable.
         """
-        with outcomes():
+        with translate_errors():
             async with postgres.acquire_connection(self.pool, seconds=seconds) as conn:
                 yield conn
 

@@ -4,11 +4,11 @@ import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, holdings
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_one, fetch_page, one_line, write
+from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
 from agentchat.administration.admin_versions import delete_agent
 from agentchat.administration.agent_rows import list_agents
-from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.knowledge_rows import delete_base
 from agentchat.administration.parameters import After, DryRun, Force, Limit
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
@@ -21,18 +21,18 @@ _LARGE_SECONDS = 120.0
 
 async def create(admin: Admin, new: NewAccount) -> Account:
     """Make an account. Raises Invalid (the plan too), Conflict where the id is taken."""
-    new = checked(new)
+    new = validate(new)
     account_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
         await admin_plans.check_named(conn, new.plan)
         try:
             await conn.execute(
                 "INSERT INTO accounts (account_id, name, plan) VALUES (%s, %s, %s)",
-                [account_id, one_line(new.name), new.plan],
+                [account_id, normalize_name(new.name), new.plan],
             )
         except psycopg.errors.UniqueViolation:
             raise Conflict.from_existing("account", account_id) from None
-        account = await present(conn, account_id)
+        account = await find_account(conn, account_id)
         await admin.note(conn, "create", "account", account_id, after=account)
     return account
 
@@ -47,7 +47,7 @@ async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -
 async def get(admin: Admin, account_id: str) -> Account:
     """Get an account. Raises NotFound."""
     async with admin.connection() as conn:
-        return await present(conn, account_id)
+        return await find_account(conn, account_id)
 
 
 async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
@@ -55,11 +55,11 @@ async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Acco
 
     The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
     """
-    given = checked(changes).to_dict()
+    given = validate(changes).to_dict()
     if "name" in given:
-        given["name"] = one_line(given["name"])
+        given["name"] = normalize_name(given["name"])
     async with admin.transaction() as conn:
-        before = await present(conn, account_id, lock=True)
+        before = await find_account(conn, account_id, lock=True)
         if "plan" in given:
             await admin_plans.check_named(conn, given["plan"])
         return await write(conn, admin.actor, "account", before, given)
@@ -71,35 +71,37 @@ async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run
     First the account is disabled and its agents go, so that no run begins any more; should a later step fail,
     calling it again goes on from there. Raises NotFound, Conflict, Unavailable.
     """
-    account_id = identifier("account", account_id)
+    account_id = parse_id("account", account_id)
     if not dry_run:
-        await admin_conversations.caught_up(admin)
+        await admin_conversations.wait_for_projector(admin)
     await get(admin, account_id)
-    goes = await holdings.of_account(admin, account_id)
+    goes = await holdings.list_account_holdings(admin, account_id)
     needs_force = bool(goes) and not force
     deletion = Deletion(kind="account", id=account_id, dry_run=dry_run, needs_force=needs_force, goes=goes)
     if dry_run:
         return deletion
     if needs_force:
-        raise _in_use(goes)
+        raise _build_conflict(goes)
     if goes:
-        await _empty(admin, account_id, has_conversations=any(use.kind == "conversations" for use in goes))
+        await _empty_account(
+            admin, account_id, has_conversations=any(use.kind == "conversations" for use in goes)
+        )
     async with admin.transaction(_LARGE_SECONDS) as conn:
-        before = await present(conn, account_id, lock=True)
-        left = await holdings.in_directory(conn, account_id)
+        before = await find_account(conn, account_id, lock=True)
+        left = await holdings.list_directory_holdings(conn, account_id)
         if left and not force:
-            raise _in_use(left)
+            raise _build_conflict(left)
         await conn.execute("DELETE FROM accounts WHERE account_id = %s", [account_id])
         await admin.note(conn, "delete", "account", account_id, before=before)
     return deletion
 
 
-async def present(conn: Connection, account_id: str, *, lock: bool = False) -> Account:
+async def find_account(conn: Connection, account_id: str, *, lock: bool = False) -> Account:
     """The account, disabled or not. Raises NotFound.
 
     `lock` holds its row until the transaction ends: nothing is added to the account meanwhile.
     """
-    account_id = identifier("account", account_id)
+    account_id = parse_id("account", account_id)
     query = f"{_ACCOUNT} WHERE account_id = %s{' FOR UPDATE' if lock else ''}"
     found = await fetch_one(conn, Account, query, [account_id])
     if found is None:
@@ -107,20 +109,20 @@ async def present(conn: Connection, account_id: str, *, lock: bool = False) -> A
     return found
 
 
-async def named(conn: Connection, account_id: str) -> str:
+async def find_named_account(conn: Connection, account_id: str) -> str:
     """The id of the account that a field `account_id` names, its row held. Raises Invalid."""
     try:
-        return (await present(conn, account_id, lock=True)).id
+        return (await find_account(conn, account_id, lock=True)).id
     except NotFound:
         raise Invalid("account_id", "there is no such account") from None
 
 
-def _in_use(uses: tuple[Use, ...]) -> Conflict:
+def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
     listed = ", ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
     return Conflict(f"the account still has {listed}; force deletes them with it", uses)
 
 
-async def _empty(admin: Admin, account_id: str, *, has_conversations: bool) -> None:
+async def _empty_account(admin: Admin, account_id: str, *, has_conversations: bool) -> None:
     await change(admin, account_id, AccountChanges(disabled=True))
     async with admin.connection() as conn:
         while agents := await list_agents(conn, account_id, limit=_PORTION):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from agentchat.administration import admin_accounts, admin_conversations, holdings
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_page, page_of, rows_for
+from agentchat.administration.admin_rows import build_page, count_rows, fetch_page
 from agentchat.administration.admin_values import (
     Agent,
     AgentVersion,
@@ -20,9 +20,9 @@ from agentchat.administration.admin_versions import (
     delete_agent,
     restore_agent,
 )
-from agentchat.administration.agent_rows import agent_of, found, list_agents
-from agentchat.administration.checked_input import checked, number_of
-from agentchat.administration.knowledge_rows import keep
+from agentchat.administration.agent_rows import build_agent, find_agent, list_agents
+from agentchat.administration.checked_input import parse_number, validate
+from agentchat.administration.knowledge_rows import lock_base
 from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount
 from agentchat.bus.commands import check_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
@@ -37,11 +37,11 @@ _OURS = ("account_id", "id")
 
 async def create(admin: Admin, new: NewAgent) -> Agent:
     """Make an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
-    new = checked(new)
+    new = validate(new)
     await _check_addresses(admin, new.base_url, new.mcp_servers)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     async with admin.transaction() as conn:
-        account_id = await admin_accounts.named(conn, new.account_id)
+        account_id = await admin_accounts.find_named_account(conn, new.account_id)
         await _check_retrieval(conn, account_id, new.retrieval)
         agent_id = await create_agent(
             conn,
@@ -51,7 +51,7 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
             actor=admin.actor,
             agent_id=new.id and new.id.lower(),
         )
-        return agent_of(admin, await found(conn, agent_id))
+        return build_agent(admin, await find_agent(conn, agent_id))
 
 
 async def page(
@@ -62,12 +62,12 @@ async def page(
     Current versions, by id; those of one account where it is given. Raises NotFound for the account.
     """
     async with admin.connection() as conn:
-        own = account_id and (await admin_accounts.present(conn, account_id)).id
-        rows = await list_agents(conn, own, after=after or "", limit=rows_for(limit))
-    return page_of([agent_of(admin, row) for row in rows], limit)
+        own = account_id and (await admin_accounts.find_account(conn, account_id)).id
+        rows = await list_agents(conn, own, after=after or "", limit=count_rows(limit))
+    return build_page([build_agent(admin, row) for row in rows], limit)
 
 
-async def current(admin: Admin, agent_id: str) -> Agent:
+async def get_current(admin: Admin, agent_id: str) -> Agent:
     """Get an agent's current version. Raises NotFound."""
     return await get(admin, agent_id)
 
@@ -78,44 +78,44 @@ async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Ag
     Without `version` the current one. Raises NotFound.
     """
     async with admin.connection() as conn:
-        return agent_of(admin, await found(conn, agent_id, version))
+        return build_agent(admin, await find_agent(conn, agent_id, version))
 
 
 async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
-    changes = checked(changes)
+    changes = validate(changes)
     given = changes.to_dict()
     await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
     async with admin.transaction() as conn:
-        present = await found(conn, agent_id)
+        present = await find_agent(conn, agent_id)
         await _check_retrieval(conn, present.account_id, given.get("retrieval"))
         await change_agent(conn, admin.sealer, agent_id, changes, actor=admin.actor)
-        return agent_of(admin, await found(conn, agent_id))
+        return build_agent(admin, await find_agent(conn, agent_id))
 
 
-async def versions(
+async def list_versions(
     admin: Admin, agent_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[AgentVersion]:
     """List an agent's versions, the newest first.
 
     Raises NotFound, Invalid for an `after` that is no version.
     """
-    before = number_of(after, "the number of a version")
+    before = parse_number(after, "the number of a version")
     async with admin.connection() as conn:
-        asked = {"agent": (await found(conn, agent_id)).agent_id, "before": before}
+        asked = {"agent": (await find_agent(conn, agent_id)).agent_id, "before": before}
         return await fetch_page(conn, AgentVersion, _VERSIONS, asked, limit, by="version")
 
 
 async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
     """Make a new version that is as an old one was, secrets included. Raises NotFound, Invalid."""
     async with admin.connection() as conn:
-        settings = (await found(conn, agent_id, version)).settings
+        settings = (await find_agent(conn, agent_id, version)).settings
     await _check_addresses(admin, settings.base_url, settings.mcp_servers)
     async with admin.transaction() as conn:
-        old = await found(conn, agent_id, version)
+        old = await find_agent(conn, agent_id, version)
         await _check_retrieval(conn, old.account_id, old.settings.retrieval)
         await restore_agent(conn, agent_id, version, actor=admin.actor)
-        return agent_of(admin, await found(conn, agent_id))
+        return build_agent(admin, await find_agent(conn, agent_id))
 
 
 async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
@@ -128,13 +128,13 @@ async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: 
     """
     if not (dry_run or force):
         await get(admin, agent_id)
-        await admin_conversations.caught_up(admin)
+        await admin_conversations.wait_for_projector(admin)
     async with admin.transaction() as conn:
-        row = await found(conn, agent_id)
-        used = await holdings.of_agent(conn, row.account_id, row.agent_id)
+        row = await find_agent(conn, agent_id)
+        used = await holdings.list_agent_uses(conn, row.account_id, row.agent_id)
         if not dry_run:
             if used and not force:
-                raise _in_use(used)
+                raise _build_conflict(used)
             await delete_agent(conn, agent_id, actor=admin.actor)
     return Deletion(
         kind="agent",
@@ -153,11 +153,11 @@ async def check(admin: Admin, agent_id: str) -> AgentCheck:
     """
     bus = admin.need_bus()
     async with admin.connection() as conn:
-        row = await found(conn, agent_id)
+        row = await find_agent(conn, agent_id)
     return await check_agent(bus.rpc, row.account_id, row.agent_id, row.version)
 
 
-def _in_use(uses: tuple[Use, ...]) -> Conflict:
+def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
     listed = " and ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
     return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
 
@@ -177,7 +177,7 @@ async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retriev
     if retrieval is None:
         return
     base_id = retrieval.knowledge_base_id
-    if not is_uuid(base_id) or not await keep(conn, account_id, base_id):
+    if not is_uuid(base_id) or not await lock_base(conn, account_id, base_id):
         raise Invalid("retrieval.knowledge_base_id", "the account has no such knowledge base")
 
 

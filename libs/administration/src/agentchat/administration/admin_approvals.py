@@ -4,10 +4,10 @@ from typing import get_args
 
 import msgspec
 
-from agentchat.administration.admin import Admin, outcomes
-from agentchat.administration.admin_rows import page_of
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Page
-from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import http
@@ -32,7 +32,7 @@ async def page(
     """List the tool calls that need approval, the newest first. Raises Invalid, Unavailable."""
     if status is not None and status not in STATES:
         raise Invalid("status", f"must be one of {', '.join(STATES)}")
-    with outcomes():
+    with translate_errors():
         rows = await list_approvals(
             admin.pool,
             account_id,
@@ -41,12 +41,12 @@ async def page(
             after=after,
             limit=limit + 1,
         )
-    return page_of(rows, limit)
+    return build_page(rows, limit)
 
 
 async def get(admin: Admin, approval_id: str) -> http.Approval:
     """Get one approval. Raises NotFound, Unavailable."""
-    return (await _found(admin, approval_id)).approval
+    return (await _find(admin, approval_id)).approval
 
 
 async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> http.Approval:
@@ -54,8 +54,8 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> htt
 
     Whoever may decide about it otherwise. Raises NotFound, Invalid, Disallowed, Unavailable.
     """
-    body = fit(checked(body))
-    found = await _found(admin, approval_id)
+    body = normalize_decision(validate(body))
+    found = await _find(admin, approval_id)
     command = DecideApproval(
         trace_id=found.approval.trace_id,
         account_id=found.account_id,
@@ -64,7 +64,7 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> htt
         by=Decider(kind="operator", id=admin.actor),
         **msgspec.structs.asdict(body),
     )
-    with outcomes():
+    with translate_errors():
         answer = await decide_approval(admin.need_bus().rpc, command)
     if answer.code == "overloaded":
         raise Unavailable(answer.detail or "it cannot be decided just now")
@@ -75,7 +75,7 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> htt
     return await get(admin, approval_id)
 
 
-def fit(body: http.DecisionBody) -> http.DecisionBody:
+def normalize_decision(body: http.DecisionBody) -> http.DecisionBody:
     """A decision with nothing in it that cannot be stored. Raises Invalid."""
     if body.input is not None and body.decision == "denied":
         raise Invalid("input", "is of no use: a call that is denied is not run")
@@ -87,9 +87,9 @@ def fit(body: http.DecisionBody) -> http.DecisionBody:
     )
 
 
-async def _found(admin: Admin, approval_id: str) -> FoundApproval:
-    approval_id = identifier("approval", approval_id)
-    with outcomes():
+async def _find(admin: Admin, approval_id: str) -> FoundApproval:
+    approval_id = parse_id("approval", approval_id)
+    with translate_errors():
         found = await find_approval(admin.pool, approval_id)
     if found is None:
         raise NotFound("approval", approval_id)

@@ -7,7 +7,7 @@ import msgspec
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import fetch_page
 from agentchat.administration.admin_values import AuditRow, Page
-from agentchat.administration.checked_input import number_of, storable
+from agentchat.administration.checked_input import check_storable, parse_number
 from agentchat.administration.parameters import After, ByActor, Limit, OfKind, OfSubject
 
 
@@ -26,16 +26,16 @@ async def page(
     """
     texts = {"kind": kind and kind.replace("_", " "), "subject": subject, "actor": actor}
     for name, value in texts.items():
-        storable(name, value or "")
-    asked: dict[str, Any] = {**texts, "before": number_of(after, "the id of a row", digits=18)}
+        check_storable(name, value or "")
+    asked: dict[str, Any] = {**texts, "before": parse_number(after, "the id of a row", digits=18)}
     conditions = [_CONDITIONS[name] for name, value in asked.items() if value is not None]
     query = f"{_ROWS} WHERE {' AND '.join(conditions) or 'true'} ORDER BY id DESC"
     async with admin.connection() as conn:
         found = await fetch_page(conn, AuditRow, query, asked, limit)
-    return msgspec.structs.replace(found, items=tuple(map(_shown, found.items)))
+    return msgspec.structs.replace(found, items=tuple(map(_decode_row, found.items)))
 
 
-def _shown(row: AuditRow) -> AuditRow:
+def _decode_row(row: AuditRow) -> AuditRow:
     """`before` and `after` come as JSON texts: a number in them is not to be made a float."""
     values = {name: getattr(row, name) for name in ("before", "after")}
     decoded = {name: text and msgspec.json.decode(text) for name, text in values.items()}

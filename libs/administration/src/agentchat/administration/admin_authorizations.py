@@ -4,12 +4,12 @@ from datetime import datetime
 
 import msgspec
 
-from agentchat.administration.admin import Admin, outcomes
-from agentchat.administration.admin_mcp_servers import named_server
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_mcp_servers import get_named_server
 from agentchat.administration.admin_rows import fetch_one
 from agentchat.administration.admin_values import Deletion
-from agentchat.administration.agent_rows import AgentRow, found
-from agentchat.administration.checked_input import checked
+from agentchat.administration.agent_rows import AgentRow, find_agent
+from agentchat.administration.checked_input import validate
 from agentchat.administration.parameters import DryRun
 from agentchat.contracts import subjects
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
@@ -85,8 +85,8 @@ class _Row(msgspec.Struct, frozen=True):
 async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
     """Get how an agent is authorised at an MCP server. Raises NotFound."""
     async with admin.connection() as conn:
-        row = await found(conn, agent_id)
-        return await _shown(conn, row, name)
+        row = await find_agent(conn, agent_id)
+        return await _load_shown(conn, row, name)
 
 
 async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -> ShownAuthorization:
@@ -94,11 +94,11 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
 
     What was issued before is forgotten. Raises NotFound, Invalid.
     """
-    body = checked(body)
-    _check(body)
+    body = validate(body)
+    _check_body(body)
     async with admin.transaction() as conn:
-        row = await found(conn, agent_id, lock=True)
-        url = named_server(row.settings.mcp_servers, name).url
+        row = await find_agent(conn, agent_id, lock=True)
+        url = get_named_server(row.settings.mcp_servers, name).url
         settings = OAuthSettings(**{field: getattr(body, field) for field in OAuthSettings.__struct_fields__})
         client = body.client_id and OAuthClient(
             id=body.client_id, secret=body.client_secret, authentication=body.client_authentication
@@ -110,7 +110,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
         shown = msgspec.json.encode(settings).decode()
         await conn.execute(_PUT, [row.agent_id, name, make_id(), url, shown, sealed, _MISSING[body.grant]])
         await admin.note(conn, "set", _KIND, f"{row.agent_id}/{name}", after=settings)
-        return await _shown(conn, row, name)
+        return await _load_shown(conn, row, name)
 
 
 async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
@@ -120,8 +120,8 @@ async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = Fa
     Raises NotFound.
     """
     async with admin.transaction() as conn:
-        row = await found(conn, agent_id, lock=True)
-        await _shown(conn, row, name)
+        row = await find_agent(conn, agent_id, lock=True)
+        await _load_shown(conn, row, name)
         if not dry_run:
             await conn.execute(
                 "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = %s", [row.agent_id, name]
@@ -137,10 +137,10 @@ async def link(admin: Admin, agent_id: str, name: str) -> AuthorizationLink:
     """
     bus = admin.need_bus()
     async with admin.connection() as conn:
-        row = await found(conn, agent_id)
-        await _shown(conn, row, name)
+        row = await find_agent(conn, agent_id)
+        await _load_shown(conn, row, name)
     asked = AuthorizeServer(account_id=row.account_id, agent_id=row.agent_id, server=name)
-    with outcomes():
+    with translate_errors():
         answer = await bus.rpc.ask(
             subjects.TOOLS_AUTHORIZE, asked, AuthorizationLinked, timeout=AUTHORIZE_SECONDS
         )
@@ -151,7 +151,7 @@ async def link(admin: Admin, agent_id: str, name: str) -> AuthorizationLink:
     return AuthorizationLink(url=answer.url)
 
 
-def _check(body: AuthorizationBody) -> None:
+def _check_body(body: AuthorizationBody) -> None:
     if body.issuer is not None:
         check_url(body.issuer, "issuer")
     if body.grant == "client_credentials":
@@ -164,7 +164,7 @@ def _check(body: AuthorizationBody) -> None:
         raise Invalid("client_id", "is needed with client_secret")
 
 
-async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:
+async def _load_shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:
     kept = await fetch_one(conn, _Row, _GET, [row.agent_id, name])
     if kept is None:
         raise NotFound(_KIND, name[:100])
@@ -172,10 +172,10 @@ async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorizati
     others = msgspec.structs.asdict(kept)
     del others["settings"]
     shown = msgspec.structs.asdict(settings) | others
-    return ShownAuthorization(**shown, callback_path=_callback_path(settings))
+    return ShownAuthorization(**shown, callback_path=_get_callback_path(settings))
 
 
-def _callback_path(settings: OAuthSettings) -> str | None:
+def _get_callback_path(settings: OAuthSettings) -> str | None:
     """None where nobody is sent back, or it is not known yet from which issuer."""
     if settings.grant != "authorization_code" or settings.issuer is None:
         return None

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import msgspec
 
 from agentchat.administration import admin_agents
-from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import fetch_all, record
 from agentchat.administration.admin_values import Agent, Version
-from agentchat.administration.agent_rows import AgentRow, found
-from agentchat.administration.canary_comparison import Decision, FigureComparison, compare, prices_of
-from agentchat.administration.checked_input import checked, checked_time
+from agentchat.administration.agent_rows import AgentRow, find_agent
+from agentchat.administration.canary_comparison import Decision, FigureComparison, compare, parse_prices
+from agentchat.administration.checked_input import parse_time, validate
 from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.conversations.database import lift_time_limits, read_server_time
@@ -96,13 +96,13 @@ async def get(
 
     Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
     """
-    begin, table = await _since(admin, since), prices_of(prices)
+    begin, table = await _get_start(admin, since), parse_prices(prices)
     async with admin.transaction(_COMPARE_SECONDS) as conn:
         await lift_time_limits(conn)
-        row = await found(conn, agent_id)
+        row = await find_agent(conn, agent_id)
         await _check_known(conn, row, {"version": version, "against": against})
-        figures = await _figures(conn, row, begin)
-        before, after = _chosen(figures, version, against)
+        figures = await _load_figures(conn, row, begin)
+        before, after = _choose_versions(figures, version, against)
         if before is None or after is None:
             return CanaryComparison(
                 agent_id=row.agent_id,
@@ -135,14 +135,14 @@ async def put(admin: Admin, agent_id: str, shares: CanaryShares) -> tuple[Versio
     A conversation keeps its version. Changes of the agent make versions that answer nobody until they have a
     share. Raises NotFound, Invalid.
     """
-    shares = checked(shares)
-    begin = await _since(admin, None)
+    shares = validate(shares)
+    begin = await _get_start(admin, None)
     async with admin.transaction() as conn:
-        row = await found(conn, agent_id, lock=True)
-        await _check(conn, row.agent_id, shares.versions)
+        row = await find_agent(conn, agent_id, lock=True)
+        await _check_shares(conn, row.agent_id, shares.versions)
         await _store(admin, conn, row, shares.versions)
     async with admin.connection() as conn:
-        return await _figures(conn, row, begin)
+        return await _load_figures(conn, row, begin)
 
 
 async def promote(admin: Admin, agent_id: str, version: Version) -> Agent:
@@ -151,26 +151,26 @@ async def promote(admin: Admin, agent_id: str, version: Version) -> Agent:
     One that is not the newest is restored, as a new version. Raises NotFound, Invalid, Conflict.
     """
     async with admin.connection() as conn:
-        newest = (await found(conn, agent_id, version)).current_version
+        newest = (await find_agent(conn, agent_id, version)).current_version
     if version != newest:
         newest = (await admin_agents.restore(admin, agent_id, version)).version
     async with admin.transaction() as conn:
-        row = await found(conn, agent_id, lock=True)
+        row = await find_agent(conn, agent_id, lock=True)
         if row.version != newest:
             raise Conflict(f"version {row.version} was made meanwhile; look at it, and promote again")
         await _store(admin, conn, row, None)
     return await admin_agents.get(admin, agent_id)
 
 
-async def _since(admin: Admin, text: str | None) -> str:
+async def _get_start(admin: Admin, text: str | None) -> str:
     if text is None:
-        with outcomes():
+        with translate_errors():
             now = datetime.fromisoformat(await read_server_time(admin.pool))
         return log_time((now - timedelta(days=_DAYS)).isoformat())
-    return checked_time("since", text)
+    return parse_time("since", text)
 
 
-def _chosen(
+def _choose_versions(
     figures: Sequence[VersionFigures], after: int | None, before: int | None
 ) -> tuple[int | None, int | None]:
     """Before and after. If unset: the version with the largest share, and the newest other one with any."""
@@ -191,7 +191,7 @@ async def _check_known(conn: Connection, row: AgentRow, named: Mapping[str, int 
             raise Invalid(name, "is no version of the agent")
 
 
-async def _check(conn: Connection, agent_id: str, versions: dict[str, Any]) -> None:
+async def _check_shares(conn: Connection, agent_id: str, versions: dict[str, Any]) -> None:
     for version, share in versions.items():
         if not version.isascii() or not version.isdecimal() or version[0] == "0" or len(version) > 9:
             raise Invalid(f"versions.{version[:20]}", "is no number of a version")
@@ -205,18 +205,18 @@ async def _check(conn: Connection, agent_id: str, versions: dict[str, Any]) -> N
 
 async def _store(admin: Admin, conn: Connection, row: AgentRow, shares: Shares | None) -> None:
     """With its audit row, where that changes anything."""
-    cursor = await conn.execute(_STORE, [None if shares is None else _json(shares), row.agent_id])
+    cursor = await conn.execute(_STORE, [None if shares is None else _encode(shares), row.agent_id])
     before = (await cursor.fetchone() or (None,))[0]
     if before != (None if shares is None else dict(shares)):
         shown = {"canary": before}, {"canary": shares}
         await record(conn, admin.actor, "canary", "agent", row.agent_id, before=shown[0], after=shown[1])
 
 
-def _json(shares: Shares) -> str:
+def _encode(shares: Shares) -> str:
     return msgspec.json.encode(shares).decode()
 
 
-async def _figures(conn: Connection, row: AgentRow, since: str) -> tuple[VersionFigures, ...]:
+async def _load_figures(conn: Connection, row: AgentRow, since: str) -> tuple[VersionFigures, ...]:
     named = {"agent": row.agent_id, "account": row.account_id, "since": since}
     return tuple(await fetch_all(conn, VersionFigures, _FIGURES, named))
 

@@ -6,10 +6,10 @@ import os
 import msgspec
 
 from agentchat.administration import holdings
-from agentchat.administration.admin import Admin, outcomes
-from agentchat.administration.admin_rows import page_of
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Deletion, Page
-from agentchat.administration.checked_input import checked_time, identifier, storable
+from agentchat.administration.checked_input import check_storable, parse_id, parse_time
 from agentchat.administration.parameters import (
     After,
     DryRun,
@@ -70,15 +70,15 @@ async def page(
     With `query`, those that have its words in a message, in their title or metadata, or have such an id.
     Raises Invalid, Unavailable.
     """
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
+    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating)
     if query is not None:
-        wanted = msgspec.structs.replace(wanted, text=storable("query", query))
-    with outcomes():
+        wanted = msgspec.structs.replace(wanted, text=check_storable("query", query))
+    with translate_errors():
         rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
-    return page_of(rows, limit)
+    return build_page(rows, limit)
 
 
-def conversation_filter(
+def build_search(
     account_id: str | None,
     agent_id: str | None,
     since: str | None,
@@ -96,16 +96,16 @@ def conversation_filter(
     return ConversationSearch(
         account_id=account_id,
         agent_id=agent_id,
-        since=None if since is None else checked_time("since", since),
-        until=None if until is None else checked_time("until", until),
+        since=None if since is None else parse_time("since", since),
+        until=None if until is None else parse_time("until", until),
         end=end,
         tool=tool,
         rating=rating,
-        metadata=_tag(tag),
+        metadata=_parse_tag(tag),
     )
 
 
-def _tag(text: str | None) -> dict[str, str]:
+def _parse_tag(text: str | None) -> dict[str, str]:
     if text is None:
         return {}
     key, equals, value = text.partition("=")
@@ -114,12 +114,12 @@ def _tag(text: str | None) -> dict[str, str]:
     return {key: value}
 
 
-async def deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
+async def list_deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
     """List deleted conversations of which rows or copies are still to be removed, the largest first.
 
     100 at most. No reader sees them. Raises Unavailable.
     """
-    with outcomes():
+    with translate_errors():
         return tuple(await list_unfinished_erasures(admin.pool, limit=_DELETIONS))
 
 
@@ -128,8 +128,8 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False)
 
     Raises NotFound, Unavailable.
     """
-    conversation_id = identifier("conversation", conversation_id)
-    with outcomes():
+    conversation_id = parse_id("conversation", conversation_id)
+    with translate_errors():
         found = await Log(admin.pool).load_newest_run(conversation_id)
         runs = await count_runs(admin.pool, conversation_id) if dry_run else 0
     if found.erased or found.account_id is None:
@@ -144,17 +144,17 @@ async def delete_all(admin: Admin, account_id: str) -> None:
 
     Raises Unavailable, also if the read model lists what the log does not have.
     """
-    await caught_up(admin)
+    await wait_for_projector(admin)
     before: tuple[str, str] | None = None
-    while rows := await _listed(admin, account_id, _PORTION, before):
+    while rows := await _list_conversations(admin, account_id, _PORTION, before):
         before = (rows[-1].created_at, rows[-1].conversation_id)
         for start in range(0, len(rows), _AT_ONCE):
             portion = rows[start : start + _AT_ONCE]
             await asyncio.gather(*(_erase(admin, account_id, each.conversation_id) for each in portion))
-    for conversation_id in await holdings.unlisted(admin, account_id):
+    for conversation_id in await holdings.list_unlisted(admin, account_id):
         await _erase(admin, account_id, conversation_id)
-    await caught_up(admin)
-    if strays := await _listed(admin, account_id, _NAMED):
+    await wait_for_projector(admin)
+    if strays := await _list_conversations(admin, account_id, _NAMED):
         names = ", ".join(each.conversation_id for each in strays)
         raise Unavailable(
             f"the read model lists conversations that the log does not have: {names}; "
@@ -162,15 +162,15 @@ async def delete_all(admin: Admin, account_id: str) -> None:
         )
 
 
-async def _listed(
+async def _list_conversations(
     admin: Admin, account_id: str, limit: int, before: tuple[str, str] | None = None
 ) -> list[ConversationRow]:
-    with outcomes():
+    with translate_errors():
         return await list_account_conversations(admin.pool, account_id, limit=limit, before=before)
 
 
 async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
-    with outcomes():
+    with translate_errors():
         erased = await erase_conversation(
             admin.need_bus().rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
         )
@@ -180,18 +180,18 @@ async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
             await admin.note(conn, "delete", "conversation", conversation_id, before=before)
 
 
-async def caught_up(admin: Admin) -> None:
+async def wait_for_projector(admin: Admin) -> None:
     """Wait, 10 s at most, until the read model has all that is in the log now. Raises Unavailable."""
-    with outcomes():
+    with translate_errors():
         head = await Log(admin.pool).read_head()
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            while await _behind(admin, head):  # noqa: ASYNC110 - another process advances it
+            while await _is_behind(admin, head):  # noqa: ASYNC110 - another process advances it
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise Unavailable("the projector has not caught up with the log; try again") from None
 
 
-async def _behind(admin: Admin, head: int) -> bool:
+async def _is_behind(admin: Admin, head: int) -> bool:
     async with admin.connection() as conn:
         return await is_behind(conn, head)

@@ -3,7 +3,7 @@
 import msgspec
 
 from agentchat.administration import admin_knowledge as bases
-from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import fetch_one, fetch_page
 from agentchat.administration.admin_values import (
     Deletion,
@@ -13,8 +13,8 @@ from agentchat.administration.admin_values import (
     Page,
     PutDocument,
 )
-from agentchat.administration.checked_input import checked, identifier, number_of
-from agentchat.administration.knowledge_rows import delete_documents, present
+from agentchat.administration.checked_input import parse_id, parse_number, validate
+from agentchat.administration.knowledge_rows import delete_documents, find_base
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import NotFound, Use
 from agentchat.knowledge.documents import Chunk
@@ -31,9 +31,9 @@ async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocu
 
     Raises NotFound, Invalid.
     """
-    new = checked(new)
+    new = validate(new)
     base = await bases.get(admin, knowledge_base_id)
-    with outcomes():
+    with translate_errors():
         done = await importer.import_document(
             admin.pool,
             base.account_id,
@@ -49,7 +49,7 @@ async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocu
 async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: DocumentBody) -> PutDocument:
     """Give a document other content. Raises NotFound, Invalid."""
     before = await get(admin, knowledge_base_id, document_id)
-    new = NewDocument(name=before.name, **msgspec.structs.asdict(checked(body)))
+    new = NewDocument(name=before.name, **msgspec.structs.asdict(validate(body)))
     return await put(admin, knowledge_base_id, new)
 
 
@@ -59,26 +59,26 @@ async def page(
     """List a knowledge base's documents by name. Raises NotFound."""
     query = f"{_DOCUMENT} AND name > %(after)s ORDER BY name"
     async with admin.connection() as conn:
-        asked = {"base": (await present(conn, knowledge_base_id)).id, "after": after or ""}
+        asked = {"base": (await find_base(conn, knowledge_base_id)).id, "after": after or ""}
         return await fetch_page(conn, Document, query, asked, limit, by="name")
 
 
 async def get(admin: Admin, knowledge_base_id: str, document_id: str) -> Document:
     """Get a document. Raises NotFound."""
     async with admin.connection() as conn:
-        return await _found(conn, knowledge_base_id, document_id)
+        return await _find(conn, knowledge_base_id, document_id)
 
 
-async def chunks(
+async def list_chunks(
     admin: Admin, knowledge_base_id: str, document_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Chunk]:
     """List the passages that a document was cut into.
 
     In their order. Raises NotFound, Invalid for an odd `after`.
     """
-    position = number_of(after, "the position of a chunk")
+    position = parse_number(after, "the position of a chunk")
     async with admin.connection() as conn:
-        document = await _found(conn, knowledge_base_id, document_id)
+        document = await _find(conn, knowledge_base_id, document_id)
         asked = {"document": document.id, "after": position or 0}
         return await fetch_page(conn, Chunk, _CHUNKS, asked, limit, by="position")
 
@@ -88,16 +88,16 @@ async def delete(
 ) -> Deletion:
     """Delete a document with its passages. Raises NotFound."""
     async with admin.transaction(_LARGE_SECONDS) as conn:
-        before = await _found(conn, knowledge_base_id, document_id)
+        before = await _find(conn, knowledge_base_id, document_id)
         if not dry_run:
             await delete_documents(conn, before.knowledge_base_id, before.id)
             await admin.note(conn, "delete", "document", before.id, before=before)
     return Deletion(kind="document", id=before.id, dry_run=dry_run, goes=(Use("chunks", before.chunks),))
 
 
-async def _found(conn: Connection, knowledge_base_id: str, document_id: str) -> Document:
-    base = await present(conn, knowledge_base_id)
-    document_id = identifier("document", document_id)
+async def _find(conn: Connection, knowledge_base_id: str, document_id: str) -> Document:
+    base = await find_base(conn, knowledge_base_id)
+    document_id = parse_id("document", document_id)
     query = f"{_DOCUMENT} AND document_id = %(document)s"
     found = await fetch_one(conn, Document, query, {"base": base.id, "document": document_id})
     if found is None:

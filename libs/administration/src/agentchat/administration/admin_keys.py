@@ -4,9 +4,9 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_one, fetch_page, one_line, write
+from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
 from agentchat.administration.admin_values import Deletion, IssuedKey, Key, KeyChanges, NewKey, Page
-from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import make_id
@@ -16,7 +16,7 @@ from agentchat.runtime.postgres import Connection
 
 async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
     """Make an API key; it is shown this once. Raises NotFound for the account, Invalid."""
-    return await add(admin, identifier("account", account_id), generate_api_key(), name=checked(new).name)
+    return await add(admin, parse_id("account", account_id), generate_api_key(), name=validate(new).name)
 
 
 async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKey:
@@ -25,7 +25,7 @@ async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKe
     Raises Invalid, NotFound for the account, Conflict where another row has that very key.
     """
     issued = IssuedKey(
-        id=make_id(), key=key, last4=get_last4(key), account_id=account_id, name=one_line(name, least=0)
+        id=make_id(), key=key, last4=get_last4(key), account_id=account_id, name=normalize_name(name, least=0)
     )
     async with admin.transaction() as conn:
         try:
@@ -50,14 +50,14 @@ async def page(admin: Admin, account_id: str, *, after: After | None = None, lim
     """
     query = f"{_KEY} WHERE account_id = %(account)s AND key_id > %(after)s ORDER BY key_id"
     async with admin.connection() as conn:
-        account = await admin_accounts.present(conn, account_id)
+        account = await admin_accounts.find_account(conn, account_id)
         return await fetch_page(conn, Key, query, {"account": account.id, "after": after or ""}, limit)
 
 
 async def get(admin: Admin, key_id: str) -> Key:
     """Get a key. Raises NotFound."""
     async with admin.connection() as conn:
-        return await _present(conn, key_id)
+        return await _find_key(conn, key_id)
 
 
 async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
@@ -67,11 +67,11 @@ async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
 
     Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
     """
-    given = checked(changes).to_dict()
+    given = validate(changes).to_dict()
     if "name" in given:
-        given["name"] = one_line(given["name"], least=0)
+        given["name"] = normalize_name(given["name"], least=0)
     async with admin.transaction() as conn:
-        before = await _present(conn, key_id, lock=True)
+        before = await _find_key(conn, key_id, lock=True)
         if "disabled" in given:
             _check_not_revoked(before)
         return await write(conn, admin.actor, "key", before, given)
@@ -84,7 +84,7 @@ async def rotate(admin: Admin, key_id: str) -> IssuedKey:
     """
     key = generate_api_key()
     async with admin.transaction() as conn:
-        before = await _present(conn, key_id, lock=True)
+        before = await _find_key(conn, key_id, lock=True)
         _check_not_revoked(before)
         await conn.execute(_ROTATE, [hash_key(key), get_last4(key), before.id])
         shown = {"last4": before.last4}, {"last4": get_last4(key)}
@@ -100,16 +100,16 @@ async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Delet
     Doing it again changes nothing. Raises NotFound.
     """
     async with admin.transaction() as conn:
-        before = await _present(conn, key_id, lock=True)
+        before = await _find_key(conn, key_id, lock=True)
         if not dry_run and before.revoked_at is None:
             await conn.execute("UPDATE api_keys SET revoked_at = now() WHERE key_id = %s", [before.id])
             await admin.note(conn, "revoke", "key", before.id, before={"last4": before.last4})
     return Deletion(kind="key", id=before.id, dry_run=dry_run)
 
 
-async def _present(conn: Connection, key_id: str, *, lock: bool = False) -> Key:
+async def _find_key(conn: Connection, key_id: str, *, lock: bool = False) -> Key:
     """The key, revoked or not. `lock` holds its row until the transaction ends. Raises NotFound."""
-    key_id = identifier("key", key_id)
+    key_id = parse_id("key", key_id)
     query = f"{_KEY} WHERE key_id = %s{' FOR UPDATE' if lock else ''}"
     found = await fetch_one(conn, Key, query, [key_id])
     if found is None:

@@ -3,8 +3,8 @@
 import psycopg
 
 from agentchat.administration import admin_accounts
-from agentchat.administration.admin import Admin, outcomes
-from agentchat.administration.admin_rows import fetch_page, one_line, write
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_rows import fetch_page, normalize_name, write
 from agentchat.administration.admin_values import (
     Deletion,
     KnowledgeBase,
@@ -13,10 +13,10 @@ from agentchat.administration.admin_values import (
     Page,
 )
 from agentchat.administration.admin_versions import change_agent
-from agentchat.administration.agent_rows import AgentRow, agents_that_use
-from agentchat.administration.checked_input import checked
+from agentchat.administration.agent_rows import AgentRow, list_agents_that_use
+from agentchat.administration.checked_input import validate
 from agentchat.administration.holdings import NAMES
-from agentchat.administration.knowledge_rows import BASE, delete_base, present
+from agentchat.administration.knowledge_rows import BASE, delete_base, find_base
 from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import make_id
@@ -31,20 +31,20 @@ _LARGE_SECONDS = 120.0
 
 async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
     """Make a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
-    new = checked(new)
+    new = validate(new)
     base_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
-        account_id = await admin_accounts.named(conn, new.account_id)
+        account_id = await admin_accounts.find_named_account(conn, new.account_id)
         await _check_language(conn, new.language)
         try:
             await conn.execute(
                 "INSERT INTO knowledge_bases (knowledge_base_id, account_id, name, language) "
                 "VALUES (%s, %s, %s, %s)",
-                [base_id, account_id, one_line(new.name), new.language],
+                [base_id, account_id, normalize_name(new.name), new.language],
             )
         except psycopg.errors.UniqueViolation:
             raise Conflict.from_existing("knowledge base", base_id) from None
-        made = await present(conn, base_id)
+        made = await find_base(conn, base_id)
         await admin.note(conn, "create", "knowledge base", base_id, after=made)
     return made
 
@@ -54,14 +54,14 @@ async def page(
 ) -> Page[KnowledgeBase]:
     """List the knowledge bases, all or one account's. Raises NotFound for the account."""
     async with admin.connection() as conn:
-        own = account_id and (await admin_accounts.present(conn, account_id)).id
+        own = account_id and (await admin_accounts.find_account(conn, account_id)).id
         return await fetch_page(conn, KnowledgeBase, _PAGE, {"account": own, "after": after or ""}, limit)
 
 
 async def get(admin: Admin, knowledge_base_id: str) -> KnowledgeBase:
     """Get a knowledge base. Raises NotFound."""
     async with admin.connection() as conn:
-        return await present(conn, knowledge_base_id)
+        return await find_base(conn, knowledge_base_id)
 
 
 async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseChanges) -> KnowledgeBase:
@@ -69,11 +69,11 @@ async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseCha
 
     `disabled` counts from the next run on. Raises NotFound, Invalid.
     """
-    given = checked(changes).to_dict()
+    given = validate(changes).to_dict()
     if "name" in given:
-        given["name"] = one_line(given["name"])
+        given["name"] = normalize_name(given["name"])
     async with admin.transaction() as conn:
-        before = await present(conn, knowledge_base_id, lock=True)
+        before = await find_base(conn, knowledge_base_id, lock=True)
         return await write(conn, admin.actor, "knowledge base", before, given)
 
 
@@ -85,12 +85,12 @@ async def delete(
     Raises NotFound, Conflict.
     """
     async with admin.transaction(_LARGE_SECONDS) as conn:
-        base = await present(conn, knowledge_base_id, lock=True)
-        using = await agents_that_use(conn, base.account_id, base.id)
-        used = tuple(_use(using) for _ in using[:1])
+        base = await find_base(conn, knowledge_base_id, lock=True)
+        using = await list_agents_that_use(conn, base.account_id, base.id)
+        used = tuple(_build_use(using) for _ in using[:1])
         if not dry_run:
             if used and not force:
-                raise _in_use(used)
+                raise _build_conflict(used)
             for row in using:
                 without = AgentChanges(retrieval=None)
                 await change_agent(conn, admin.sealer, row.agent_id, without, actor=admin.actor)
@@ -112,7 +112,7 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
     base = await get(admin, knowledge_base_id)
     embedder = await usable(admin.pool, admin.embedder)
     words = query.replace("\x00", "\ufffd")  # which Postgres does not take
-    with outcomes():
+    with translate_errors():
         return tuple(
             await find_passages(
                 admin.pool, base.account_id, base.id, words, top_k, embedder, disabled_too=True
@@ -130,13 +130,13 @@ async def _check_language(conn: Connection, language: str) -> None:
         raise Invalid("language", f"must be one of {', '.join(known)}; simple is for all others")
 
 
-def _in_use(used: tuple[Use, ...]) -> Conflict:
+def _build_conflict(used: tuple[Use, ...]) -> Conflict:
     count = used[0].count
     reason = f"{count} agent{'s' * (count > 1)} answer{'s' * (count == 1)} from the knowledge base"
     return Conflict(f"{reason}; force takes it out of {'them' if count > 1 else 'it'}", used)
 
 
-def _use(rows: list[AgentRow]) -> Use:
+def _build_use(rows: list[AgentRow]) -> Use:
     return Use("agents", len(rows), tuple(row.settings.name for row in rows[:NAMES]))
 
 

@@ -10,8 +10,8 @@ import msgspec
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_values import Deletion, ServerBody, ShownServer
 from agentchat.administration.admin_versions import Servers, change_servers
-from agentchat.administration.agent_rows import found, servers_of
-from agentchat.administration.checked_input import checked
+from agentchat.administration.agent_rows import find_agent, list_shown_servers
+from agentchat.administration.checked_input import validate
 from agentchat.administration.parameters import DryRun
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.directory.agent_config import McpServer
@@ -22,56 +22,56 @@ _PORTS = {"http": 80, "https": 443}
 _PATH = re.compile(r"^mcp_servers\[\d+\]\.?")
 
 
-async def all(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:  # noqa: A001 - read as mcp_servers.all
+async def list_servers(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:
     """List an agent's MCP servers.
 
     In their order. Raises NotFound.
     """
     async with admin.connection() as conn:
-        row = await found(conn, agent_id)
-    return servers_of(admin, row, row.settings.mcp_servers)
+        row = await find_agent(conn, agent_id)
+    return list_shown_servers(admin, row, row.settings.mcp_servers)
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
     """Get an MCP server of an agent. Raises NotFound."""
-    return named_server(await all(admin, agent_id), name)
+    return get_named_server(await list_servers(admin, agent_id), name)
 
 
 async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> ShownServer:
     """Set an MCP server of an agent, or add it as the last one: a new version.
 
-    Headers that are left out stay as they are; a URL of another origin needs them again.
+    Headers that are remove_server out stay as they are; a URL of another origin needs them again.
     Raises NotFound, Invalid, Conflict (headers do not open).
     """
-    fields = msgspec.structs.asdict(checked(body))
+    fields = msgspec.structs.asdict(validate(body))
     await admin.check_tool_url(body.url)
 
-    def replaced(servers: Servers) -> Servers:
+    def replace_server(servers: Servers) -> Servers:
         present = next((each for each in servers if each.name == name), None)
         headers = fields["headers"]
         if headers is msgspec.UNSET:
             headers = {} if present is None else present.headers
-            if present is not None and headers and _origin(present.url) != _origin(body.url):
+            if present is not None and headers and _get_origin(present.url) != _get_origin(body.url):
                 raise Invalid("headers", "must be given again for another origin; {} for none")
         server = McpServer(name=name, **fields | {"headers": headers})
         if present is None:
             return (*servers, server)
         return tuple(server if each is present else each for each in servers)
 
-    await _change(admin, agent_id, replaced)
+    await _change(admin, agent_id, replace_server)
     return await get(admin, agent_id, name)
 
 
 async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
     """Take an MCP server from an agent: a new version. Raises NotFound."""
-    named_server(await all(admin, agent_id), name)
+    get_named_server(await list_servers(admin, agent_id), name)
     if not dry_run:
 
-        def left(servers: Servers) -> Servers:
-            named_server(servers, name)
+        def remove_server(servers: Servers) -> Servers:
+            get_named_server(servers, name)
             return tuple(server for server in servers if server.name != name)
 
-        await _change(admin, agent_id, left)
+        await _change(admin, agent_id, remove_server)
     return Deletion(kind="MCP server", id=name, dry_run=dry_run)
 
 
@@ -84,7 +84,7 @@ async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Serve
         raise Invalid(_PATH.sub("", error.field), error.reason) from None
 
 
-def named_server(servers: Iterable[S], name: str) -> S:
+def get_named_server(servers: Iterable[S], name: str) -> S:
     """The one of this name. Raises NotFound."""
     for server in servers:
         if server.name == name:
@@ -92,7 +92,7 @@ def named_server(servers: Iterable[S], name: str) -> S:
     raise NotFound("MCP server", name[:100])
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None] | None:
+def _get_origin(url: str) -> tuple[str, str | None, int | None] | None:
     """Return the origin of an address (RFC 6454); None if it is no address."""
     try:
         parts = urlsplit(url)

@@ -5,7 +5,7 @@ import msgspec
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import fetch_all, fetch_one, fetch_page, write
 from agentchat.administration.admin_values import Deletion, NewPlan, Page, PlanChanges
-from agentchat.administration.checked_input import checked, storable
+from agentchat.administration.checked_input import check_storable, validate
 from agentchat.administration.holdings import NAMES
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Connection
 
 async def create(admin: Admin, new: NewPlan) -> Plan:
     """Make a plan. Raises Invalid, Conflict where the name is taken."""
-    plan = Plan(**msgspec.structs.asdict(checked(new)))
+    plan = Plan(**msgspec.structs.asdict(validate(new)))
     async with admin.transaction() as conn:
         cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
         if cursor.rowcount == 0:
@@ -37,10 +37,10 @@ async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -
 async def get(admin: Admin, name: str) -> Plan:
     """Get a plan. Raises NotFound."""
     async with admin.connection() as conn:
-        return await _present(conn, name)
+        return await _find_plan(conn, name)
 
 
-async def by_account(admin: Admin) -> dict[str, Plan]:
+async def load_plans_by_account(admin: Admin) -> dict[str, Plan]:
     """Return the plan of every account, by the accounts' ids, with two queries."""
     async with admin.connection() as conn:
         plans = {plan.name: plan for plan in await fetch_all(conn, Plan, _PLAN, ())}
@@ -50,9 +50,9 @@ async def by_account(admin: Admin) -> dict[str, Plan]:
 
 async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
     """Change a plan's numbers, from the next request on. Raises NotFound, Invalid."""
-    given = checked(changes).to_dict()
+    given = validate(changes).to_dict()
     async with admin.transaction() as conn:
-        before = await _present(conn, name, lock=True)
+        before = await _find_plan(conn, name, lock=True)
         return await write(conn, admin.actor, "plan", before, given)
 
 
@@ -62,7 +62,7 @@ async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletio
     Raises NotFound, and Conflict while accounts are on it, for a dry run too.
     """
     async with admin.transaction() as conn:
-        before = await _present(conn, name, lock=True)
+        before = await _find_plan(conn, name, lock=True)
         cursor = await conn.execute(_ACCOUNTS_ON, [name, NAMES])
         if rows := await cursor.fetchall():
             count, names = rows[0][0], tuple(row[1] for row in rows)
@@ -83,10 +83,10 @@ async def check_named(conn: Connection, name: str) -> None:
         raise Invalid("plan", f"there is no such plan; there are {listed}")
 
 
-async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
+async def _find_plan(conn: Connection, name: str, *, lock: bool = False) -> Plan:
     """`lock` holds its row, so that no account comes to it meanwhile. Raises NotFound."""
     try:
-        name = storable("name", name)
+        name = check_storable("name", name)
     except Invalid:
         raise NotFound("plan", "with characters that are in no name") from None
     query = f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}"

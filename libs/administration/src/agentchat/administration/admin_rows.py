@@ -38,18 +38,18 @@ async def fetch_page(
     conn: Connection, kind: type[S], query: str, asked: Mapping[str, Any], limit: int, *, by: str = "id"
 ) -> Page[S]:
     """A page of what `query`, which has no limit, finds in the order of the field `by`. Raises Invalid."""
-    rows = await fetch_all(conn, kind, f"{query} LIMIT %(rows)s", {**asked, "rows": rows_for(limit)})
-    return page_of(rows, limit, by=by)
+    rows = await fetch_all(conn, kind, f"{query} LIMIT %(rows)s", {**asked, "rows": count_rows(limit)})
+    return build_page(rows, limit, by=by)
 
 
-def rows_for(limit: int) -> int:
+def count_rows(limit: int) -> int:
     """How many rows to ask for: one more than the page has, to see whether there are more. Raises Invalid."""
     if not 1 <= limit <= MOST_PAGE:
         raise Invalid("limit", f"must be from 1 to {MOST_PAGE}")
     return limit + 1
 
 
-def page_of(rows: Sequence[S], limit: int, *, by: str = "id") -> Page[S]:
+def build_page(rows: Sequence[S], limit: int, *, by: str = "id") -> Page[S]:
     """A page of `rows_for(limit)` rows: where there are more, the last one's field `by` leads to them."""
     after = str(getattr(rows[limit - 1], by)) if len(rows) > limit else None
     return Page(items=tuple(rows[:limit]), after=after)
@@ -68,7 +68,7 @@ async def record(
     """Add an audit row, in the caller's transaction: JSON values or structs, and no secrets."""
     await conn.execute(
         "INSERT INTO audit_log (actor, action, kind, subject, before, after) VALUES (%s, %s, %s, %s, %s, %s)",
-        [actor, action, kind, subject, _json(before), _json(after)],
+        [actor, action, kind, subject, _encode(before), _encode(after)],
     )
 
 
@@ -105,7 +105,7 @@ async def write(conn: Connection, actor: str, kind: str, before: S, given: Mappi
     return after
 
 
-def one_line(name: str, *, least: int = 1) -> str:
+def normalize_name(name: str, *, least: int = 1) -> str:
     """The name with its white space evened out, `least` to 200 characters of it. Raises Invalid."""
     name = " ".join(name.split())
     if not least <= len(name) <= MOST_NAME:
@@ -124,5 +124,5 @@ _TABLES = {
 _DISABLED = sql.SQL("disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END")
 
 
-def _json(value: Any) -> str | None:
+def _encode(value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()

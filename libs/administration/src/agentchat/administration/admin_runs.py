@@ -9,10 +9,10 @@ import asyncio
 import os
 from datetime import datetime, timedelta
 
-from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_values import NewMessage, RunReference
-from agentchat.administration.agent_rows import AgentRow, found
-from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.agent_rows import AgentRow, find_agent
+from agentchat.administration.checked_input import parse_id, validate
 from agentchat.bus.commands import describe_conversation, fork_conversation
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
@@ -38,25 +38,25 @@ _NOT_TAKEN = "no worker has taken the message in time"
 _NOT_A_PLAYGROUND = "it is no playground conversation: fork it at one of its messages to go on from there"
 
 
-async def say(admin: Admin, agent_id: str, new: NewMessage) -> RunReference:
+async def send_message(admin: Admin, agent_id: str, new: NewMessage) -> RunReference:
     """Send a message to an agent in a playground conversation.
 
     The message is saved when this returns, unless it waits in line. Raises NotFound, Invalid, Conflict where
     the conversation is somebody else's, Disallowed, Unavailable.
     """
-    new = checked(new)
+    new = validate(new)
     if new.fork_at is not None and new.conversation_id is None:
         raise Invalid("fork_at", "needs the conversation_id that it is a message of")
     async with admin.connection() as conn:
-        row = await found(conn, agent_id, new.version)
+        row = await find_agent(conn, agent_id, new.version)
     trace_id = os.urandom(16).hex()
-    with outcomes():
-        conversation_id = await _conversation(admin, row.account_id, new, trace_id)
+    with translate_errors():
+        conversation_id = await _find_conversation(admin, row.account_id, new, trace_id)
         now = await read_server_time(admin.pool)
-        request = _request(row, new, conversation_id, trace_id, now)
-        await _begun(admin, request)
+        request = _build_request(row, new, conversation_id, trace_id, now)
+        await _start_run(admin, request)
         if request.new_conversation or new.fork_at is not None:
-            await _tag(admin, request)
+            await _tag_conversation(admin, request)
     async with admin.connection() as conn:
         after = {"account_id": row.account_id, "agent_id": row.agent_id, "version": row.version}
         await admin.note(
@@ -75,9 +75,9 @@ async def cancel(admin: Admin, conversation_id: str) -> RunReference:
 
     Raises NotFound, Conflict where there is none, Unavailable.
     """
-    conversation_id, log = identifier("conversation", conversation_id), Log(admin.pool)
+    conversation_id, log = parse_id("conversation", conversation_id), Log(admin.pool)
     bus = admin.need_bus()
-    with outcomes():
+    with translate_errors():
         conversation = await _read(log, conversation_id)
         if conversation.account_id is None or conversation.erased:
             raise NotFound("conversation", conversation_id)
@@ -107,7 +107,7 @@ async def _read(log: Log, conversation_id: str) -> Conversation:
         raise Conflict(f"the conversation cannot be read: {error}") from None
 
 
-async def _conversation(admin: Admin, account_id: str, new: NewMessage, trace_id: str) -> str | None:
+async def _find_conversation(admin: Admin, account_id: str, new: NewMessage, trace_id: str) -> str | None:
     """The id of the one that the message goes on with; None for a new one."""
     if new.conversation_id is None:
         return None
@@ -145,7 +145,7 @@ async def _fork(admin: Admin, account_id: str, source_id: str, at: str, trace_id
             raise NotFound("conversation", source_id)
 
 
-def _request(
+def _build_request(
     row: AgentRow, new: NewMessage, conversation_id: str | None, trace_id: str, now: str
 ) -> ChatRequested:
     deadline = datetime.fromisoformat(now) + timedelta(seconds=ACCEPT_SECONDS)
@@ -165,20 +165,20 @@ def _request(
     )
 
 
-async def _begun(admin: Admin, request: ChatRequested) -> None:
+async def _start_run(admin: Admin, request: ChatRequested) -> None:
     """Publish it, and wait until its message is saved. Raises Disallowed where it never will be, Unavailable,
     BusUnavailable.
     """
     bus, loop = admin.need_bus(), asyncio.get_running_loop()
     begun: asyncio.Future[frames.Accepted | frames.Refused] = loop.create_future()
 
-    def hear(frame: frames.Frame) -> None:
+    def on_frame(frame: frames.Frame) -> None:
         if isinstance(frame, frames.Queued):
             patience.reschedule(loop.time() + LINE_SECONDS + LINE_SLACK_SECONDS)
         elif isinstance(frame, frames.Accepted | frames.Refused) and not begun.done():
             begun.set_result(frame)
 
-    following = await bus.traces.follow_trace(request.trace_id, hear)
+    following = await bus.traces.follow_trace(request.trace_id, on_frame)
     try:
         async with asyncio.timeout(ACCEPT_SECONDS) as patience:
             await bus.queues.request_chat(request)
@@ -191,7 +191,7 @@ async def _begun(admin: Admin, request: ChatRequested) -> None:
         raise Disallowed(frame.code)
 
 
-async def _tag(admin: Admin, request: ChatRequested) -> None:
+async def _tag_conversation(admin: Admin, request: ChatRequested) -> None:
     """So that lists show what it is. Its runs say so too, by their form."""
     command = DescribeConversation(
         trace_id=request.trace_id,

@@ -6,7 +6,7 @@ from itertools import groupby
 import msgspec
 
 from agentchat.administration import admin_accounts, admin_plans
-from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.parameters import Month
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.projections.conversations_table import (
@@ -42,47 +42,47 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     storage_limit: int | None = None
 
 
-async def of_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
+async def get_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
     """What an account has spent in a month, by day, agent and model.
 
     One account's month; None is the current one. Raises NotFound, Invalid, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
-    with outcomes():
-        month = _checked(month) or await read_current_month(admin.pool)
+    with translate_errors():
+        month = _check_month(month) or await read_current_month(admin.pool)
         lines = await sum_usage_of_month(admin.pool, month, account.id)
         stored = (await sum_stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
-    return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
+    return _sum_up(account.id, month, lines, stored, await _find_plan(admin, account.id), listed=True)
 
 
-async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
+async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
     """What each account has spent in a month and has stored, the one with the most tokens first.
 
     Every account that has spent or stored something, without `lines`.
 
     Accounts that were deleted since are among them. Raises Invalid, Unavailable.
     """
-    with outcomes():
-        month = _checked(month) or await read_current_month(admin.pool)
+    with translate_errors():
+        month = _check_month(month) or await read_current_month(admin.pool)
         lines = await sum_usage_of_month(admin.pool, month)
         stored = await sum_stored_by_account(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
-    plans = await admin_plans.by_account(admin)
+    plans = await admin_plans.load_plans_by_account(admin)
     found = [
-        _added_up(each, month, spent.get(each, []), stored.get(each, NOTHING), plans.get(each), listed=False)
+        _sum_up(each, month, spent.get(each, []), stored.get(each, NOTHING), plans.get(each), listed=False)
         for each in spent.keys() | stored.keys()
     ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
 
-async def _plan(admin: Admin, account_id: str) -> Plan | None:
+async def _find_plan(admin: Admin, account_id: str) -> Plan | None:
     try:
         return await admin_plans.get(admin, (await admin_accounts.get(admin, account_id)).plan)
     except NotFound:
         return None
 
 
-def _added_up(
+def _sum_up(
     account_id: str,
     month: str,
     lines: list[UsageLine],
@@ -107,7 +107,7 @@ def _added_up(
     )
 
 
-def _checked(month: str | None) -> str | None:
+def _check_month(month: str | None) -> str | None:
     if month is not None and not _MONTH.fullmatch(month):
         raise Invalid("month", "is to be as 2026-11")
     return month

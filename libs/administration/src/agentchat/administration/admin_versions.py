@@ -11,7 +11,14 @@ import psycopg
 from msgspec.structs import asdict
 
 from agentchat.administration.admin_rows import record
-from agentchat.administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
+from agentchat.administration.agent_rows import (
+    AgentRow,
+    Sealed,
+    find_agent,
+    open_headers,
+    seal_headers,
+    seal_key,
+)
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, McpServer
@@ -48,9 +55,9 @@ async def create_agent(
             seal_key(sealer, account_id, agent_id, draft.provider_key),
             seal_headers(sealer, account_id, agent_id, draft.mcp_servers),
         )
-        config = _config(draft)
+        config = _encode_config(draft)
         await _add_version(conn, agent_id, 1, config, sealed)
-        after = {"account_id": account_id} | _shown(config, sealed)
+        after = {"account_id": account_id} | _describe_version(config, sealed)
         await record(conn, actor, "create", "agent", agent_id, after=after)
     return agent_id
 
@@ -66,7 +73,7 @@ async def change_agent(
     given = changes.to_dict()
     disabled = given.pop("disabled", None)
     async with conn.transaction():
-        before = await found(conn, agent_id, lock=True)
+        before = await find_agent(conn, agent_id, lock=True)
         version = before.version
         if given:
             version = await _change_settings(conn, sealer, before, given, actor)
@@ -83,7 +90,7 @@ async def change_servers(
     What `change` raises leaves all as it is. Raises Invalid, NotFound, SealBroken.
     """
     async with conn.transaction():
-        before = await found(conn, agent_id, lock=True)
+        before = await find_agent(conn, agent_id, lock=True)
         headers = open_headers(sealer, before.account_id, before.agent_id, before.mcp_headers)
         fields = asdict(before.settings)
         present = tuple(
@@ -95,7 +102,7 @@ async def change_servers(
         if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
             fresh = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
             sealed = Sealed(sealed.provider_key, fresh)
-        return await _next(conn, before, draft, sealed, actor)
+        return await _add_next_version(conn, before, draft, sealed, actor)
 
 
 async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor: str) -> int:
@@ -104,19 +111,19 @@ async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor:
     Raises NotFound, and Invalid where an agent can no longer be like that.
     """
     async with conn.transaction():
-        before = await found(conn, agent_id, lock=True)
-        old = await found(conn, agent_id, version)
+        before = await find_agent(conn, agent_id, lock=True)
+        old = await find_agent(conn, agent_id, version)
         draft = validate_draft(AgentDraft(**asdict(old.settings)))
-        return await _next(conn, before, draft, old.sealed, actor, restored=version)
+        return await _add_next_version(conn, before, draft, old.sealed, actor, restored=version)
 
 
 async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
     """With all its versions; a run that goes on with one of them fails. Raises NotFound."""
     async with conn.transaction():
-        before = await found(conn, agent_id, lock=True)
+        before = await find_agent(conn, agent_id, lock=True)
         await conn.execute("DELETE FROM agents WHERE agent_id = %s", [before.agent_id])
         own = {"account_id": before.account_id, "version": before.version}
-        shown = own | _shown(before.config, before.sealed)
+        shown = own | _describe_version(before.config, before.sealed)
         await record(conn, actor, "delete", "agent", before.agent_id, before=shown)
 
 
@@ -132,7 +139,7 @@ async def _change_settings(
         _check_key_stays(before.settings, draft)
     if "mcp_servers" in given:
         headers = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
-    return await _next(conn, before, draft, Sealed(key, headers), actor)
+    return await _add_next_version(conn, before, draft, Sealed(key, headers), actor)
 
 
 async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, actor: str) -> None:
@@ -145,7 +152,7 @@ async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, acto
     await record(conn, actor, action, "agent", before.agent_id, before=shown[0], after=shown[1])
 
 
-async def _next(
+async def _add_next_version(
     conn: Connection,
     before: AgentRow,
     draft: AgentDraft,
@@ -154,7 +161,7 @@ async def _next(
     restored: int | None = None,
 ) -> int:
     """Add the version after `before`, make it the current one, and write the audit row."""
-    version, config = before.version + 1, _config(draft)
+    version, config = before.version + 1, _encode_config(draft)
     await _add_version(conn, before.agent_id, version, config, sealed)
     await conn.execute(
         "UPDATE agents SET current_version = %s WHERE agent_id = %s", [version, before.agent_id]
@@ -165,7 +172,7 @@ async def _next(
     changed = [
         name for name in Sealed.__struct_fields__ if getattr(sealed, name) != getattr(before.sealed, name)
     ]
-    after = {"version": version} | _shown(config, sealed) | {"secrets_changed": changed}
+    after = {"version": version} | _describe_version(config, sealed) | {"secrets_changed": changed}
     if restored is not None:
         after["restored"] = restored
     await record(
@@ -174,7 +181,7 @@ async def _next(
         "change" if restored is None else "restore",
         "agent",
         before.agent_id,
-        before={"version": before.version} | _shown(before.config, before.sealed),
+        before={"version": before.version} | _describe_version(before.config, before.sealed),
         after=after,
     )
     return version
@@ -192,7 +199,7 @@ async def _add_version(conn: Connection, agent_id: str, version: int, config: st
     )
 
 
-def _config(draft: AgentDraft) -> str:
+def _encode_config(draft: AgentDraft) -> str:
     """The draft as it is stored in the open: no provider key, no header."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
@@ -209,7 +216,7 @@ def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:
         raise Invalid("provider_key", "must be given again, or null, where provider or base_url changes")
 
 
-def _shown(config: str, sealed: Sealed) -> dict[str, Any]:
+def _describe_version(config: str, sealed: Sealed) -> dict[str, Any]:
     """A version in an audit row: which secrets it has, and none of them."""
     shown: dict[str, Any] = msgspec.json.decode(config)
     return shown | {"has_provider_key": sealed.provider_key is not None}

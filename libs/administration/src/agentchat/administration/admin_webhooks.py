@@ -7,10 +7,10 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from agentchat.administration.admin import Admin, outcomes
-from agentchat.administration.admin_rows import page_of, rows_for
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_rows import build_page, count_rows
 from agentchat.administration.admin_values import Page
-from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, Limit, OfAccount, OfDelivery
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import (
@@ -36,30 +36,30 @@ async def page(
     admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
 ) -> Page[OwnedEndpoint]:
     """List the webhook endpoints, all or one account's, in the order in which they were made."""
-    own = account_id and identifier("account", account_id)
-    with outcomes():
-        rows = await endpoints.list_all_endpoints(admin.pool, own, after=after, limit=rows_for(limit))
-    return page_of(rows, limit)
+    own = account_id and parse_id("account", account_id)
+    with translate_errors():
+        rows = await endpoints.list_all_endpoints(admin.pool, own, after=after, limit=count_rows(limit))
+    return build_page(rows, limit)
 
 
 async def get(admin: Admin, endpoint_id: str) -> OwnedEndpoint:
     """Get a webhook endpoint. Raises NotFound."""
-    with outcomes():
+    with translate_errors():
         return await endpoints.find_endpoint(admin.pool, endpoint_id)
 
 
 async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> OwnedEndpoint:
     """Disable or enable a webhook endpoint. Raises NotFound."""
-    found, changes = await get(admin, endpoint_id), checked(changes)
+    found, changes = await get(admin, endpoint_id), validate(changes)
     wanted = EndpointChanges(disabled=changes.disabled)
-    with outcomes():
+    with translate_errors():
         await endpoints.change_endpoint(
-            admin.pool, found.account_id, found.id, wanted, note=_noting(admin, "change", found.id)
+            admin.pool, found.account_id, found.id, wanted, note=_build_note(admin, "change", found.id)
         )
     return await get(admin, found.id)
 
 
-async def deliveries(
+async def list_deliveries(
     admin: Admin,
     endpoint_id: str,
     *,
@@ -71,9 +71,9 @@ async def deliveries(
     if status is not None and status not in _STATUSES:
         raise Invalid("status", f"must be one of {', '.join(_STATUSES)}")
     found = await get(admin, endpoint_id)
-    rows_for(limit)
+    count_rows(limit)
     wanted = cast("DeliveryStatus | None", status)
-    with outcomes():
+    with translate_errors():
         rows, more = await sent.list_deliveries(
             admin.pool, found.account_id, found.id, status=wanted, before=after, limit=limit
         )
@@ -83,14 +83,14 @@ async def deliveries(
 async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
     """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
     found = await get(admin, endpoint_id)
-    with outcomes():
+    with translate_errors():
         delivery = await sent.get_delivery(admin.pool, found.account_id, found.id, delivery_id)
         return await sent.resend_delivery(
-            admin.pool, found.account_id, delivery.id, note=_noting(admin, "resend", found.id)
+            admin.pool, found.account_id, delivery.id, note=_build_note(admin, "resend", found.id)
         )
 
 
-def _noting(admin: Admin, action: str, endpoint_id: str) -> endpoints.Note:
+def _build_note(admin: Admin, action: str, endpoint_id: str) -> endpoints.Note:
     """The audit row of what is done, in its transaction."""
 
     async def note(conn: Connection, before: Any, after: Any) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import fetch_all, fetch_one
 from agentchat.administration.admin_values import Agent, SecretHint, ShownServer
-from agentchat.administration.checked_input import identifier
+from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.directory.agent_config import AgentSettings, McpServer, seal_owner
 from agentchat.directory.errors import SealBroken
@@ -64,7 +64,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"Row(agent_id={self.agent_id!r}, version={self.version})"
 
 
-async def found(
+async def find_agent(
     conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
 ) -> AgentRow:
     """A version of the agent, disabled or not; without `version` the current one.
@@ -72,7 +72,7 @@ async def found(
     `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
     would read the version of before the wait for the lock. Raises NotFound for the agent and for the version.
     """
-    agent_id = identifier("agent", agent_id)
+    agent_id = parse_id("agent", agent_id)
     if version is not None and not -(2**31) <= version < 2**31:
         raise NotFound("version", str(version)[:20])
     held = " FOR UPDATE" if lock else ""
@@ -92,30 +92,32 @@ async def list_agents(
     return await fetch_all(conn, AgentRow, _AGENTS, {"account": account_id, "after": after, "limit": limit})
 
 
-async def agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
+async def list_agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
     """The account's agents whose current versions look in this knowledge base."""
     return await fetch_all(conn, AgentRow, _USING, [account_id, knowledge_base_id])
 
 
-def agent_of(admin: Admin, row: AgentRow) -> Agent:
+def build_agent(admin: Admin, row: AgentRow) -> Agent:
     """A version as it is shown: with what may be seen of its secrets."""
     settings = row.settings
     fields: Mapping[str, Any] = msgspec.structs.asdict(settings) | {
         "id": row.agent_id,
-        "mcp_servers": servers_of(admin, row, settings.mcp_servers),
-        "provider_key": _key_hint(admin, row),
+        "mcp_servers": list_shown_servers(admin, row, settings.mcp_servers),
+        "provider_key": _build_key_hint(admin, row),
     }
     own = {name: getattr(row, name) for name in Agent.__struct_fields__ if name not in fields}
     return Agent(**fields, **own)
 
 
-def servers_of(admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]) -> tuple[ShownServer, ...]:
+def list_shown_servers(
+    admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]
+) -> tuple[ShownServer, ...]:
     """Its tool servers, with the names of their headers."""
     try:
         opened = open_headers(admin.sealer, row.account_id, row.agent_id, row.mcp_headers)
     except SealBroken:
-        return tuple(_server(server, None) for server in servers)
-    return tuple(_server(server, tuple(opened.get(server.name, {}))) for server in servers)
+        return tuple(_build_server(server, None) for server in servers)
+    return tuple(_build_server(server, tuple(opened.get(server.name, {}))) for server in servers)
 
 
 def seal_key(sealer: Sealer, account_id: str, agent_id: str, key: str | None) -> bytes | None:
@@ -146,13 +148,13 @@ def open_headers(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes |
     return msgspec.json.decode(sealer.open(sealed, owner=owner), type=dict[str, dict[str, str]])
 
 
-def _server(server: McpServer, header_names: tuple[str, ...] | None) -> ShownServer:
+def _build_server(server: McpServer, header_names: tuple[str, ...] | None) -> ShownServer:
     fields = msgspec.structs.asdict(server)
     del fields["headers"]
     return ShownServer(header_names=header_names, **fields)
 
 
-def _key_hint(admin: Admin, row: AgentRow) -> SecretHint:
+def _build_key_hint(admin: Admin, row: AgentRow) -> SecretHint:
     try:
         key = open_key(admin.sealer, row.account_id, row.agent_id, row.provider_key)
     except SealBroken:

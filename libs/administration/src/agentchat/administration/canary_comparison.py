@@ -75,9 +75,9 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
         """`-1.2% to +0.4%`, or nothing."""
         if self.low is None or self.high is None:
             return ""
-        return f"{self.shown(self.low, '+')} to {self.shown(self.high, '+')}"
+        return f"{self.format_value(self.low, '+')} to {self.format_value(self.high, '+')}"
 
-    def shown(self, value: float, sign: Literal["", "+"] = "") -> str:
+    def format_value(self, value: float, sign: Literal["", "+"] = "") -> str:
         """Write a value of the figure, or with a sign a difference."""
         match self.figure:
             case "tokens":
@@ -136,10 +136,10 @@ async def compare(
     if not all(each.count == each.conversations for each in found if each.figure == "cost"):
         found = [each for each in found if each.figure != "cost"]  # a model has no price
     sides = ([each for each in found if each.version == version] for version in (before, after))
-    return verdict(*sides)
+    return decide(*sides)
 
 
-def verdict(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> VersionVerdict:
+def decide(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> VersionVerdict:
     """Decide by the figures that both versions have."""
     sides = [{"completed": _NOTHING} | {each.figure: each for each in side} for side in (before, after)]
     pairs = [
@@ -158,20 +158,20 @@ def verdict(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> Ve
         for figure, old, new in pairs
     ]
     comparisons = tuple(
-        _comparison(figure.name, old, new, difference, state)
+        _build_comparison(figure.name, old, new, difference, state)
         for (figure, old, new), difference, state in zip(pairs, found, states(found), strict=True)
     )
     decision, deciding = _decide(comparisons)
     needed = [each.more for each in deciding]
     return VersionVerdict(
         decision=decision,
-        reasons=tuple(map(_reason, deciding)),
+        reasons=tuple(map(_describe_reason, deciding)),
         comparisons=comparisons,
         more=max((each for each in needed if each), default=None) if None not in needed else None,
     )
 
 
-def prices_of(text: str | None) -> Prices:
+def parse_prices(text: str | None) -> Prices:
     """Read a price table in JSON. Raises Invalid."""
     try:
         return Prices() if text is None else msgspec.json.decode(text, type=Prices)
@@ -179,7 +179,7 @@ def prices_of(text: str | None) -> Prices:
         raise Invalid("prices", f"is no price table: {error}") from None
 
 
-def _comparison(
+def _build_comparison(
     name: str, before: FigureSample, after: FigureSample, found: Difference, state: State
 ) -> FigureComparison:
     return FigureComparison(
@@ -193,11 +193,11 @@ def _comparison(
         low=found.low,
         high=found.high,
         tolerated=found.tolerated,
-        more=_needed(state, found, after),
+        more=_estimate_needed(state, found, after),
     )
 
 
-def _needed(state: State, found: Difference, after: FigureSample) -> int | None:
+def _estimate_needed(state: State, found: Difference, after: FigureSample) -> int | None:
     """Conversations of which the figure is not known are needed as often as so far."""
     if state == "too_few":
         missing: float = max(0, LEAST - after.count)
@@ -226,12 +226,12 @@ def _decide(found: Sequence[FigureComparison]) -> tuple[Decision, list[FigureCom
     return ("better", better) if better else ("same", [])
 
 
-def _reason(each: FigureComparison) -> str:
+def _describe_reason(each: FigureComparison) -> str:
     if each.state == "too_few":
         counts = f"{each.before_count:,} and {each.after_count:,} conversations"
         return f"{each.title} is known of {counts}, and {LEAST} of each version are needed"
     return (
-        f"{each.title} is {each.state}: {each.shown(each.before)} to {each.shown(each.after)}, "
+        f"{each.title} is {each.state}: {each.format_value(each.before)} to {each.format_value(each.after)}, "
         f"95 % interval of the difference {each.interval}"
     )
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def checked_time(name: str, text: str) -> str:
+def parse_time(name: str, text: str) -> str:
     """A time as the log has it, of one in ISO 8601. Raises Invalid."""
     try:
         return log_time(text)
@@ -30,27 +30,27 @@ def read_json(kind: type[T], data: bytes) -> T:
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise _invalid(kind, error) from None
+        raise _build_error(kind, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("", f"this is not valid JSON: {error}") from None
     assert isinstance(value, kind)
     return value
 
 
-def converted(kind: type[T], value: Any) -> T:
+def convert(kind: type[T], value: Any) -> T:
     """Return a `kind` made of builtins. Raises Invalid."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _invalid(kind, error) from None
+        raise _build_error(kind, error) from None
 
 
-def checked(value: T) -> T:
+def validate(value: T) -> T:
     """Return `value` if its fields are what its struct says: a constructor does not look. Raises Invalid."""
-    return converted(type(value), msgspec.to_builtins(value))
+    return convert(type(value), msgspec.to_builtins(value))
 
 
-def identifier(kind: str, text: str) -> str:
+def parse_id(kind: str, text: str) -> str:
     """An id as it is stored. Raises NotFound for what can be none, in the words for one that is unknown."""
     text = text.lower()
     if not is_uuid(text):
@@ -58,14 +58,14 @@ def identifier(kind: str, text: str) -> str:
     return text
 
 
-def storable(field: str, text: str) -> str:
+def check_storable(field: str, text: str) -> str:
     """A text that Postgres can be asked for. Raises Invalid."""
     if "\x00" in text or not text.isprintable():
         raise Invalid(field, "holds characters that are in no name")
     return text
 
 
-def number_of(after: str | None, what: str, *, digits: int = 9) -> int | None:
+def parse_number(after: str | None, what: str, *, digits: int = 9) -> int | None:
     """The position in a list that is ordered by a number. Raises Invalid."""
     if after is None:
         return None
@@ -77,7 +77,7 @@ def number_of(after: str | None, what: str, *, digits: int = 9) -> int | None:
 _MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) field `(.*?)`", re.DOTALL)
 
 
-def _invalid(kind: type, error: msgspec.ValidationError) -> Invalid:
+def _build_error(kind: type, error: msgspec.ValidationError) -> Invalid:
     """Return msgspec's error with the path of the field apart, and the values that the field may have."""
     reason, _, where = str(error).partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")
@@ -88,22 +88,22 @@ def _invalid(kind: type, error: msgspec.ValidationError) -> Invalid:
     if f"matching regex {UUID!r}" in reason:
         reason = "must be a UUID"
     elif reason.startswith("Invalid enum value"):
-        reason = f"must be one of {', '.join(_allowed_values(kind, path))}"
+        reason = f"must be one of {', '.join(_list_allowed_values(kind, path))}"
     return Invalid(path, reason.replace("Expected", "must be", 1).replace("`", ""))
 
 
-def _allowed_values(kind: type, path: str) -> list[str]:
+def _list_allowed_values(kind: type, path: str) -> list[str]:
     """List the texts that the field at `path` may have; `path` is msgspec's, such as `events[...]`."""
     types = [inspect.type_info(kind)]
     for name in re.findall(r"\[[^]]*]|[^.[]+", path):
-        types = [inner for each in types for inner in _inner_types(each, name)]
-    options = [option for each in types for option in _alternatives(each)]
+        types = [inner for each in types for inner in _iterate_inner_types(each, name)]
+    options = [option for each in types for option in _iterate_alternatives(each)]
     return [str(value) for each in options if isinstance(each, inspect.LiteralType) for value in each.values]
 
 
-def _inner_types(outer: inspect.Type, name: str) -> Iterator[inspect.Type]:
+def _iterate_inner_types(outer: inspect.Type, name: str) -> Iterator[inspect.Type]:
     """Yield the types of a field, or of the elements if `name` is an index."""
-    for each in _alternatives(outer):
+    for each in _iterate_alternatives(outer):
         if isinstance(each, inspect.StructType):
             yield from (field.type for field in each.fields if field.encode_name == name)
         elif isinstance(each, inspect.CollectionType):
@@ -112,11 +112,11 @@ def _inner_types(outer: inspect.Type, name: str) -> Iterator[inspect.Type]:
             yield each.value_type
 
 
-def _alternatives(outer: inspect.Type) -> Iterator[inspect.Type]:
+def _iterate_alternatives(outer: inspect.Type) -> Iterator[inspect.Type]:
     if isinstance(outer, inspect.Metadata):
-        yield from _alternatives(outer.type)
+        yield from _iterate_alternatives(outer.type)
     elif isinstance(outer, inspect.UnionType):
         for each in outer.types:
-            yield from _alternatives(each)
+            yield from _iterate_alternatives(each)
     else:
         yield outer

@@ -1,6 +1,6 @@
 """What an account has, and what uses an agent: counted before they are deleted."""
 
-from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin import Admin, translate_errors
 from agentchat.contracts.admin_errors import Use
 from agentchat.conversations.projections.conversations_table import (
     count_conversations,
@@ -13,23 +13,23 @@ from agentchat.runtime.postgres import Connection
 NAMES = 5
 
 
-async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
+async def list_account_holdings(admin: Admin, account_id: str) -> tuple[Use, ...]:
     """Its keys that are not revoked, agents, webhook endpoints, knowledge bases and conversations."""
     async with admin.connection() as conn:
-        held = await in_directory(conn, account_id)
+        held = await list_directory_holdings(conn, account_id)
         threads = await count_conversations(conn, account_id)
-    threads += len(await unlisted(admin, account_id))
+    threads += len(await list_unlisted(admin, account_id))
     return (*held, Use("conversations", threads)) if threads else held
 
 
-async def unlisted(admin: Admin, account_id: str) -> list[str]:
+async def list_unlisted(admin: Admin, account_id: str) -> list[str]:
     """Its conversations that no read model lists, and that are not erased. Raises Unavailable."""
-    with outcomes():
+    with translate_errors():
         found = all_unlisted(admin.pool)
         return [each.conversation_id async for each in found if each.account_id == account_id]
 
 
-async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
+async def list_agent_uses(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
     """The runs that it is at, and the conversations that it answered last; empty for none of either."""
     runs, traces = await list_open_runs_of_agent(conn, account_id, agent_id, limit=NAMES)
     threads, ids = await find_conversations_with_agent(conn, account_id, agent_id, limit=NAMES)
@@ -37,13 +37,13 @@ async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Us
     return tuple(use for use in uses if use.count)
 
 
-async def in_directory(conn: Connection, account_id: str) -> tuple[Use, ...]:
+async def list_directory_holdings(conn: Connection, account_id: str) -> tuple[Use, ...]:
     """The same without its conversations."""
-    uses = [await _use(conn, kind, account_id) for kind in _KINDS]
+    uses = [await _count_use(conn, kind, account_id) for kind in _KINDS]
     return tuple(use for use in uses if use.count)
 
 
-async def _use(conn: Connection, kind: str, account_id: str) -> Use:
+async def _count_use(conn: Connection, kind: str, account_id: str) -> Use:
     cursor = await conn.execute(_KINDS[kind], {"account": account_id, "names": NAMES})
     rows = await cursor.fetchall()
     return Use(kind, rows[0][0] if rows else 0, tuple(row[1] for row in rows))

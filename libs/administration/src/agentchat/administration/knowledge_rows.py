@@ -2,20 +2,20 @@
 
 from agentchat.administration.admin_rows import fetch_one, record
 from agentchat.administration.admin_values import KnowledgeBase
-from agentchat.administration.checked_input import identifier
+from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.runtime.postgres import Connection
 
 _PORTION = 2000  # chunks that one statement deletes, so that it stays within its time
 
 
-async def present(conn: Connection, knowledge_base_id: str, *, lock: bool = False) -> KnowledgeBase:
+async def find_base(conn: Connection, knowledge_base_id: str, *, lock: bool = False) -> KnowledgeBase:
     """The knowledge base, disabled or not. Raises NotFound.
 
     `lock` holds its row until the transaction ends: no document is added meanwhile. It is locked first, since
     what is counted cannot be.
     """
-    base_id = identifier("knowledge base", knowledge_base_id)
+    base_id = parse_id("knowledge base", knowledge_base_id)
     if lock:
         await conn.execute("SELECT FROM knowledge_bases WHERE knowledge_base_id = %s FOR UPDATE", [base_id])
     query = f"{BASE} WHERE b.knowledge_base_id = %s GROUP BY b.knowledge_base_id"
@@ -25,7 +25,7 @@ async def present(conn: Connection, knowledge_base_id: str, *, lock: bool = Fals
     return found
 
 
-async def keep(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:
+async def lock_base(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:
     """Whether the account has it; if so it cannot be deleted until the transaction ends."""
     cursor = await conn.execute(
         "SELECT FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s FOR KEY SHARE",
@@ -40,7 +40,7 @@ async def delete_base(conn: Connection, knowledge_base_id: str, *, actor: str) -
     An import that is on its way fails with NotFound. Raises NotFound.
     """
     async with conn.transaction():
-        before = await present(conn, knowledge_base_id, lock=True)
+        before = await find_base(conn, knowledge_base_id, lock=True)
         await delete_documents(conn, before.id)
         await conn.execute("DELETE FROM knowledge_bases WHERE knowledge_base_id = %s", [before.id])
         await record(conn, actor, "delete", "knowledge base", before.id, before=before)

@@ -110,9 +110,11 @@ class _Pass:
             after: str | None = ""
             while after is not None:
                 async with acquire_connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
-                    after = await self._next(conn, sql.Identifier(parent), sql.Identifier(key), tables, after)
+                    after = await self._reseal_next(
+                        conn, sql.Identifier(parent), sql.Identifier(key), tables, after
+                    )
 
-    async def _next(
+    async def _reseal_next(
         self,
         conn: Connection,
         parent: sql.Identifier,
@@ -128,7 +130,7 @@ class _Pass:
         id_, account_id = row
         before = self.found.resealed
         for table in tables:
-            await self._table(conn, table, account_id, key, id_)
+            await self._reseal_table(conn, table, account_id, key, id_)
         self.found.rows += 1
         done = self.found.resealed - before
         if done and not self._dry_run:
@@ -136,7 +138,7 @@ class _Pass:
             await record(conn, self._actor, "reseal", "secret key", self._sealer.key_id, after=shown)
         return str(id_)
 
-    async def _table(
+    async def _reseal_table(
         self, conn: Connection, table: SealedTable, account_id: str, key: sql.Identifier, id_: str
     ) -> None:
         own = [sql.Identifier(name) for name in table.keys]
@@ -152,13 +154,13 @@ class _Pass:
         for row in await (await conn.execute(query, [id_])).fetchall():
             row_key, values = row[: len(own)], row[len(own) :]
             renewed = [
-                self._resealed(table, account_id, row_key, column, value)
+                self._reseal_value(table, account_id, row_key, column, value)
                 for column, value in zip(table.columns, values, strict=True)
             ]
             if renewed != [*values] and not self._dry_run:
                 await conn.execute(update, [*renewed, *row_key])
 
-    def _resealed(
+    def _reseal_value(
         self, table: SealedTable, account_id: str, key: tuple[Any, ...], column: str, value: bytes | None
     ) -> bytes | None:
         """Return the value under the current key; the value itself if nothing is to be done."""

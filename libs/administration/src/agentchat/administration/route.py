@@ -68,12 +68,12 @@ def route(
     arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]
     bodies = [each for each in arguments if _is_struct(hints[each.name])]
     others = [
-        _parameter(each, hints[each.name], in_path=f"{{{each.name}}}" in path)
+        _build_parameter(each, hints[each.name], in_path=f"{{{each.name}}}" in path)
         for each in arguments
         if each not in bodies
     ]
     body: type | None = hints[bodies[0].name] if bodies else None
-    item, many = _item(hints["return"])
+    item, many = _read_return_type(hints["return"])
     return Route(
         method=method,
         path=path,
@@ -95,7 +95,7 @@ def _is_struct(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
 
-def _parameter(argument: inspect.Parameter, hint: Any, *, in_path: bool) -> Parameter:
+def _build_parameter(argument: inspect.Parameter, hint: Any, *, in_path: bool) -> Parameter:
     plain = hint
     if NoneType in get_args(hint):
         (plain,) = (each for each in get_args(hint) if each is not NoneType)
@@ -114,7 +114,7 @@ def _parameter(argument: inspect.Parameter, hint: Any, *, in_path: bool) -> Para
     )
 
 
-def _item(hint: Any) -> tuple[type, Literal["one", "page", "all"]]:
+def _read_return_type(hint: Any) -> tuple[type, Literal["one", "page", "all"]]:
     if get_origin(hint) is Page:
         return get_args(hint)[0], "page"
     if get_origin(hint) is tuple:

@@ -10,7 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_agents
-from agentchat.administration.admin import outcomes
+from agentchat.administration.admin import translate_errors
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.find_run import find_run
@@ -174,7 +174,7 @@ def add(
 
 def _run(work: Callable[[Admin], Awaitable[Collected]]) -> Collected:
     async def reported(admin: Admin) -> Collected:
-        with outcomes():
+        with translate_errors():
             return await work(admin)
 
     with suite_errors():

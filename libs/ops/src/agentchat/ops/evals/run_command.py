@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_accounts
-from agentchat.administration.admin import outcomes
+from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.directory.agent_draft import AgentDraft
@@ -100,7 +100,7 @@ def run(
     table = Prices() if prices is None else load_prices(prices)
 
     async def work(admin: Admin) -> tuple[SuiteRun, list[CaseResult]]:
-        with suite_errors(), outcomes():
+        with suite_errors(), translate_errors():
             async with _answering(admin, found, agent, agent_version, from_file=from_file) as answering:
                 asked = Answering(agent=answering, model=model, system_prompt=text, seconds=timeout)
                 gone = await erased_conversations(admin.pool, {each.conversation_id for each in cases})

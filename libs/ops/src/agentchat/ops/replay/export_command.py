@@ -98,7 +98,7 @@ async def _find_conversation_ids(
         return find_run.iterate_conversation_ids(log)
     async with acquire_connection(pool) as conn:
         try:
-            account = (await admin_accounts.present(conn, account)).id
+            account = (await admin_accounts.find_account(conn, account)).id
         except NotFound:
             raise NoneSuchError(f"no such account: {shorten(account, 100)}") from None
     return find_run.iterate_conversation_ids(log, account)

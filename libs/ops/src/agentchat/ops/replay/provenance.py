@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.administration.agent_rows import AgentRow, found
+from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
@@ -160,7 +160,7 @@ async def _find_version(
     conn: Connection, account_id: str, agent_id: str, version: int | None = None
 ) -> AgentRow | None:
     try:
-        row = await found(conn, agent_id, version)
+        row = await find_agent(conn, agent_id, version)
     except NotFound:
         return None
     return row if row.account_id == account_id else None

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from agentchat.administration import Admin, admin_agents
-from agentchat.administration.admin import outcomes
+from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
@@ -119,7 +119,7 @@ def run_what_if(
             model=model,
             system_prompt=prompt,
         )
-        with outcomes(), build_progress("replaying") as bar:
+        with translate_errors(), build_progress("replaying") as bar:
             task = bar.add_task("", total=len(chosen))
             done = await replay(
                 *(admin.need_bus(), Log(admin.pool), candidate, chosen),
@@ -147,7 +147,7 @@ async def _find_version_and_runs(
     """The version that answers, and the runs. Raises RefusedError (exit code 2) where there is none."""
     try:
         found = await admin_agents.get(admin, agent_id, version)
-        with outcomes():
+        with translate_errors():
             return found, await choose(admin.pool, found.account_id, found.id, choice)
     except (Invalid, NotFound) as error:
         raise RefusedError(str(error), 2) from None

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from litestar.datastructures import FormMultiDict
 
-from agentchat.administration.checked_input import converted
+from agentchat.administration.checked_input import convert
 from agentchat.console.frame.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 
@@ -266,11 +266,11 @@ class BodyForm(SchemaForm, Generic[S]):
 
     def read_body(self, given: FormMultiDict, **more: Any) -> S:
         """Read the body from a form, with `more` fields. Raises Invalid."""
-        return converted(self._body, self.read(given) | more)
+        return convert(self._body, self.read(given) | more)
 
     def read_body_changes(self, given: FormMultiDict, present: msgspec.Struct) -> S:
         """Read what differs from `present`. Raises Invalid, Conflict (see `read_changes`)."""
-        return converted(self._body, self.read_changes(given, msgspec.to_builtins(present)))
+        return convert(self._body, self.read_changes(given, msgspec.to_builtins(present)))
 
     def read_replacement(self, given: FormMultiDict, present: msgspec.Struct) -> S:
         """Read the complete body. Raises Invalid, Conflict (see `read_changes`)."""

@@ -75,7 +75,7 @@ async def post_account(request: AnyRequest) -> Response[Any]:
 async def _render_accounts(
     request: AnyRequest, month: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    usage = await admin_usage.all_accounts(get_admin(request), month=month or None)
+    usage = await admin_usage.list_accounts(get_admin(request), month=month or None)
     accounts = await list_all(admin_accounts.page, get_admin(request))
     plans = await list_all(admin_plans.page, get_admin(request))
     return render_page(
@@ -189,7 +189,7 @@ async def _render_account(
 ) -> Response[Any]:
     admin = get_admin(request)
     account = await admin_accounts.get(admin, account_id)
-    usage = await admin_usage.of_month(admin, account_id, month or None)
+    usage = await admin_usage.get_month(admin, account_id, month or None)
     keys = await list_all(admin_keys.page, admin, account_id)
     agents = await list_all(admin_agents.page, admin, account_id)
     plan = await admin_plans.get(admin, account.plan)

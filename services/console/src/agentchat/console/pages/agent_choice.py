@@ -25,7 +25,7 @@ async def find_agent(request: AnyRequest, agent_id: str, version: int | None) ->
 
 async def list_versions(request: AnyRequest, agent_id: str) -> tuple[AgentVersion, ...]:
     """Return the newest versions of an agent."""
-    return (await admin_agents.versions(get_admin(request), agent_id, limit=_VERSIONS)).items
+    return (await admin_agents.list_versions(get_admin(request), agent_id, limit=_VERSIONS)).items
 
 
 def read_text(form: Mapping[str, Any], name: str) -> str:

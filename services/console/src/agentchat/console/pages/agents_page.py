@@ -99,7 +99,7 @@ async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[An
 async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Save the changed fields as a new version."""
     given, admin = await request.form(), get_admin(request)
-    current = await admin_agents.current(admin, agent_id)
+    current = await admin_agents.get_current(admin, agent_id)
     try:
         changes = _EDIT.read_body_changes(given, current)
         if changes.to_dict():
@@ -113,9 +113,9 @@ async def _render_agent(
     request: AnyRequest, agent_id: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
     admin = get_admin(request)
-    current = await admin_agents.current(admin, agent_id)
+    current = await admin_agents.get_current(admin, agent_id)
     account = await admin_accounts.get(admin, current.account_id)
-    versions = await admin_agents.versions(admin, agent_id)
+    versions = await admin_agents.list_versions(admin, agent_id)
     return render_page(
         request,
         "agent.html",
@@ -178,7 +178,7 @@ async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[
 async def _render_canary(
     request: AnyRequest, agent_id: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    current = await admin_agents.current(get_admin(request), agent_id)
+    current = await admin_agents.get_current(get_admin(request), agent_id)
     compared = await admin_canary.get(get_admin(request), agent_id)
     return render_page(
         request,
@@ -201,7 +201,7 @@ def _parse_shares(text: str) -> dict[str, int]:
 @post("/agents/{agent_id:str}/check", status_code=200, role=Role.OPERATOR)
 async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Check whether the provider and the tool servers answer, and list the tools."""
-    current = await admin_agents.current(get_admin(request), agent_id)
+    current = await admin_agents.get_current(get_admin(request), agent_id)
     checked = await admin_agents.check(get_admin(request), agent_id)
     try:
         tools = await list_tools(
@@ -219,7 +219,7 @@ async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
 async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Delete an agent if its name was typed."""
     given = await request.form()
-    current = await admin_agents.current(get_admin(request), agent_id)
+    current = await admin_agents.get_current(get_admin(request), agent_id)
     try:
         if str(given.get("typed", "")) != current.name:
             raise Invalid("typed", "is not the agent's name; nothing was deleted")
@@ -254,7 +254,7 @@ async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPa
 
 async def _add_server(admin: Admin, agent_id: str, new: McpServer) -> None:
     """Add a tool server. Raises Conflict if the agent already has one of this name."""
-    if any(each.name == new.name for each in await admin_mcp_servers.all(admin, agent_id)):
+    if any(each.name == new.name for each in await admin_mcp_servers.list_servers(admin, agent_id)):
         raise Conflict.from_existing("MCP server", new.name)
     fields = msgspec.structs.asdict(new)
     await admin_mcp_servers.put(admin, agent_id, fields.pop("name"), ServerBody(**fields))
@@ -264,7 +264,7 @@ async def _render_server(
     request: AnyRequest, agent_id: str, name: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
     admin = get_admin(request)
-    agent = await admin_agents.current(admin, agent_id)
+    agent = await admin_agents.get_current(admin, agent_id)
     server = None if name == "new" else await admin_mcp_servers.get(admin, agent_id, name)
     form = _NEW_SERVER if server is None else _SERVER
     return render_page(

@@ -11,7 +11,7 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_agents, admin_approvals
-from agentchat.administration.checked_input import converted
+from agentchat.administration.checked_input import convert
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.frame.access import AnyRequest, get_admin
@@ -157,7 +157,7 @@ async def _read_decision(
             body["input"] = form.read(sent)
         elif (edited := form.apply_edits(sent, values)) != values:
             body["input"] = edited
-    return converted(http.DecisionBody, body)
+    return convert(http.DecisionBody, body)
 
 
 async def _load_details(
@@ -187,7 +187,7 @@ async def _build_form(
         schema = approval.elicitation.requested_schema
         return (None if schema is None else SchemaForm(schema)), {}
     try:
-        agent = await admin_agents.current(get_admin(request), approval.agent_id)
+        agent = await admin_agents.get_current(get_admin(request), approval.agent_id)
         listed = await list_tools(
             get_services(request).bus.rpc, agent.account_id, approval.agent_id, agent.version
         )

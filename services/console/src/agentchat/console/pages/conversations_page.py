@@ -9,7 +9,7 @@ from litestar import get
 from litestar.params import Parameter
 from litestar.response import Template
 
-from agentchat.administration.admin_conversations import ENDS, conversation_filter
+from agentchat.administration.admin_conversations import ENDS, build_search
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_filter_choices
@@ -88,7 +88,7 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
     since, until = form.since or None, form.until or None
     if form.day in _DAYS:
         since, until = _compute_bounds(form.day, await read_server_time(get_services(request).pool))
-    wanted = conversation_filter(
+    wanted = build_search(
         form.account or None,
         form.agent or None,
         since,

@@ -96,7 +96,7 @@ async def post_message(request: AnyRequest) -> Response[Any]:
         new = NewMessage(
             message=message, version=found.version, conversation_id=source or None, fork_at=at or None
         )
-        run = await admin_runs.say(get_admin(request), found.id, new)
+        run = await admin_runs.send_message(get_admin(request), found.id, new)
     except AdminError as error:
         thread = await _load_thread(request, conversation, fork)
         return await _render_thread(request, found, thread, message, problem=error)

@@ -67,7 +67,7 @@ async def _render_endpoint(
 ) -> Response[Any]:
     admin = get_admin(request)
     endpoint = await admin_webhooks.get(admin, endpoint_id)
-    found = await admin_webhooks.deliveries(
+    found = await admin_webhooks.list_deliveries(
         admin,
         endpoint_id,
         status=status if status in _STATUSES[1:] else None,

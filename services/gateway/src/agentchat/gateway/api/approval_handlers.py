@@ -10,7 +10,7 @@ from litestar import get, post
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter, QueryParameter
 
-from agentchat.administration.admin_approvals import fit
+from agentchat.administration.admin_approvals import normalize_decision
 from agentchat.contracts import http, ids
 from agentchat.contracts.values import ApprovalDecision
 from agentchat.conversations.queries.find_approvals import list_approvals
@@ -103,7 +103,7 @@ async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: Decisi
 
     After the last decision that a run waits for it continues: its stream by `GET /v1/chat/{trace_id}/events`.
     """
-    services, decision = get_services(request), fit(data)
+    services, decision = get_services(request), normalize_decision(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)
     await decide(services, request.auth, found.approval, decision)
     return (await find_owned_approval(services.pool, request.auth, approval_id)).approval

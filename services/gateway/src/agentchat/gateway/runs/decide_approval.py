@@ -1,7 +1,7 @@
 """Decide about a tool call as the holder of a key of its account, whatever a body says."""
 
-from agentchat.administration.admin_approvals import fit
-from agentchat.administration.checked_input import checked
+from agentchat.administration.admin_approvals import normalize_decision
+from agentchat.administration.checked_input import validate
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import http, ids
 from agentchat.contracts.messages import DecideApproval
@@ -51,4 +51,4 @@ async def decide(
 
 def clean_decision(body: http.DecisionBody) -> http.DecisionBody:
     """Return the decision as it can be stored. Raises Invalid."""
-    return fit(checked(body))
+    return normalize_decision(validate(body))
