@@ -186,7 +186,7 @@ async def test_agent_is_checked_and_deleted(browser: Browser, agent: str) -> Non
     checked = await browser.http.post(
         f"{agent}/check", data={"_csrf_token": await browser.form_token()}, headers={"hx-request": "true"}
     )
-    assert "No orchestrator answers" in extract_text(checked.text)
+    assert "No orchestrator answered" in extract_text(checked.text)
     assert "nothing was deleted" in read_refusal(await browser.post(f"{agent}/delete", {"typed": "shop"}))
     assert (await browser.post(f"{agent}/delete", {"typed": "Shop"})).url.path == "/agents"
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from agentchat.console.frame.access import is_local_path
 from agentchat.console.frame.console_middleware import HEADERS
 from tests.console.pages import Browser, extract_text
 
@@ -44,9 +45,29 @@ async def test_session_cookie_is_http_only_and_same_site(browser: Browser) -> No
     assert "set-cookie" not in (await browser.get("/health")).headers
 
 
-@pytest.mark.parametrize("host", ["evil.example", "console.local:80", "127.0.0.1.evil.example"])
-async def test_unknown_host_is_refused(browser: Browser, host: str) -> None:
-    assert (await browser.get("/health", host=host)).status_code == 403
+@pytest.mark.parametrize(
+    "path", ["/health", "/nothing", "//evil.example", "/static/x.css", "/healthz/x", "/sign-in"]
+)
+@pytest.mark.parametrize("host", ["evil.example", "console.local:80", "127.0.0.1.evil.example", ""])
+async def test_unknown_host_is_refused_on_every_path(browser: Browser, host: str, path: str) -> None:
+    answer = await browser.get(browser.url + path, host=host)
+    assert (answer.status_code, answer.headers["content-type"]) == (403, "text/plain; charset=utf-8")
+    assert "open the console at localhost" in answer.text
+
+
+async def test_probes_need_no_known_host(browser: Browser) -> None:
+    assert (await browser.get("/healthz", host="10.0.0.7:8085")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "//evil.example/%2e%2e?a=1", "/%5C%5Cevil.example", "/%09/evil"]
+)
+async def test_error_page_links_to_no_other_site(browser: Browser, path: str) -> None:
+    answer = await browser.get(browser.url + path)
+    assert answer.status_code == 404
+    links = re.findall(r'href="([^"]*)"', answer.text)
+    assert links
+    assert all(is_local_path(link.partition("#")[0] or "/") for link in links), links
 
 
 @pytest.mark.parametrize("token", ["", "0" * 128, "\xff"])

@@ -1,6 +1,9 @@
 """A console that people sign in to: sessions, their end, and wrong tokens."""
 
+import asyncio
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,8 +15,8 @@ from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInL
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
-from tests.console.pages import Browser, extract_text
-from tests.console.process import TOKEN, ConsoleProcess
+from tests.console.pages import Browser, extract_form, extract_text
+from tests.console.process import GUARDED, TOKEN, ConsoleProcess
 
 
 @pytest.fixture
@@ -54,11 +57,11 @@ async def test_session_names_the_person_and_its_cookie_is_secure(browser: Browse
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        ({"token": "wrong"}, "not the administrator's token"),
-        ({"token": ""}, "not the administrator's token"),
-        ({"name": ""}, "A name has letters"),
-        ({"name": "a b"}, "A name has letters"),
-        ({"name": "\u00e4"}, "A name has letters"),
+        ({"token": "wrong"}, "Wrong token"),
+        ({"token": ""}, "Wrong token"),
+        ({"name": ""}, "Your name may have only letters"),
+        ({"name": "a b"}, "Your name may have only letters"),
+        ({"name": "\u00e4"}, "Your name may have only letters"),
     ],
 )
 async def test_wrong_name_or_token_is_explained(
@@ -120,10 +123,93 @@ def test_an_address_may_try_ten_tokens_and_then_waits() -> None:
     assert limit.get_wait("a") == 0
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "now", "//["],
-)
-def test_sign_in_never_redirects_to_another_site(text: str) -> None:
+FOREIGN = [
+    *("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "now", "//["),
+    *(
+        "/\t\\evil.example/x",
+        "/\t/evil.example",
+        "/\n/evil.example",
+        "/\r\n//evil.example",
+        "\t//evil.example",
+    ),
+    *(
+        " //evil.example",
+        "\\\\evil.example",
+        "///evil.example",
+        "/a//evil.example",
+        "/now\\..",
+    ),
+    *("http:/evil.example", "http:evil.example", "/now#//evil.example", "/\u2028/evil.example", "/caf\u00e9"),
+    "/now\n",
+]
+LOCAL = [
+    *(
+        "/",
+        "/now?agent=a",
+        "/conversations?q=a+b&tag=x%3Dy",
+        "/conversations/0199?at=3&bar=m1",
+        "/now?next=/a//b",
+    ),
+    *("/%09%5Cevil.example/x", "/agents/a-1/servers/shop_2", "/plans/Pro%20plus/", "/webhooks/e?status=all"),
+]
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+async def test_sign_in_never_redirects_to_another_site(browser: Browser, text: str) -> None:
     assert keep_local_path(text) == "/"
-    assert keep_local_path("/now?agent=a") == "/now?agent=a"
+    page = await browser.http.get("/sign-in", params={"next": text})
+    assert extract_form(page.text, "/sign-in")["next"] == "/"
+    answer = await browser.submit(page.text, name="ada", token=TOKEN, next=text)
+    assert answer.history[0].headers["location"] == "/"
+
+
+@pytest.mark.parametrize("text", LOCAL)
+def test_sign_in_keeps_paths_of_the_console(text: str) -> None:
+    assert keep_local_path(text) == text
+
+
+async def test_proxy_tells_the_address_whose_sign_ins_are_limited(environ: dict[str, str]) -> None:
+    own = environ | GUARDED | {"AGENTCHAT_TRUSTED_PROXIES": "10.0.0.0/8, 127.0.0.1"}
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            ConsoleProcess(Path(folder), own) as process,
+            Browser(process.url, {"host": "console.example"}) as opened,
+        ):
+
+            async def is_signed_in(token: str, forwarded: str) -> bool:
+                opened.http.headers["x-forwarded-for"] = forwarded
+                page = await opened.get("/sign-in")
+                return bool((await opened.submit(page.text, name="ada", token=token)).history)
+
+            for port in range(AT_ONCE + 1):
+                hops = f"198.51.100.{port}, 203.0.113.9:{port}, 10.1.2.3"
+                assert not await is_signed_in("wrong", hops), (
+                    "the hops before the last untrusted one are claims"
+                )
+            assert not await is_signed_in(TOKEN, "203.0.113.9"), "this address has to wait"
+            assert await is_signed_in(TOKEN, "203.0.113.10"), "others do not"
+            assert await is_signed_in(TOKEN, "2001:db8:1:2::1")
+
+
+async def test_address_of_an_untrusted_proxy_is_ignored(environ: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            ConsoleProcess(Path(folder), environ | GUARDED) as process,
+            Browser(process.url, {"host": "console.example"}) as opened,
+        ):
+            for number in range(AT_ONCE + 1):
+                opened.http.headers["x-forwarded-for"] = f"203.0.113.{number}"
+                answer = await opened.submit((await opened.get("/sign-in")).text, name="ada", token="wrong")
+            assert "Too many wrong tokens" in extract_text(answer.text)
+
+
+async def test_sign_out_ends_open_streams(browser: Browser) -> None:
+    await sign_in(browser)
+    token, cookies = await browser.form_token(), dict(browser.cookies)
+    async with asyncio.timeout(30), browser.http.stream("GET", "/now/stream") as stream:
+        events = stream.aiter_lines()
+        assert await anext(events) == "event: beat"
+        browser.cookies = cookies
+        assert (await browser.http.post("/sign-out", data={"_csrf_token": token})).url.path == "/sign-in"
+        rest = [line async for line in events]
+    assert "event: end" not in rest, "so that the browser connects again, and is led to the sign-in"

@@ -10,7 +10,7 @@ import pytest
 from agentchat.administration import admin_accounts, admin_keys
 from agentchat.administration.admin_values import NewAccount, NewKey
 from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
-from agentchat.gateway.http.peers import find_peer, parse_networks
+from agentchat.runtime.peers import find_peer, parse_networks
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.settings import SettingsError
 from tests.administrator import administrator

@@ -75,6 +75,12 @@ async def find(
     return None if row is None else StoredSession(*row)
 
 
+async def exists(pool: Pool, session_id: str, credentials: bytes) -> bool:
+    """Return True if the session has not ended. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
+        return (await (await conn.execute(_EXISTS, [session_id, credentials])).fetchone()) is not None
+
+
 async def confirm(pool: Pool, session_id: str, *, role: str, refresh_token: bytes) -> None:
     """Store the role that the provider confirmed, and the new token.
 
@@ -104,6 +110,8 @@ SELECT actor, role, extract(epoch FROM ends_at - now())::float8,
        CASE WHEN refresh_token IS NOT NULL THEN subject END,
        extract(epoch FROM now() - checked_at)::float8, (SELECT refresh_token FROM claimed)
   FROM console_sessions WHERE session_id = %(id)s AND credentials = %(credentials)s AND ends_at > now()"""
+
+_EXISTS = "SELECT FROM console_sessions WHERE session_id = %s AND credentials = %s AND ends_at > now()"
 
 _CONFIRM = """
 UPDATE console_sessions SET role = %s, refresh_token = %s, checked_at = now(), claimed_until = now()

@@ -81,7 +81,7 @@ def build(services: ConsoleServices) -> ConsoleMiddleware:
         state=State({"services": services}, deep_copy=False),
     )
     app.state.roles = build_role_table(app.routes)
-    return ConsoleMiddleware(app)
+    return ConsoleMiddleware(app, services.settings.console_url)
 
 
 class RoleMissing(Exception):  # noqa: N818 - a fault of this program, not of its input

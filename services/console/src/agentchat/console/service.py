@@ -25,6 +25,7 @@ from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime import postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ async def run(
             prices=prices,
             sessions=Sessions(pool, settings.build_sealer(), settings, settings.secret_key, provider),
             sign_in_limit=SignInLimit(),
+            trusted_proxies=parse_networks(settings.trusted_proxies),
             provider=provider,
             recent_views=RecentViews(),
             streams=OpenStreams(),

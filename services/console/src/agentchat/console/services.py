@@ -21,6 +21,7 @@ from agentchat.console.settings import ConsoleSettings
 from agentchat.evals.prices import Prices
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime.health import HealthChecks
+from agentchat.runtime.peers import Network
 from agentchat.runtime.postgres import Pool
 
 if TYPE_CHECKING:  # loads authlib
@@ -45,6 +46,7 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     assets: Assets
     sessions: Sessions
     sign_in_limit: SignInLimit
+    trusted_proxies: tuple[Network, ...]
     provider: "OidcProvider | None"
     recent_views: RecentViews
     streams: OpenStreams

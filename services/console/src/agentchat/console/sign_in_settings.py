@@ -8,6 +8,7 @@ import msgspec
 
 from agentchat.console.frame.console_roles import Role
 from agentchat.knowledge.settings import EmbedderSettings
+from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.settings import Setting, SettingsError
 
 AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
@@ -22,6 +23,7 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     """The settings for signing in. A session lasts `session_hours`.
 
     `console_url` is the address in the browser; it must be https unless the browser is on this machine.
+    Failed sign-ins are counted by the client address that `trusted_proxies` tell in X-Forwarded-For.
 
     With `oidc_issuer`, people sign in at that provider with `oidc_scopes`. `oidc_role_claim` of the ID token
     is a value or a list of values; `oidc_roles` maps values to roles, each as `value=role`. The claim is read
@@ -32,6 +34,7 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
     console_url: Annotated[str | None, Setting("AGENTCHAT_CONSOLE_URL")] = None
+    trusted_proxies: Annotated[tuple[str, ...], Setting("AGENTCHAT_TRUSTED_PROXIES")] = ()
     session_hours: Annotated[Hours, Setting("AGENTCHAT_CONSOLE_HOURS")] = 8.0
     oidc_issuer: Annotated[str | None, Setting(_ISSUER)] = None
     oidc_client_id: Annotated[str | None, Setting(f"{_PREFIX}CLIENT_ID")] = None
@@ -44,6 +47,7 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     def check_sign_in(self) -> None:
         """Check what the types cannot express. Raises SettingsError."""
         self._check_provider()
+        parse_networks(self.trusted_proxies)
         if self.get_credentials() is not None:
             _check_url(self.console_url)
             return

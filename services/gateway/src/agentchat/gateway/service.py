@@ -16,13 +16,13 @@ from agentchat.gateway.access.account_bounds import AccountBounds
 from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
-from agentchat.gateway.http.peers import parse_networks
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
 from agentchat.gateway.settings import Settings
 from agentchat.limits import Limiter
 from agentchat.runtime import metrics, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
 
 POSTGRES_CONNECTIONS = 8

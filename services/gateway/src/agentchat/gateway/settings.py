@@ -6,10 +6,10 @@ import msgspec
 
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
-from agentchat.gateway.http.peers import parse_networks
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
+from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]

@@ -1,12 +1,12 @@
-"""Check host, session and role before each handler.
+"""Check session and role before each handler.
 
-Each handler names the least role that it needs (`console_roles`); None means that anyone may use it. If
-nobody signs in, the Host header must be a loopback name with any port, since another site's name may resolve
-to 127.0.0.1 (DNS rebinding). Litestar checks the token of each form (CSRFConfig).
+Each handler names the least role that it needs (`console_roles`); None means that anyone may use it. The Host
+header was checked by `console_middleware`; Litestar checks the token of each form (CSRFConfig).
 """
 
+import re
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 from litestar import Request, Response
@@ -19,11 +19,14 @@ from agentchat.administration import Admin
 from agentchat.console.frame.console_roles import KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services
-from agentchat.runtime.listening_socket import is_loopback
+from agentchat.runtime.peers import find_peer
 
 SIGN_IN = "/sign-in"
 OPEN_PATHS = ("/static/", "/healthz", "/readyz")
 _SAFE = ("GET", "HEAD")
+_LOCAL_PATH = re.compile(
+    r"(?:/(?!/)[A-Za-z0-9\-._~!$&'()*+,;=:@%]*)+(?:\?[A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*)?"
+)
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -32,13 +35,12 @@ async def check(request: AnyRequest) -> Response[Any] | None:
     """Attach the session to the request, or answer in the handler's place.
 
     Raises:
-        HTTPException: If the host is unknown, the session has ended or the role does not suffice.
+        HTTPException: If the session has ended or the role does not suffice.
         DatabaseUnavailable: If Postgres does not answer.
     """
     if request.url.path.startswith(OPEN_PATHS):
         return None
     services = get_services(request)
-    _check_host(request, services)
     if "%00" in request.url.query:
         raise ClientException("The address contains a NUL character.")
     needed: Role | None = request.route_handler.opt.get(KEY, Role.OWNER)
@@ -92,13 +94,18 @@ def get_form_token(request: AnyRequest) -> str:
     return csrf_token({"request": request})
 
 
-def _check_host(request: AnyRequest, services: ConsoleServices) -> None:
-    host = request.headers.get("host", "")
-    url = services.settings.console_url
-    if not (is_loopback(host) if url is None else host.lower() == urlsplit(url).netloc.lower()):
-        raise PermissionDeniedException(
-            f"Unknown host {host[:80]!r}; open the console at {url or 'localhost'}."
-        )
+def get_client_address(request: AnyRequest) -> str:
+    """Return the address of the browser in front of the trusted proxies, as the gateway does."""
+    return find_peer(request.scope, get_services(request).trusted_proxies)
+
+
+def is_local_path(text: str) -> bool:
+    """Return True if browsers take `text` for a path of the console, not for an address of another site.
+
+    Only the characters that RFC 3986 allows in a path and a query pass (3.3, 3.4). Browsers drop tabs and
+    line breaks, and take a backslash for a slash, so that a slash and these may begin another site's address.
+    """
+    return _LOCAL_PATH.fullmatch(text) is not None
 
 
 def _redirect_to_sign_in(request: AnyRequest, *, was_in: bool) -> Response[Any]:

@@ -7,7 +7,7 @@ from litestar.exceptions import HTTPException
 from litestar.response import Template
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.access import AnyRequest, is_local_path
 from agentchat.console.frame.rendering import render_page
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from agentchat.conversations.errors import UnreadableEvent
@@ -36,6 +36,7 @@ def render_problem(request: AnyRequest, status: int, reason: str) -> Template:
     too many streams are open, appears above the page, which stays as it is.
     """
     is_part, is_read = bool(request.headers.get("hx-request")), request.method == "GET"
+    address = f"{request.url.path}?{request.url.query}"
     answer = render_page(
         request,
         "parts/problem.html" if is_part else "problem.html",
@@ -43,7 +44,7 @@ def render_problem(request: AnyRequest, status: int, reason: str) -> Template:
         title=_TITLES.get(status, "Internal error"),
         reason=reason,
         signed_out=status == 401,
-        again=f"{request.url.path}?{request.url.query}" if is_read else None,
+        again=address if is_read and is_local_path(address) else None,
         trace_id=telemetry.get_trace_id(),
     )
     if is_part and (status in (401, 429) or not is_read):

@@ -17,6 +17,9 @@ BEAT_SECONDS = 5.0
 """`live.js` shows that the page is frozen if it receives nothing for more than twice this time."""
 
 _BEAT = b"event: beat\ndata:\n\n"
+_CHECK_SECONDS = 5.0
+"""How often a stream checks that its session was not signed out."""
+
 _END = b"event: end\ndata: end\n\n"
 """Closes an element's stream: `hx-sse:close="end"`."""
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -39,14 +42,20 @@ def stream_parts(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Strea
     if refusal is not None:
         raise TooManyRequestsException(refusal)
     left = float("inf") if session.seconds_left is None else session.seconds_left
-    deadline = time.monotonic() + left
+    deadline, next_check = time.monotonic() + left, time.monotonic() + _CHECK_SECONDS
 
     async def stream_until_session_ends() -> AsyncGenerator[bytes, None]:
+        nonlocal next_check
         async with contextlib.aclosing(stream_events(parts)) as events:
             with services.streams.count(session.id):
                 async for event in events:
-                    if time.monotonic() >= deadline:
+                    now = time.monotonic()
+                    if now >= deadline:
                         return
+                    if now >= next_check:
+                        next_check = now + _CHECK_SECONDS
+                        if not await services.sessions.exists(session):
+                            return
                     yield event
 
     return Stream(stream_until_session_ends(), media_type="text/event-stream", headers=_HEADERS)

@@ -25,7 +25,13 @@ from litestar import Response, get
 from litestar.middleware.session.client_side import CookieBackendConfig
 from litestar.response import Redirect, Template
 
-from agentchat.console.frame.access import SIGN_IN, AnyRequest, build_session_cookie, is_secure
+from agentchat.console.frame.access import (
+    SIGN_IN,
+    AnyRequest,
+    build_session_cookie,
+    get_client_address,
+    is_secure,
+)
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.sessions import Person, ProviderUnavailable, SignInRefused
 from agentchat.console.frame.sign_in import keep_local_path, render_sign_in
@@ -281,7 +287,7 @@ async def get_callback(request: AnyRequest) -> Response[None] | Template:
         )
         return render_sign_in(request, "/", problem=problem)
     following: str = pending["following"]
-    address = request.client.host if request.client else ""
+    address = get_client_address(request)
     if wait := services.sign_in_limit.get_wait(address):
         problem = f"Too many failed sign-ins from your address. Try again in {wait} s."
         return render_sign_in(request, following, problem=problem)

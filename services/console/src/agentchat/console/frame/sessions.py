@@ -19,7 +19,7 @@ from agentchat.directory.console_sessions import StoredSession
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime import logs
-from agentchat.runtime.postgres import Pool
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 if TYPE_CHECKING:  # loads authlib
     from agentchat.console.frame.oidc import OidcProvider
@@ -144,6 +144,13 @@ class Sessions:
             # Without time left, another console is asking the provider, or the provider does not answer.
             left = min(left, fresh if fresh > 0 else min(self._fresh_seconds, _LOOK_AGAIN_SECONDS))
         return ConsoleSession(session_id, found.actor, Role[found.role.upper()], left)
+
+    async def exists(self, session: ConsoleSession) -> bool:
+        """Return False once a session was ended; True if Postgres does not answer."""
+        try:
+            return self.are_open or await console_sessions.exists(self._pool, session.id, self.secret)
+        except DatabaseUnavailable:
+            return True
 
     async def end(self, session: ConsoleSession) -> None:
         """End a session in all browsers that have its cookie. Raises DatabaseUnavailable."""

@@ -2,13 +2,19 @@
 
 import hmac
 import re
-from urllib.parse import urlsplit
 
 from litestar import Response, get, post
 from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
-from agentchat.console.frame.access import SIGN_IN, AnyRequest, build_session_cookie, get_session
+from agentchat.console.frame.access import (
+    SIGN_IN,
+    AnyRequest,
+    build_session_cookie,
+    get_client_address,
+    get_session,
+    is_local_path,
+)
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.sessions import Person
@@ -20,12 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,80}")
 
 def keep_local_path(text: str) -> str:
     """Return `text` if it is a path of the console; "/" for other sites and invalid addresses."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return "/"
-    is_ours = not parts.scheme and not parts.netloc and text.startswith("/") and text[1:2] not in ("/", "\\")
-    return text if is_ours else "/"
+    return text if is_local_path(text) else "/"
 
 
 @get(SIGN_IN, role=None)
@@ -59,7 +60,7 @@ async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
 def _check_credentials(request: AnyRequest, name: str, token: str) -> str | None:
     """Return why name or token is refused; None if both are right. Count a wrong token."""
     services = get_services(request)
-    address = request.client.host if request.client else ""
+    address = get_client_address(request)
     if wait := services.sign_in_limit.get_wait(address):
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         return f"Too many wrong tokens from your address. Try again in {wait} s."

@@ -10,9 +10,9 @@ from agentchat.directory.caller import Callers
 from agentchat.gateway.access.account_bounds import AccountBounds
 from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
-from agentchat.gateway.http.peers import Network
 from agentchat.gateway.http.request_context import Connection
 from agentchat.limits import Limiter
+from agentchat.runtime.peers import Network
 from agentchat.runtime.postgres import Pool
 
 

@@ -9,10 +9,10 @@ from litestar.datastructures import Headers
 
 from agentchat.directory.caller import CallerAgent
 from agentchat.gateway.access.access_services import get_access
-from agentchat.gateway.http.peers import find_peer
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection, get_context
 from agentchat.runtime import metrics
+from agentchat.runtime.peers import find_peer
 
 _PREFIX = "sk-"
 _BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)

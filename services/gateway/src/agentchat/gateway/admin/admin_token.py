@@ -7,10 +7,10 @@ from litestar.handlers.base import BaseRouteHandler
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import receive_data
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.http.peers import find_peer
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.runtime import metrics
+from agentchat.runtime.peers import find_peer
 
 _SCHEME = "bearer "
 _CHALLENGE = {"www-authenticate": 'Bearer realm="agent-chat admin"'}

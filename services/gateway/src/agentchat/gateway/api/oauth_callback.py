@@ -15,9 +15,9 @@ from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.peers import find_peer
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.services import get_services
+from agentchat.runtime.peers import find_peer
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
 _MAX = 4096
