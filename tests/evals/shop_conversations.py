@@ -11,9 +11,9 @@ import msgspec
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import Log
+from agentchat.evals.case_reader import CaseReader, load_suite_agent
+from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.cases import write_cases
-from agentchat.evals.collecting import CaseReader, agent_of
-from agentchat.evals.redaction import Redactor
 from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
 from agentchat.ops import demo
 from agentchat.ops.environment import Environment
@@ -147,11 +147,11 @@ async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversati
         (run.trace_id, each) for each in conversations for run in (await log.load_conversation(each)).runs
     ]
     account_id = (await log.load_conversation(conversations[0])).account_id or ""
-    agent = await agent_of(pool, account_id, agent_id)
+    agent = await load_suite_agent(pool, account_id, agent_id)
     folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
     write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())
     write_agent(folder, agent)
-    reader = CaseReader(pool, bus.rpc, agent, Redactor(()))
+    reader = CaseReader(pool, bus.rpc, agent, CaseRedactor(()))
     write_cases(folder / CASES, [await reader.read(each, trace_id) for trace_id, each in runs])
     return read_suite(folder)
 

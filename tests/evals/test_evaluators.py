@@ -24,7 +24,7 @@ from agentchat.evals.evaluators import (
     ToolCalls,
     are_alike,
 )
-from agentchat.evals.running import parse_evaluators
+from agentchat.evals.suite_run import parse_evaluators
 from tests.evals.made_cases import call
 
 _SENT = "Your order ORD-1001 was sent on 2 May, see [1]."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.evals.language import UNDETERMINED, are_same, language_of
+from agentchat.evals.language import UNDETERMINED, are_same, detect_language
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from agentchat.evals.language import UNDETERMINED, are_same, language_of
     ],
 )
 def test_the_language_of_a_text_is_found_where_it_has_one(text: str, language: str) -> None:
-    assert language_of(text) == language
+    assert detect_language(text) == language
 
 
 def test_short_questions_have_their_language_and_seldom_another_one() -> None:
@@ -35,7 +35,7 @@ def test_short_questions_have_their_language_and_seldom_another_one() -> None:
     found = Counter[str]()
     for line in (Path(__file__).parent / "short_questions.txt").read_text().splitlines():
         language, _, text = line.partition(" ")
-        code = language_of(text)
+        code = detect_language(text)
         found["right" if code == language else "none" if code == UNDETERMINED else "wrong"] += 1
     assert found["right"] >= 70, found
     assert found["wrong"] <= 2, found

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agentchat.evals.cases import case_line, merged, read_cases, write_cases
+from agentchat.evals.cases import encode_case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase, UnfitSuite
-from agentchat.evals.suite import SETTINGS, new_settings, read_suite, replacing, settings_in
+from agentchat.evals.suite import SETTINGS, parse_settings, read_suite, render_settings, replace_file
 from tests.evals.made_cases import RUNS, cases, history_case, made_suite
 
 
@@ -18,7 +18,7 @@ def test_a_case_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
     case = history_case(name)
     suite = made_suite(tmp_path / "suite", [case])
     assert read_cases(suite.cases) == [case]
-    assert case.run().trace_id == case.id
+    assert case.fold_run().trace_id == case.id
 
 
 def test_cases_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_cases_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
 def test_a_case_that_is_collected_again_keeps_its_evaluators() -> None:
     one, two = cases(2)
     own = msgspec.structs.replace(one, evaluators=({"Contains": {"value": "Bye"}},), message="before")
-    found = {each.id: each for each in merged([own], [one, two])}
+    found = {each.id: each for each in merge_cases([own], [one, two])}
     assert found[one.id].evaluators == own.evaluators
     assert found[one.id].message == one.message
     assert found[two.id] == two
@@ -39,10 +39,10 @@ def test_a_case_that_is_collected_again_keeps_its_evaluators() -> None:
 def test_a_case_without_its_run_is_named() -> None:
     (case,) = cases(1)
     with pytest.raises(NotACase, match="hold no such run that has ended"):
-        msgspec.structs.replace(case, id="f" * 32).run()
+        msgspec.structs.replace(case, id="f" * 32).fold_run()
     broken = msgspec.structs.replace(case, events=(msgspec.Raw(b'{"type":"no_such.v9"}'),))
     with pytest.raises(NotACase, match="cannot be read"):
-        broken.run()
+        broken.fold_run()
 
 
 def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_is_named(settings: str, told: str) -> None:
     with pytest.raises(UnfitSuite) as refused:
-        settings_in(f"agent: g\naccount: a\n{settings}".encode())
+        parse_settings(f"agent: g\naccount: a\n{settings}".encode())
     assert str(refused.value).startswith(f"{SETTINGS}: ")
     assert told in str(refused.value)
 
 
 def test_a_new_suite_has_rules_that_find_what_most_logs_have() -> None:
-    found = settings_in(new_settings("g", "a"))
+    found = parse_settings(render_settings("g", "a"))
     assert [each.label for each in found.redact] == ["email", "phone", "card", "iban"]
 
 
@@ -89,13 +89,13 @@ def test_half_a_file_is_never_there(tmp_path: Path) -> None:
     before = suite.cases.read_bytes()
 
     def fail_halfway() -> None:
-        with replacing(suite.cases) as file:
+        with replace_file(suite.cases) as file:
             file.write(b"half")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail_halfway()
-    assert suite.cases.read_bytes() == before == case_line(cases(1)[0])
+    assert suite.cases.read_bytes() == before == encode_case(cases(1)[0])
     assert not [each for each in suite.folder.iterdir() if each.name.endswith(".partial")]
     assert stat.S_IMODE(os.stat(suite.cases).st_mode) == 0o600
 

@@ -8,18 +8,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agentchat.evals.reports import junit, markdown
+from agentchat.evals.reports import render_junit, render_markdown
 from agentchat.evals.results import CaseResult
-from agentchat.evals.statistics import Sample, paired
-from agentchat.evals.suite import SuiteSettings, settings_in
-from agentchat.evals.verdict import SuiteVerdict, verdict
+from agentchat.evals.statistics import Sample, compare_paired
+from agentchat.evals.suite import SuiteSettings, parse_settings
+from agentchat.evals.verdict import SuiteVerdict, decide_verdict
 from tests.evals.made_cases import result
 
 SETTINGS = SuiteSettings(agent="g", account="a")
 
 
 def settings(text: str) -> SuiteSettings:
-    return settings_in(f"agent: g\naccount: a\n{text}".encode())
+    return parse_settings(f"agent: g\naccount: a\n{text}".encode())
 
 
 def suite_of(before: Sequence[float], after: Sequence[float], name: str = "Facts") -> list[CaseResult]:
@@ -41,7 +41,7 @@ def simulated(chance: random.Random, count: int, drop: float) -> list[CaseResult
 @pytest.mark.parametrize(("drop", "at_least", "at_most"), [(0.0, 0, 3), (0.15, 27, 30)])
 def test_a_drop_is_found_and_chance_is_not_taken_for_one(drop: float, at_least: int, at_most: int) -> None:
     chance = random.Random(147)
-    found = Counter(verdict(SETTINGS, simulated(chance, 200, drop)).exit_code for _ in range(30))
+    found = Counter(decide_verdict(SETTINGS, simulated(chance, 200, drop)).exit_code for _ in range(30))
     assert at_least <= found[1] <= at_most, found
 
 
@@ -49,7 +49,7 @@ def test_the_interval_covers_the_true_difference() -> None:
     chance, covered = random.Random(147), 0
     for _ in range(200):
         pairs = [(chance.random(), chance.random() - 0.1) for _ in range(60)]
-        found = paired([old for old, _ in pairs], [new for _, new in pairs], 0.05)
+        found = compare_paired([old for old, _ in pairs], [new for _, new in pairs], 0.05)
         assert found.low is not None
         assert found.high is not None
         covered += found.low <= -0.1 <= found.high
@@ -63,7 +63,7 @@ def test_an_empty_sample_has_no_values() -> None:
 
 def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
     results = suite_of([1.0] * 400, [float(number % 4 != 0 or number > 200) for number in range(400)])
-    found = verdict(settings("thresholds: {Facts: {drop: 0.2}}"), results)
+    found = decide_verdict(settings("thresholds: {Facts: {drop: 0.2}}"), results)
     states = {each.where: each.state for each in found.comparisons}
     assert states["language de"] == "worse"
     assert states["language en"] == "same"
@@ -72,21 +72,21 @@ def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
 
 
 def test_in_a_small_suite_each_drop_counts_that_is_not_tolerated() -> None:
-    assert verdict(SETTINGS, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 1
+    assert decide_verdict(SETTINGS, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 1
     tolerant = settings("thresholds: {Facts: {drop: 0.1}}")
-    assert verdict(tolerant, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 0
+    assert decide_verdict(tolerant, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 0
 
 
 def test_a_mean_below_the_required_one_is_a_regression() -> None:
     demanding = settings("thresholds: {Facts: {at_least: 0.8}}")
-    found = verdict(demanding, suite_of([0.5] * 10, [0.6] * 10))
+    found = decide_verdict(demanding, suite_of([0.5] * 10, [0.6] * 10))
     assert (found.exit_code, found.reasons) == (1, ("Facts is 60.0%, below the required 80.0%",))
 
 
 @pytest.mark.parametrize(
     ("results", "told"),
     [
-        ([], "no case was compared"),
+        ([], "no case could be compared"),
         (
             [
                 *suite_of([1.0] * 18, [1.0] * 18),
@@ -104,20 +104,20 @@ def test_a_mean_below_the_required_one_is_a_regression() -> None:
     ],
 )
 def test_too_much_that_is_not_known_is_no_verdict(results: list[CaseResult], told: str) -> None:
-    found = verdict(SETTINGS, results)
+    found = decide_verdict(SETTINGS, results)
     assert (found.exit_code, found.reasons) == (2, (told,))
 
 
 def test_erased_cases_are_not_missing() -> None:
     results = [*suite_of([1.0] * 5, [1.0] * 5), *(result(f"x{n}", outcome="erased") for n in range(5))]
-    assert verdict(SETTINGS, results).exit_code == 0
+    assert decide_verdict(SETTINGS, results).exit_code == 0
 
 
 def test_a_baseline_takes_the_place_of_the_recorded_runs() -> None:
     now = suite_of([0.0] * 40, [0.5] * 40)
-    found = verdict(SETTINGS, now, baseline=suite_of([0.0] * 40, [1.0] * 40))
+    found = decide_verdict(SETTINGS, now, baseline=suite_of([0.0] * 40, [1.0] * 40))
     assert (found.exit_code, found.against) == (1, "the baseline")
-    assert verdict(SETTINGS, now).exit_code == 0
+    assert decide_verdict(SETTINGS, now).exit_code == 0
 
 
 def _regression() -> tuple[SuiteVerdict, list[CaseResult]]:
@@ -134,11 +134,11 @@ def _regression() -> tuple[SuiteVerdict, list[CaseResult]]:
         result("lost", outcome="not_run", detail=foreign),
         result("gone", outcome="erased"),
     ]
-    return verdict(SETTINGS, results), results
+    return decide_verdict(SETTINGS, results), results
 
 
 def test_markdown_has_the_worst_cases() -> None:
-    written = markdown(*_regression(), "suite")
+    written = render_markdown(*_regression(), "suite")
     assert written.startswith("## ❌ Regression: `suite`")
     assert "| `Facts` | `all cases` (4) | 100.0% | 67.5% | -32.5% | ❌ worse |" in written
     assert "<summary><code>worst: Facts</code></summary>" in written
@@ -147,7 +147,7 @@ def test_markdown_has_the_worst_cases() -> None:
 
 
 def test_junit_fails_what_is_worse() -> None:
-    root = ElementTree.fromstring(junit(*_regression(), "suite"))
+    root = ElementTree.fromstring(render_junit(*_regression(), "suite"))
     (suite,) = root
     cases = [each for each in suite.iter("testcase") if each.get("classname") == "cases"]
     assert [each.get("name") for each in cases if each.find("skipped") is not None] == ["gone"]
@@ -162,4 +162,4 @@ def test_a_long_report_fits_a_comment(tmp_path: Path) -> None:
         result(f"c{n:03}", {"Facts": 1.0}, {"Facts": 0.0}, texts=("a. " * 40_000, "b. " * 40_000))
         for n in range(20)
     ]
-    assert len(markdown(verdict(SETTINGS, long), long, tmp_path.name)) < 65_536
+    assert len(render_markdown(decide_verdict(SETTINGS, long), long, tmp_path.name)) < 65_536

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentchat.knowledge.documents import Kind, Section, chunks_of, parse, tidy
+from agentchat.knowledge.documents import Kind, Section, cut_chunks, parse, tidy
 from agentchat.knowledge.documents.chunks import ARROW, MOST, OVERLAP, split
 
 KINDS = st.sampled_from(("text", "markdown", "html"))
@@ -33,8 +33,8 @@ def test_every_word_stands_whole_in_a_chunk_in_order(text: str) -> None:
 @given(st.text(max_size=4000), KINDS)
 @settings(max_examples=200)
 def test_any_text_of_any_kind_is_cut_within_bounds_and_the_same_again(text: str, kind: Kind) -> None:
-    chunks = chunks_of("Title", parse(text, kind).sections)
-    assert chunks == chunks_of("Title", parse(text, kind).sections)
+    chunks = cut_chunks("Title", parse(text, kind).sections)
+    assert chunks == cut_chunks("Title", parse(text, kind).sections)
     assert [chunk.position for chunk in chunks] == list(range(1, len(chunks) + 1))
     for chunk in chunks:
         assert 1 <= len(chunk.text) <= MOST
@@ -50,15 +50,18 @@ def test_markdown_loses_no_word_of_headings_and_paragraphs(parts: list[tuple[int
         f"{'#' * level} {''.join(filter(str.isalnum, head))}\n\n{' '.join(filter(str.isalnum, body.split()))}"
         for level, head, body in parts
     )
-    chunks = chunks_of("Title", parse(text, "markdown").sections)
+    chunks = cut_chunks("Title", parse(text, "markdown").sections)
     kept = {word for chunk in chunks for word in f"{chunk.title} {chunk.text}".split()}
     assert {word for word in tidy(text).split() if word.isalnum()} <= kept
 
 
 def test_a_chunk_carries_the_headings_above_it_and_the_title_once() -> None:
     sections = parse("# Returns\nintro\n## How long\n30 days", "markdown").sections
-    assert [chunk.title for chunk in chunks_of("Returns", sections)] == ["Returns", f"Returns{ARROW}How long"]
-    assert chunks_of("Help", sections)[0].title == f"Help{ARROW}Returns"
+    assert [chunk.title for chunk in cut_chunks("Returns", sections)] == [
+        "Returns",
+        f"Returns{ARROW}How long",
+    ]
+    assert cut_chunks("Help", sections)[0].title == f"Help{ARROW}Returns"
 
 
 def test_a_chunk_ends_with_a_paragraph_where_it_can() -> None:
@@ -89,4 +92,4 @@ def test_sentences_of_scripts_without_blanks_are_pauses_too() -> None:
 
 
 def test_sections_without_text_make_no_chunk() -> None:
-    assert chunks_of("Title", [Section(("A",), "")]) == []
+    assert cut_chunks("Title", [Section(("A",), "")]) == []

@@ -46,13 +46,13 @@ FIGURES = [
 @pytest.fixture(scope="module")
 async def policies(pool: Pool) -> Shelf:
     shelf = await Shelf.create(pool)
-    for draft in demo.demo_documents():
+    for draft in demo.load_demo_documents():
         await shelf.put(draft.name, draft.text, kind=draft.kind)
     return shelf
 
 
 def test_each_document_has_a_title_and_an_address() -> None:
-    drafts = demo.demo_documents()
+    drafts = demo.load_demo_documents()
     assert len(drafts) == 7
     for draft in drafts:
         parsed = parse(draft.text, draft.kind)
@@ -77,6 +77,6 @@ async def test_a_question_of_something_else_finds_nothing(policies: Shelf) -> No
 def test_the_policies_agree_with_the_shops_help_articles(figure: str) -> None:
     records = resources.files("agentchat.mcp_demo.shop") / "records" / "articles.json"
     articles = [article["text"].lower() for article in json.loads(records.read_text("utf-8"))]
-    policies = [" ".join(draft.text.split()).lower() for draft in demo.demo_documents()]
+    policies = [" ".join(draft.text.split()).lower() for draft in demo.load_demo_documents()]
     assert any(figure in text for text in articles)
     assert any(figure in text for text in policies)

@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing.drafts import MOST_BYTES
-from agentchat.knowledge.importing.import_files import FoundFile, draft_of, find, piped
+from agentchat.knowledge.importing.import_files import FoundFile, find_files, read_draft, read_piped
 
 
 def made(folder: Path, **files: bytes) -> Path:
@@ -21,7 +21,7 @@ def made(folder: Path, **files: bytes) -> Path:
 
 def refusal(found: FoundFile) -> str:
     with pytest.raises(Unreadable) as caught:
-        draft_of(found)
+        read_draft(found)
     return caught.value.reason
 
 
@@ -30,7 +30,7 @@ def test_a_folder_is_walked_in_order_and_names_begin_with_its_own(tmp_path: Path
     made(docs / "deep", c__html=b"<p>C")
     made(docs / ".git", d__md=b"D")
     (docs / ".hidden.md").write_bytes(b"H")
-    found = list(find([docs]))
+    found = list(find_files([docs]))
     assert [(one.name, one.reason is None) for one in found] == [
         ("docs/LICENSE", False),
         ("docs/a.txt", True),
@@ -47,7 +47,11 @@ def test_names_do_not_depend_on_where_the_command_runs(
 ) -> None:
     docs = made(tmp_path / "docs", a__md=b"A")
     monkeypatch.chdir(docs)
-    assert [one.name for one in find([Path()])] == [one.name for one in find([docs])] == ["docs/a.md"]
+    assert (
+        [one.name for one in find_files([Path()])]
+        == [one.name for one in find_files([docs])]
+        == ["docs/a.md"]
+    )
 
 
 def test_a_file_has_one_name_alone_and_from_its_folder(
@@ -55,33 +59,33 @@ def test_a_file_has_one_name_alone_and_from_its_folder(
 ) -> None:
     docs = made(tmp_path / "docs", a__md=b"A")
     deep = made(docs / "guide", b__md=b"B")
-    names = [one.name for one in find([docs])]
+    names = [one.name for one in find_files([docs])]
     assert names == ["docs/a.md", "docs/guide/b.md"]
-    alone = [one.name for one in find([docs / "a.md", deep / "b.md"], docs)]
+    alone = [one.name for one in find_files([docs / "a.md", deep / "b.md"], docs)]
     assert alone == names
-    assert [one.name for one in find([docs / "a.md"])] == names[:1]
-    assert [one.name for one in find([deep], docs)] == names[1:]
+    assert [one.name for one in find_files([docs / "a.md"])] == names[:1]
+    assert [one.name for one in find_files([deep], docs)] == names[1:]
     monkeypatch.chdir(docs)
-    assert [one.name for one in find([Path("a.md")])] == names[:1]
+    assert [one.name for one in find_files([Path("a.md")])] == names[:1]
 
 
 def test_a_file_outside_the_folder_that_names_begin_with_is_not_read(tmp_path: Path) -> None:
     docs = made(tmp_path / "docs", a__md=b"A")
     other = made(tmp_path / "other", b__md=b"B")
-    reasons = [found.reason for found in find([docs, other, other / "b.md"], docs)]
+    reasons = [found.reason for found in find_files([docs, other, other / "b.md"], docs)]
     assert reasons == [None, *[f"is not in the folder {docs}"] * 2]
 
 
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     docs = made(tmp_path / "docs", a__md=b"A")
     (docs / "round").symlink_to(docs)
-    assert [one.name for one in find([docs])] == ["docs/a.md"]
+    assert [one.name for one in find_files([docs])] == ["docs/a.md"]
 
 
 def test_two_files_of_one_name_are_not_one_document(tmp_path: Path) -> None:
     one = made(tmp_path / "1" / "docs", a__md=b"A")
     other = made(tmp_path / "2" / "docs", a__md=b"B")
-    reasons = [found.reason for found in find([one, other])]
+    reasons = [found.reason for found in find_files([one, other])]
     assert reasons == [None, "has the name of another file of this import"]
 
 
@@ -100,8 +104,8 @@ def test_a_file_is_read_as_what_it_is(
     tmp_path: Path, name: str, content: bytes, kind: str, text: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    [found] = find([tmp_path / name])
-    draft = draft_of(found)
+    [found] = find_files([tmp_path / name])
+    draft = read_draft(found)
     assert draft.name == f"{tmp_path.name}/{name}"
     assert draft.kind == kind
     assert draft.text == text
@@ -136,14 +140,14 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_a_file_of_the_name_it_is_given() -> None:
-    draft = draft_of(piped(io.BytesIO(b"# Hi"), "notes.md"))
+    draft = read_draft(read_piped(io.BytesIO(b"# Hi"), "notes.md"))
     assert (draft.name, draft.kind, draft.text) == ("notes.md", "markdown", "# Hi")
-    assert refusal(piped(io.BytesIO(b"x" * (MOST_BYTES + 5)), "x.txt")) == "is larger than 16 MiB"
+    assert refusal(read_piped(io.BytesIO(b"x" * (MOST_BYTES + 5)), "x.txt")) == "is larger than 16 MiB"
 
 
 def test_a_file_name_may_hold_any_byte(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff\nname.md"))
     path.write_text("text")
-    [found] = find([path])
+    [found] = find_files([path])
     assert found.name == f"{tmp_path.name}/bad\ufffd name.md"
-    assert draft_of(found).text == "text"
+    assert read_draft(found).text == "text"

@@ -200,9 +200,9 @@ async def test_a_folder_is_imported_and_what_cannot_be_read_is_named(shelf: Shel
 
     async def run() -> dict[str, str]:
         told: dict[str, str] = {}
-        for found in import_files.find([docs]):
+        for found in import_files.find_files([docs]):
             try:
-                draft = import_files.draft_of(found)
+                draft = import_files.read_draft(found)
                 done = await import_document(shelf.pool, shelf.account, shelf.id, draft, note=shelf.note)
             except (Unreadable, Invalid) as error:
                 told[found.name] = error.reason

@@ -53,8 +53,8 @@ async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) 
     assert tables(plain_database_url) == TABLES[1:]
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
-        assert await vectors.usable(pool, Topics(FEET, MONEY)) is None
-        assert await vectors.usable(pool, None) is None
+        assert await vectors.check_usable(pool, Topics(FEET, MONEY)) is None
+        assert await vectors.check_usable(pool, None) is None
         await shelf.put("a.txt", "Parcels leave the warehouse in Utrecht.")
         assert await shelf.texts("Where is the warehouse?") == ["Parcels leave the warehouse in Utrecht."]
 
@@ -71,7 +71,7 @@ async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
     embedder = Topics(FEET, MONEY)
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
-        assert await vectors.usable(pool, embedder) is embedder
+        assert await vectors.check_usable(pool, embedder) is embedder
         await shelf.put("a.txt", "Boots are waxed.", embedder)
         assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
 

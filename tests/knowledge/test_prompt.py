@@ -3,7 +3,7 @@
 import pytest
 
 from agentchat.contracts.values import Source
-from agentchat.knowledge.search.passages import Passage, documents_of
+from agentchat.knowledge.search.passages import Passage, render_documents
 
 
 def passage(index: int, title: str, text: str) -> Passage:
@@ -18,7 +18,7 @@ SHIPPING = passage(2, "Delivery", "Parcels leave the warehouse in Utrecht.\nThey
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:
-    assert documents_of([RETURNS, SHIPPING]) == (
+    assert render_documents([RETURNS, SHIPPING]) == (
         "<documents>\n"
         '<document index="1" title="Returns">\n'
         "Goods may be returned within 30 days. The label is free.\n</document>\n"
@@ -28,7 +28,7 @@ def test_passages_are_blocks_with_index_and_title() -> None:
 
 
 def test_no_passage_is_no_text() -> None:
-    assert documents_of([]) == ""
+    assert render_documents([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_no_passage_is_no_text() -> None:
     ],
 )
 def test_no_passage_can_end_its_block_or_begin_another(text: str) -> None:
-    blocks = documents_of([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
+    blocks = render_documents([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
     body = blocks.removeprefix('<documents>\n<document index="1" title="T">\n').partition("\n</document>")[0]
     assert body == f"a &lt;{text[1:]} b & <b> c"
 
 
 def test_a_title_is_one_attribute_of_bounded_length() -> None:
-    blocks = documents_of([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
+    blocks = render_documents([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
     head = blocks.split("\n")[1]
     assert head.startswith('<document index="1" title="a &quot;b&quot; &lt;c&gt; &amp; d eee')
     assert head.endswith('…">')

@@ -10,7 +10,7 @@ import pytest
 from agentchat.knowledge.documents import Section, parse
 from agentchat.knowledge.reading import pdf as pdf_reading
 from agentchat.knowledge.reading import read_file
-from agentchat.knowledge.reading.unfit import UnreadableFile
+from agentchat.knowledge.reading.file_errors import UnreadableFile
 from tests.knowledge.made_files import docx, pdf, swollen_pdf
 
 _LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -28,7 +28,7 @@ async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
         title="Handbook",
         outline=(("Returns", 1, False), ("Stoves", 2, True), ("Contact", 3, False)),
     )
-    parsed = parse(await read_file.html_of(content, "pdf"), "pdf")
+    parsed = parse(await read_file.convert_file(content, "pdf"), "pdf")
     assert parsed.title == "Handbook"
     assert parsed.sections == (
         Section(("page 1",), "Welcome."),
@@ -42,18 +42,18 @@ async def test_the_titles_of_a_pdf_are_no_longer_than_titles_are() -> None:
     """A file of 25 KB can hold headings of megabytes, which stand above each of its pages again."""
     long = ("A" * 1_000_000, "B" * 1_000_000)
     made = pdf("one", "two", title="T" * 1_000_000, outline=((long[0], 0, False), (long[1], 1, False)))
-    assert len(await read_file.html_of(made, "pdf")) < 5_000
+    assert len(await read_file.convert_file(made, "pdf")) < 5_000
 
 
 async def test_a_pdf_that_opens_without_a_password_is_read() -> None:
-    assert "Open to all" in await read_file.html_of(pdf("Open to all", password=""), "pdf")
+    assert "Open to all" in await read_file.convert_file(pdf("Open to all", password=""), "pdf")
 
 
 async def test_a_docx_has_its_headings_and_no_pictures() -> None:
     content = docx(
         ("Heading1", "Returns"), ("Normal", "Tents <here>."), ("Heading2", "Stoves"), ("Normal", "No.")
     )
-    parsed = parse(await read_file.html_of(content, "docx"), "docx")
+    parsed = parse(await read_file.convert_file(content, "docx"), "docx")
     assert parsed.title == "Returns"
     assert parsed.sections == (Section(("Returns",), "Tents <here>."), Section(("Returns", "Stoves"), "No."))
 
@@ -79,12 +79,12 @@ async def test_a_file_that_cannot_be_read_is_refused_in_words(
     kind: str, made: Callable[[], bytes], reason: str
 ) -> None:
     with pytest.raises(UnreadableFile, match=reason):
-        await read_file.html_of(made(), kind)
+        await read_file.convert_file(made(), kind)
 
 
 def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
     """Either is more than a file of the largest size needs."""
-    begins = "from agentchat.knowledge.reading import reader; reader.bound(); "
+    begins = "from agentchat.knowledge.reading import reader_process; reader_process.limit_resources(); "
     for work, ended in (("bytearray(2 << 30)", 1), ("exec('while True: pass')", -signal.SIGXCPU)):
         fast = begins.replace("reader.bound", "reader.CPU_SECONDS = 1; reader.bound")
         done = subprocess.run([sys.executable, "-c", fast + work], stderr=subprocess.DEVNULL, check=False)
@@ -94,7 +94,7 @@ def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
 async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf_reading, "MOST_PAGES", 2)
     with pytest.raises(UnreadableFile, match="more than 2 pages"):
-        pdf_reading.html_of(pdf("1", "2", "3"))
+        pdf_reading.convert_to_html(pdf("1", "2", "3"))
 
 
 async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
@@ -102,4 +102,4 @@ async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
 ) -> None:
     monkeypatch.setattr(read_file, "SECONDS", 0.0)
     with pytest.raises(UnreadableFile, match="too much time or memory"):
-        await read_file.html_of(pdf("x"), "pdf")
+        await read_file.convert_file(pdf("x"), "pdf")

@@ -7,9 +7,9 @@ import pytest
 
 from agentchat.administration import admin_documents, admin_knowledge
 from agentchat.knowledge.embedding import vectors
-from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.knowledge.embedding.embedder import Embedder
-from agentchat.knowledge.embedding.remote import RemoteEmbedder
+from agentchat.knowledge.embedding.remote_embedder import RemoteEmbedder
 from agentchat.knowledge.errors import EmbedderUnavailable
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.runtime.settings import SettingsError, load
@@ -196,7 +196,7 @@ HTTP = {
 
 
 async def _named_by(environ: dict[str, str]) -> Embedder | None:
-    async with embedder_of(load(EmbedderSettings, environ)) as embedder:
+    async with open_embedder(load(EmbedderSettings, environ)) as embedder:
         return embedder
 
 

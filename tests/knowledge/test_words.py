@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentchat.knowledge.search.passages import MOST_SNIPPET, fuse, snippet
-from agentchat.knowledge.search.search_words import SearchQuery, question, searchable
+from agentchat.knowledge.search.passages import MOST_SNIPPET, build_snippet, fuse_rankings
+from agentchat.knowledge.search.search_words import SearchQuery, make_searchable, parse_question
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from agentchat.knowledge.search.search_words import SearchQuery, question, searc
     ],
 )
 def test_text_is_told_apart_into_words(text: str, words: str) -> None:
-    assert searchable(text) == words
+    assert make_searchable(text) == words
 
 
 @given(st.text(max_size=300))
 def test_words_hold_nothing_that_postgres_reads_as_more_than_a_word(text: str) -> None:
-    words = searchable(text)
+    words = make_searchable(text)
     assert not set(words) & set("#'\"&|!:*()<>\\-\0")
     assert all(1 <= len(word) <= 64 for word in words.split(" ") if words)
 
@@ -42,27 +42,27 @@ def test_words_hold_nothing_that_postgres_reads_as_more_than_a_word(text: str) -
     ],
 )
 def test_quoted_words_are_a_phrase(text: str, phrases: tuple[str, ...]) -> None:
-    assert question(text).phrases == phrases
+    assert parse_question(text).phrases == phrases
 
 
 def test_dashes_and_or_are_no_operators() -> None:
-    assert question("what does -verbose do or not") == SearchQuery("what does verbose do or not")
+    assert parse_question("what does -verbose do or not") == SearchQuery("what does verbose do or not")
 
 
 def test_of_a_long_message_beginning_and_end_are_asked() -> None:
-    asked = question("first words " + "filler " * 40_000 + "last words").words.split()
+    asked = parse_question("first words " + "filler " * 40_000 + "last words").words.split()
     assert asked[:2] == ["first", "words"]
     assert asked[-2:] == ["last", "words"]
     assert len(asked) == 64
 
 
 def test_a_short_passage_is_its_own_snippet_on_one_line() -> None:
-    assert snippet("You have\n30 days.\n\nNo more.", "30 days") == "You have 30 days. No more."
+    assert build_snippet("You have\n30 days.\n\nNo more.", "30 days") == "You have 30 days. No more."
 
 
 @given(st.text(max_size=1500), st.text(max_size=600))
 def test_a_snippet_is_bounded_and_on_one_line(text: str, fragment: str) -> None:
-    shown = snippet(text, fragment)
+    shown = build_snippet(text, fragment)
     assert len(shown) <= MOST_SNIPPET
     assert "\n" not in shown
     assert bool(shown) == bool(text.strip())
@@ -72,21 +72,21 @@ RANKINGS = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size
 
 
 def test_first_in_both_is_one_and_first_in_one_alone_is_a_half() -> None:
-    assert fuse([["a", "b"], ["a", "c"]])[0] == ("a", 1.0)
-    assert fuse([["a"], ["b"]]) == [("a", 0.5), ("b", 0.5)]
+    assert fuse_rankings([["a", "b"], ["a", "c"]])[0] == ("a", 1.0)
+    assert fuse_rankings([["a"], ["b"]]) == [("a", 0.5), ("b", 0.5)]
 
 
 def test_what_both_find_comes_before_what_one_finds_better() -> None:
-    assert [found for found, _ in fuse([["a", "x"], ["b", "x"]])] == ["x", "a", "b"]
+    assert [found for found, _ in fuse_rankings([["a", "x"], ["b", "x"]])] == ["x", "a", "b"]
 
 
 def test_nothing_found_is_nothing() -> None:
-    assert fuse([[], []]) == []
+    assert fuse_rankings([[], []]) == []
 
 
 @given(RANKINGS)
 def test_scores_fall_from_one_towards_zero(rankings: list[list[str]]) -> None:
-    fused = fuse(rankings)
+    fused = fuse_rankings(rankings)
     scores = [score for _, score in fused]
     assert {found for found, _ in fused} == {found for ranking in rankings for found in ranking}
     assert scores == sorted(scores, reverse=True)
@@ -95,4 +95,4 @@ def test_scores_fall_from_one_towards_zero(rankings: list[list[str]]) -> None:
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True))
 def test_one_ranking_alone_stays_as_it_is(ranking: list[str]) -> None:
-    assert [found for found, _ in fuse([ranking])] == ranking
+    assert [found for found, _ in fuse_rankings([ranking])] == ranking

@@ -10,9 +10,9 @@ from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered
 from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.evals.compared_run import compared, summarised
+from agentchat.evals.compared_run import compare_run, summarize
 from agentchat.evals.prices import Price, Prices, UnreadablePrices, read_prices
-from agentchat.evals.text_diff import CallPair, Piece, call_pairs, unified, word_diff
+from agentchat.evals.text_diff import CallPair, Piece, diff_runs, diff_words, pair_calls
 
 _AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (
@@ -52,7 +52,7 @@ def answer(**changes: Any) -> WhatIfAnswered:
 
 
 def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
-    done = compared("c", _RUN, _SAME, Prices())
+    done = compare_run("c", _RUN, _SAME, Prices())
     assert (done.same_tools, done.same_answer, done.diverges) == (True, True, False)
     assert done.alike == 1.0
     assert done.recorded.seconds == 1.6  # the slower one of two tools at a time is left out
@@ -62,12 +62,12 @@ def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
 
 def test_the_time_that_a_person_took_is_left_out() -> None:
     waited = replace(_RUN, ended_at="2026-11-21T09:30:30.000000Z", paused_seconds=27.0)
-    assert compared("c", waited, _SAME, Prices()).recorded.seconds == 2.1
+    assert compare_run("c", waited, _SAME, Prices()).recorded.seconds == 2.1
 
 
 def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
     failed = replace(_RUN, state="failed", code="provider_error", reply=None)
-    done = compared("c", failed, _SAME, Prices())
+    done = compare_run("c", failed, _SAME, Prices())
     assert (done.recorded_end, done.diverges) == ("failed", True)
 
 
@@ -93,7 +93,7 @@ def test_a_run_that_ended_early_is_the_same_where_it_ends_so_again(
     recorded: dict[str, Any], changes: dict[str, Any], diverges: bool
 ) -> None:
     ended = replace(_RUN, reply=None, **recorded)
-    assert compared("c", ended, answer(**changes), Prices()).diverges is diverges
+    assert compare_run("c", ended, answer(**changes), Prices()).diverges is diverges
 
 
 @pytest.mark.parametrize(
@@ -107,29 +107,29 @@ def test_a_run_that_ended_early_is_the_same_where_it_ends_so_again(
     ],
 )
 def test_every_other_difference_is_one(changes: dict[str, Any], tools: bool, text: bool) -> None:
-    done = compared("c", _RUN, answer(**changes), Prices())
+    done = compare_run("c", _RUN, answer(**changes), Prices())
     assert (done.same_tools, done.same_answer, done.diverges) == (tools, text, True)
-    assert unified(done.before, done.after)
+    assert diff_runs(done.before, done.after)
 
 
 def test_the_diff_names_calls_and_sentences() -> None:
     missed = AskedTool(round=1, name="find", input={"q": "cups"}, missed=True)
-    done = compared("c", _RUN, answer(calls=(missed, _SAME.calls[0]), content="Yes. We did."), Prices())
+    done = compare_run("c", _RUN, answer(calls=(missed, _SAME.calls[0]), content="Yes. We did."), Prices())
     assert done.missed == ('find {"q":"cups"}',)
-    lines = unified(done.before, done.after).splitlines()
+    lines = diff_runs(done.before, done.after).splitlines()
     assert {'-find {"q":"mugs"}', '+find {"q":"cups"}', "-We do.", "+We did."} <= set(lines)
     assert 0 < done.alike < 1
 
 
 def test_costs_are_told_only_where_every_price_is() -> None:
     prices = Prices(models={"one": Price(input=1.0, output=10.0)})
-    known = compared("c", _RUN, _SAME, prices)
+    known = compare_run("c", _RUN, _SAME, prices)
     assert known.recorded.cost == pytest.approx(0.00012)
-    other = compared("c", _RUN, answer(model="two"), prices)
-    cached = compared("c", _RUN, answer(usage=Usage(cache_read_tokens=5)), prices)
+    other = compare_run("c", _RUN, answer(model="two"), prices)
+    cached = compare_run("c", _RUN, answer(usage=Usage(cache_read_tokens=5)), prices)
     assert other.replayed.cost is None
     assert cached.replayed.cost is None
-    summary = summarised([known, other])
+    summary = summarize([known, other])
     assert summary.recorded.cost == pytest.approx(0.00024)
     assert summary.again.cost is None
     assert summary.recorded.tokens == 60
@@ -137,8 +137,8 @@ def test_costs_are_told_only_where_every_price_is() -> None:
 
 
 def test_what_was_not_replayed_counts_for_nothing() -> None:
-    lost = compared("c", _RUN, WhatIfAnswered(outcome="unavailable"), Prices())
-    summary = summarised([lost, compared("c", _RUN, _SAME, Prices())])
+    lost = compare_run("c", _RUN, WhatIfAnswered(outcome="unavailable"), Prices())
+    summary = summarize([lost, compare_run("c", _RUN, _SAME, Prices())])
     assert (summary.replayed, summary.not_replayed, summary.diverging) == (1, 1, 0)
 
 
@@ -155,21 +155,21 @@ def test_a_price_table_that_is_none_is_said(tmp_path: Path, text: str) -> None:
 
 
 def test_words_that_differ_are_pieces_of_the_two_texts() -> None:
-    assert word_diff("We ship on Monday.\nBye", "We ship on Tuesday.\n\nBye now") == [
+    assert diff_words("We ship on Monday.\nBye", "We ship on Tuesday.\n\nBye now") == [
         Piece("same", "We ship on "),
         Piece("removed", "Monday.\n"),
         Piece("added", "Tuesday.\n\n"),
         Piece("same", "Bye "),
         Piece("added", "now"),
     ]
-    assert word_diff("same", "same") == [Piece("same", "same")]
-    assert word_diff("", "") == []
+    assert diff_words("same", "same") == [Piece("same", "same")]
+    assert diff_words("", "") == []
 
 
 def test_long_texts_are_compared_by_sentences() -> None:
     before = "".join(f"It is number {number}. " for number in range(3_000))
     after = before.replace("number 7.", "no 7.", 1)
-    assert [each for each in word_diff(before, after) if each.kind != "same"] == [
+    assert [each for each in diff_words(before, after) if each.kind != "same"] == [
         Piece("removed", "It is number 7. "),
         Piece("added", "It is no 7. "),
     ]
@@ -182,7 +182,7 @@ def test_calls_of_a_round_are_paired() -> None:
         AskedTool(round=1, name="order", input={}),
     )
     later = AskedTool(round=2, name="order", input={})
-    pairs = call_pairs([cups, mugs, order], [mugs, AskedTool(round=1, name="find", input={}), later])
+    pairs = pair_calls([cups, mugs, order], [mugs, AskedTool(round=1, name="find", input={}), later])
     assert pairs == [
         CallPair(mugs, mugs),
         CallPair(cups, AskedTool(round=1, name="find", input={})),

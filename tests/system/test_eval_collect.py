@@ -44,7 +44,7 @@ async def test_a_redacted_case_has_the_tools_of_its_agent_and_is_run_as_it_was(
     assert case.slices["tools"] == "find_customer,track_shipment"
     (offered,) = [each for each in case.offered if each.name == "find_customer"]
     assert offered.input_schema["properties"]
-    inputs = {call.name: call.input for each in case.run().rounds for call in each.calls}
+    inputs = {call.name: call.input for each in case.fold_run().rounds for call in each.calls}
     assert inputs["find_customer"] == {"query": "person1@example.com"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "suite").iterdir())
     assert b"zebra@" not in written
@@ -65,7 +65,7 @@ async def test_a_case_has_the_passages_that_its_run_found(
     agent_id = stack.environment.retrieval_agent_id
     case = await collected(stack, tmp_path / "suite", agent_id, "zebra blanket")
 
-    sources = case.run().sources
+    sources = case.fold_run().sources
     assert sources
     assert set(case.passages) == {source.id for source in sources}
     assert any(len(case.passages[source.id]) > len(source.snippet) for source in sources)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, read_lines
-from agentchat.evals.text_diff import unified
+from agentchat.evals.text_diff import diff_runs
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from tests.evals.made_cases import made_suite
@@ -41,7 +41,7 @@ def differing(results: list[CaseResult]) -> list[str]:
     """Those that are not what was recorded, and how they differ."""
     return [
         f"{each.case_id} {each.outcome} {each.detail}\n"
-        + ("" if each.compared is None else unified(each.compared.before, each.compared.after))
+        + ("" if each.compared is None else diff_runs(each.compared.before, each.compared.after))
         for each in results
         if each.compared is None or each.compared.diverges
     ]

@@ -132,8 +132,11 @@ async def test_what_cannot_be_replayed_is_one_sentence(
         (("--agent", "x", "--sample", "1"), "no such agent: x"),
         (("--agent", mine, "--version", "99", "--sample", "1"), "version"),
         (("--agent", mine, "--conversations", _UNKNOWN), f"no such conversation: {_UNKNOWN}"),
-        (("--agent", mine, "--conversations", "x"), "this is no conversation's id: x"),
-        (("--agent", mine, "--conversations", theirs), f"{theirs} is another account's than the agent"),
+        (("--agent", mine, "--conversations", "x"), "not a conversation id: x"),
+        (
+            ("--agent", mine, "--conversations", theirs),
+            f"{theirs} and the agent belong to different accounts",
+        ),
         (("--agent", mine, "--conversations", gone), f"{gone} was deleted"),
         (("--agent", stack.environment.load_agent_id, *table), "cannot be read"),
         (("--agent", mine, "--sample", "1", "--prompt-file", str(tmp_path)), "cannot be read"),

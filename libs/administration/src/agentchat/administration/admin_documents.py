@@ -18,7 +18,7 @@ from agentchat.administration.knowledge_rows import delete_documents, find_base
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import NotFound, Use
 from agentchat.knowledge.documents import Chunk
-from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.importing import importer
 from agentchat.knowledge.importing.drafts import Draft
 from agentchat.runtime.postgres import Connection
@@ -40,7 +40,7 @@ async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocu
             base.id,
             Draft(**msgspec.structs.asdict(new)),
             note=admin.note,
-            embedder=await usable(admin.pool, admin.embedder),
+            embedder=await check_usable(admin.pool, admin.embedder),
         )
     document = await get(admin, base.id, done.document_id)
     return PutDocument(document=document, outcome=done.outcome, lacking=done.lacking)

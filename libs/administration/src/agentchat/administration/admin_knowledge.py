@@ -21,7 +21,7 @@ from agentchat.administration.parameters import After, DryRun, Force, Limit, OfA
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.search.passages import Passage
 from agentchat.knowledge.search.search import search as find_passages
 from agentchat.runtime.postgres import Connection
@@ -110,7 +110,7 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
     if not 1 <= top_k <= 50:
         raise Invalid("top_k", "must be from 1 to 50")
     base = await get(admin, knowledge_base_id)
-    embedder = await usable(admin.pool, admin.embedder)
+    embedder = await check_usable(admin.pool, admin.embedder)
     words = query.replace("\x00", "\ufffd")  # which Postgres does not take
     with translate_errors():
         return tuple(

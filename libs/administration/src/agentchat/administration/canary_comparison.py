@@ -14,7 +14,15 @@ from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.agent_rows import AgentRow
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.evals.prices import Prices
-from agentchat.evals.statistics import LEAST, Bounds, Difference, Sample, State, states, unpaired
+from agentchat.evals.statistics import (
+    LEAST,
+    Bounds,
+    Difference,
+    Sample,
+    State,
+    compare_unpaired,
+    decide_states,
+)
 from agentchat.runtime.postgres import Connection
 
 MOST_RUNS = 10_000
@@ -148,7 +156,7 @@ def decide(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> Ver
         if figure.name in sides[0] and figure.name in sides[1]
     ]
     found = [
-        unpaired(
+        compare_unpaired(
             old.sample,
             new.sample,
             figure.tolerated,
@@ -159,7 +167,7 @@ def decide(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> Ver
     ]
     comparisons = tuple(
         _build_comparison(figure.name, old, new, difference, state)
-        for (figure, old, new), difference, state in zip(pairs, found, states(found), strict=True)
+        for (figure, old, new), difference, state in zip(pairs, found, decide_states(found), strict=True)
     )
     decision, deciding = _decide(comparisons)
     needed = [each.more for each in deciding]

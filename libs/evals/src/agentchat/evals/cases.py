@@ -1,4 +1,4 @@
-"""A case: a recorded run with all that is needed to answer it again. A line of a suite's `cases.jsonl`."""
+"""Define a case: a recorded run with everything needed to replay it. A line of a suite's `cases.jsonl`."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,23 +12,22 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, fo
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.errors import NotACase
-from agentchat.evals.suite import read_lines, replacing
+from agentchat.evals.suite import read_lines, replace_file
 
 MOST = 2_000
-"""Cases of a suite: all of them are in memory."""
+"""The most cases of a suite: all of them are in memory."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a conversation's events."""
+"""The largest events of one conversation."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One recorded run. `id` is its trace id.
 
-    `events` are the conversation's, in their order, up to the run's end, redacted. `passages` are the full
-    texts of the sources that it found, by their ids: the log holds snippets alone. `offered` are the tools
-    that the agent had when the case was collected. `slices` say what kind of run it is (`agent`, `end`,
-    `tools`, `language`, `length`, `rating`), `feedback` is the mean of what people said of its reply.
-    `evaluators` are the owner's own for this case, written as those of the suite; `redacted` are the rules
-    that found something.
+    `events` are the conversation's, in order, up to the run's end, redacted. `passages` are the full texts of
+    the run's sources by id: the log holds only snippets. `offered` are the tools that the agent had when the
+    case was collected. `slices` describe the kind of run (`agent`, `end`, `tools`, `language`, `length`,
+    `rating`); `feedback` is the mean score of its reply. `evaluators` are the owner's own for this case,
+    written like those of the suite; `redacted` are the rules that found something.
     """
 
     id: str
@@ -45,11 +44,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evaluators: tuple[Any, ...] = ()
     redacted: tuple[str, ...] = ()
 
-    def run(self) -> Run:
+    def fold_run(self) -> Run:
         """Return the recorded run. Raises NotACase."""
-        return self.conversation_and_run()[1]
+        return self.fold_events()[1]
 
-    def conversation_and_run(self) -> tuple[Conversation, Run]:
+    def fold_events(self) -> tuple[Conversation, Run]:
         """Return the conversation as it was at the end of the run, and the run. Raises NotACase."""
         try:
             conversation = fold(
@@ -70,12 +69,12 @@ def read_cases(path: Path) -> list[Case]:
 
 def write_cases(path: Path, cases: Iterable[Case]) -> None:
     """Write the cases in the order of their ids, all of them or none. Raises UnfitSuite."""
-    with replacing(path) as file:
-        file.writelines(case_line(each) for each in sorted(cases, key=lambda each: each.id))
+    with replace_file(path) as file:
+        file.writelines(encode_case(each) for each in sorted(cases, key=lambda each: each.id))
 
 
-def merged(present: Iterable[Case], new: Iterable[Case]) -> list[Case]:
-    """Add new cases to those that are there. One that is replaced keeps its `evaluators`."""
+def merge_cases(present: Iterable[Case], new: Iterable[Case]) -> list[Case]:
+    """Add new cases to the present ones. A replaced case keeps its `evaluators`."""
     found = {each.id: each for each in present}
     for each in new:
         same = found.get(each.id)
@@ -83,6 +82,6 @@ def merged(present: Iterable[Case], new: Iterable[Case]) -> list[Case]:
     return list(found.values())
 
 
-def case_line(case: Case) -> bytes:
-    """Write a case as a line."""
+def encode_case(case: Case) -> bytes:
+    """Return a case as a line."""
     return msgspec.json.encode(case) + b"\n"

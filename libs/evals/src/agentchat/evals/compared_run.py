@@ -1,4 +1,4 @@
-"""A recorded run compared with the same run done again: what differs, and what each cost."""
+"""Compare a recorded run with its replay: what differs, and what each cost."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ MESSAGE_CHARACTERS = 200
 
 
 class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one run. `cost` is None where no price is known; `seconds` leave out tools and approvals."""
+    """The figures of one run. `cost` is None if no price is known; `seconds` exclude tools and approvals."""
 
     model: str
     rounds: int
@@ -26,7 +26,7 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run did: its tool calls, and its reply, or its text so far where it did not complete."""
+    """The tool calls of a run and its reply, or its text so far if it did not complete."""
 
     content: str
     calls: tuple[AskedTool, ...]
@@ -35,8 +35,7 @@ class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
-    `recorded_end` is how the recorded run ended. `missed` is the call at which the replay stopped, as it was
-    not recorded.
+    `recorded_end` is how the recorded run ended. `missed` is the unrecorded call at which the replay stopped.
     """
 
     conversation_id: str
@@ -58,17 +57,17 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def was_replayed(self) -> bool:
-        """Return True if anything is known of it: also of a run that failed or diverged."""
+        """True if the replay has a result, also if it failed or diverged."""
         return self.outcome in ("completed", "failed", "diverged")
 
     @property
     def diverges(self) -> bool:
-        """Whether the other version did something else."""
+        """True if the other version did something else."""
         return self.was_replayed and not (self.same_tools and self.same_answer)
 
 
 class FiguresTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """Over all runs of which anything is known; `cost` is None unless it is known of each."""
+    """Totals over all replayed runs; `cost` is None unless that of each is known."""
 
     tokens: int
     cost: float | None
@@ -76,7 +75,7 @@ class FiguresTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a replay, in numbers of runs, but for `conversations` and `missed` (calls)."""
+    """The result of a replay in numbers of runs, except `conversations` and `missed` (calls)."""
 
     conversations: int
     replayed: int
@@ -90,8 +89,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     again: FiguresTotal
 
 
-def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices) -> ComparedRun:
-    before = recorded_output(recorded)
+def compare_run(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices) -> ComparedRun:
+    """Compare a recorded run with a replay's answer."""
+    before = get_recorded_output(recorded)
     return ComparedRun(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
@@ -100,18 +100,18 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
         outcome=answer.outcome,
         code=answer.code,
         detail=answer.detail,
-        same_tools=_sorted(before.calls) == _sorted(_as_far(recorded, answer.calls)),
-        same_answer=_same_end(recorded, before.content, answer),
-        alike=_alike(before.content, answer.content),
-        missed=tuple(call_line(call) for call in answer.calls if call.missed),
+        same_tools=_sort_calls(before.calls) == _sort_calls(_cut_calls(recorded, answer.calls)),
+        same_answer=_is_same_end(recorded, before.content, answer),
+        alike=_compute_similarity(before.content, answer.content),
+        missed=tuple(format_call(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
-        recorded=recorded_figures(recorded, prices),
+        recorded=get_recorded_figures(recorded, prices),
         replayed=RunFigures(
             model=answer.model,
             rounds=answer.rounds,
             calls=len(answer.calls),
             tokens=answer.usage.total,
-            cost=prices.cost(answer.model, answer.usage),
+            cost=prices.compute_cost(answer.model, answer.usage),
             seconds=answer.ms / 1000,
         ),
         before=before,
@@ -119,7 +119,8 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
     )
 
 
-def summarised(done: Sequence[ComparedRun]) -> Summary:
+def summarize(done: Sequence[ComparedRun]) -> Summary:
+    """Add up compared runs."""
     known = [each for each in done if each.was_replayed]
     return Summary(
         conversations=len({each.conversation_id for each in done}),
@@ -130,13 +131,13 @@ def summarised(done: Sequence[ComparedRun]) -> Summary:
         other_answer=sum(not each.same_answer for each in known),
         failed=sum(each.outcome == "failed" for each in known),
         missed=sum(len(each.missed) for each in known),
-        recorded=_totals([each.recorded for each in known]),
-        again=_totals([each.replayed for each in known]),
+        recorded=_sum_figures([each.recorded for each in known]),
+        again=_sum_figures([each.replayed for each in known]),
     )
 
 
-def seconds_of(run: Run) -> float:
-    """How long a recorded run took, without its tools and what people took to decide."""
+def measure_seconds(run: Run) -> float:
+    """Return how long a recorded run took, without its tools and the time people took to decide."""
     tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
     elapsed = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(
         run.requested_at
@@ -144,32 +145,33 @@ def seconds_of(run: Run) -> float:
     return max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3))
 
 
-def call_line(call: AskedTool) -> str:
-    """A tool call in a line: its name and its input as JSON."""
+def format_call(call: AskedTool) -> str:
+    """Return a tool call on one line: its name and its input as JSON."""
     return f"{call.name} {wire.encode_canonical(call.input).decode()}"
 
 
-def known_total(costs: Sequence[float | None]) -> float | None:
-    """None unless there are some, and each is known."""
+def sum_costs(costs: Sequence[float | None]) -> float | None:
+    """Add up costs; None unless there are some and each is known."""
     known = [each for each in costs if each is not None]
     return sum(known) if costs and len(known) == len(costs) else None
 
 
-def counted_overlap(one: Counter[str], other: Counter[str]) -> float:
-    """The share of words that two texts have in common, from 0 to 1, each of its own count: Dice's."""
+def compute_overlap(one: Counter[str], other: Counter[str]) -> float:
+    """Return the share of common words of two texts, from 0 to 1, by their counts (Dice's coefficient)."""
     both = one.total() + other.total()
     return 2 * (one & other).total() / both if both else 1.0
 
 
-def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
+def _sum_figures(figures: Sequence[RunFigures]) -> FiguresTotal:
     return FiguresTotal(
         tokens=sum(each.tokens for each in figures),
-        cost=known_total([each.cost for each in figures]),
+        cost=sum_costs([each.cost for each in figures]),
         seconds=round(sum(each.seconds for each in figures), 3),
     )
 
 
-def recorded_output(run: Run) -> RunOutput:
+def get_recorded_output(run: Run) -> RunOutput:
+    """Return the calls and the reply of a recorded run."""
     calls = tuple(
         AskedTool(round=each.number, name=call.name, input=call.input)
         for each in run.rounds
@@ -178,28 +180,29 @@ def recorded_output(run: Run) -> RunOutput:
     return RunOutput(content=run.reply.content if run.reply is not None else run.text, calls=calls)
 
 
-def recorded_figures(run: Run, prices: Prices) -> RunFigures:
+def get_recorded_figures(run: Run, prices: Prices) -> RunFigures:
+    """Return the figures of a recorded run."""
     return RunFigures(
         model=run.model,
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
-        cost=prices.cost(run.model, run.usage),
-        seconds=seconds_of(run),
+        cost=prices.compute_cost(run.model, run.usage),
+        seconds=measure_seconds(run),
     )
 
 
-def call_key(call: AskedTool) -> tuple[int, str, bytes]:
-    """Orders calls: those of a round run side by side, so their order in it says nothing."""
+def get_sort_key(call: AskedTool) -> tuple[int, str, bytes]:
+    """Return a key that orders calls: those of a round run side by side, so their order says nothing."""
     return call.round, call.name, wire.encode_canonical(call.input)
 
 
-def _sorted(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
-    return sorted(map(call_key, calls))
+def _sort_calls(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
+    return sorted(map(get_sort_key, calls))
 
 
-def _same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:
-    """A run that failed is the same where it fails so again; one that was cancelled, as far as it went."""
+def _is_same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:
+    """Return True if both ended the same: failed alike, or for a cancelled run alike up to its end."""
     match recorded.state:
         case "completed":
             return answer.outcome == "completed" and content == answer.content
@@ -209,13 +212,13 @@ def _same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:
             return answer.content.startswith(content)
 
 
-def _as_far(recorded: Run, calls: Sequence[AskedTool]) -> Sequence[AskedTool]:
-    """Of a run that was cancelled, the calls of the rounds that it had."""
+def _cut_calls(recorded: Run, calls: Sequence[AskedTool]) -> Sequence[AskedTool]:
+    """Return the calls; for a cancelled run only those of the rounds that it had."""
     if recorded.state != "cancelled":
         return calls
     last = max((each.number for each in recorded.rounds if each.calls), default=0)
     return [call for call in calls if call.round <= last]
 
 
-def _alike(one: str, other: str) -> float:
-    return 1.0 if one == other else round(counted_overlap(Counter(one.split()), Counter(other.split())), 3)
+def _compute_similarity(one: str, other: str) -> float:
+    return 1.0 if one == other else round(compute_overlap(Counter(one.split()), Counter(other.split())), 3)

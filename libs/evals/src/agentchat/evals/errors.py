@@ -1,9 +1,7 @@
-"""What is wrong with a suite; the text of each is one line.
+"""Define the errors of suites; the text of each is one line.
 
-SuiteError
-├── UnfitSuite      a file of it is missing, or is not what it should be
-├── NotACase        a run that cannot be a case
-└── ToolsNotListed  an agent's tools cannot be listed now
+SuiteError ├── UnfitSuite      a file of the suite is missing or invalid ├── NotACase        a run cannot be a
+case └── ToolsNotListed  an agent's tools cannot be listed now
 """
 
 
@@ -12,7 +10,7 @@ class SuiteError(Exception):
 
 
 class UnfitSuite(SuiteError):  # noqa: N818 - a state of the file
-    """A file of the suite is not what it should be; the text begins with its name."""
+    """A file of the suite is missing or invalid; the text begins with its name."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
@@ -20,7 +18,7 @@ class UnfitSuite(SuiteError):  # noqa: N818 - a state of the file
 
 
 class NotACase(SuiteError):  # noqa: N818 - a state of the run
-    """The text names the run and says why it cannot be one."""
+    """A run cannot be a case; the text names the run and the reason."""
 
     def __init__(self, trace_id: str, reason: str) -> None:
         super().__init__(f"run {trace_id}: {reason}")
@@ -29,4 +27,4 @@ class NotACase(SuiteError):  # noqa: N818 - a state of the run
 
 
 class ToolsNotListed(SuiteError):  # noqa: N818 - a state of things
-    """A case needs the tools that its agent has, and they cannot be had now."""
+    """A case needs its agent's tools, and they cannot be listed now."""

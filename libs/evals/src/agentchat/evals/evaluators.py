@@ -1,7 +1,7 @@
-"""Evaluators of `pydantic-evals` for an agent's runs. Their fields are their options in `suite.yaml`.
+"""Evaluate an agent's runs by `pydantic-evals`. The fields of an evaluator are its options in `suite.yaml`.
 
-An output is the reply, `expected_output` the recorded one. The task (`running`) sets the attribute `calls`
-and the metrics `tokens`, `seconds` and, where prices are known, `cost`; the recorded run is the metadata.
+The output is the reply, `expected_output` the recorded one. The task (`suite_run`) sets the attribute `calls`
+and the metrics `tokens`, `seconds` and, if prices are known, `cost`; the metadata is the recorded run.
 `Equals`, `EqualsExpected`, `Contains` and `LLMJudge` are those of pydantic-evals.
 """
 
@@ -20,18 +20,18 @@ from pydantic_evals.evaluators import (
 
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool
-from agentchat.evals.compared_run import call_line, counted_overlap
-from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, language_of
+from agentchat.evals.compared_run import compute_overlap, format_call
+from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, detect_language
 
 _WORD = re.compile(r"\w+")
 _NUMBERING = re.compile(r"\[\d{1,4}\]|^\s*\d{1,3}[.)]\s", re.MULTILINE)
 _CITED = re.compile(r"\[(\d{1,4})\]")
 _MOST_WORDS = 5_000
 _ALIKE = 0.5
-"""The share of words that texts of several words have in common, to count as the same argument."""
+"""The share of common words by which texts of several words count as the same argument."""
 _SHARED = 0.9
 _LEAST_REPLIES = 10
-"""Different recorded replies, for what they share to be a rule and no chance."""
+"""Different recorded replies needed for their common phrases to be a rule, not chance."""
 _PHRASE_WORDS = 3
 _MOST_REASON = 500
 
@@ -40,7 +40,7 @@ Phrase = tuple[str, ...]
 
 @dataclass
 class CaseInput:
-    """What a run is asked, after which `earlier` messages."""
+    """What a run is asked, and the `earlier` messages."""
 
     case_id: str
     message: str
@@ -49,7 +49,7 @@ class CaseInput:
 
 @dataclass
 class RecordedRun:
-    """The recorded run, next to its reply. `passages` is the number of sources that it was given."""
+    """The recorded run without its reply. `passages` is the number of its sources."""
 
     calls: list[AskedTool] = field(default_factory=list)
     passages: int = 0
@@ -63,14 +63,16 @@ Context = EvaluatorContext[CaseInput, str, RecordedRun]
 
 @dataclass(repr=False, kw_only=True)
 class RunEvaluator(Evaluator[CaseInput, str, RecordedRun]):
-    """`evaluation_name` is its name in reports, where several are of one kind."""
+    """Base of our evaluators. `evaluation_name` tells several of one kind apart in reports."""
 
     evaluation_name: str | None = None
 
     def get_default_evaluation_name(self) -> str:
+        """Return the name in reports."""
         return self.evaluation_name or self.get_serialization_name()
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         raise NotImplementedError
 
 
@@ -90,24 +92,29 @@ class ToolCalls(RunEvaluator):
     forbidden: list[str] = field(default_factory=list)
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         made: list[AskedTool] = ctx.attributes.get("calls", [])
-        if wrong := [call_line(each) for each in made if each.name in self.forbidden]:
-            return _reason(0.0, f"forbidden: {wrong[0]}")
-        if missing := [each for each in self.expected if not any(_fits(each, call) for call in made)]:
-            return _reason(0.0, f"no call of {missing[0].get('name')} with {missing[0].get('arguments', {})}")
+        if wrong := [format_call(each) for each in made if each.name in self.forbidden]:
+            return _build_reason(0.0, f"forbidden: {wrong[0]}")
+        if missing := [each for each in self.expected if not any(_matches_call(each, call) for call in made)]:
+            return _build_reason(
+                0.0, f"no call of {missing[0].get('name')} with {missing[0].get('arguments', {})}"
+            )
         if self.recorded == "ignored":
-            return _reason(1.0)
-        before = _recorded(ctx).calls
-        lost, more = self._unmatched(before, made)
+            return _build_reason(1.0)
+        before = _get_recorded(ctx).calls
+        lost, more = self._match_calls(before, made)
         if self.recorded == "subset":
             more = []
         if not lost and not more:
-            return _reason(1.0)
+            return _build_reason(1.0)
         matched = len(before) - len(lost)
-        lines = [f"without {call_line(each)}" for each in lost] + [f"also {call_line(each)}" for each in more]
-        return _reason(2 * matched / (2 * matched + len(lost) + len(more)), "; ".join(lines))
+        lines = [f"without {format_call(each)}" for each in lost] + [
+            f"also {format_call(each)}" for each in more
+        ]
+        return _build_reason(2 * matched / (2 * matched + len(lost) + len(more)), "; ".join(lines))
 
-    def _unmatched(
+    def _match_calls(
         self, before: Sequence[AskedTool], made: Sequence[AskedTool]
     ) -> tuple[list[AskedTool], list[AskedTool]]:
         """Match equal calls first, so that none takes what fits another one better."""
@@ -144,35 +151,39 @@ class Language(RunEvaluator):
             raise ValueError(f"`code` is none of {', '.join(LANGUAGES)}")
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
-        wanted = self.code or language_of(_expected(ctx))
-        found = language_of(ctx.output)
+        """Judge a run."""
+        wanted = self.code or detect_language(_get_expected(ctx))
+        found = detect_language(ctx.output)
         same = UNDETERMINED in (wanted, found) or are_same(wanted, found)
-        return _reason(same, f"the reply is in {found}, not in {wanted}")
+        return _build_reason(same, f"the reply is in {found}, not in {wanted}")
 
 
 @dataclass(repr=False, kw_only=True)
 class Phrases(RunEvaluator):
-    """The reply says what nine of ten different recorded replies say: a rule of the prompt, more often than
-    not. The value is the share of it, in parts of three words. `learn` is called with the recorded replies.
+    """The reply has the phrases that nine of ten different recorded replies have.
+
+    Such phrases mostly stem from a rule of the prompt. The value is the share of them, in parts of three
+    words. `learn` is called with the recorded replies.
     """
 
     shared: frozenset[Phrase] = field(default=frozenset(), init=False)
 
     def learn(self, replies: Iterable[str]) -> None:
-        """Find what nearly all of the replies share."""
-        texts = {tuple(words(each)) for each in replies if each.strip()}
-        having = Counter(phrase for each in texts for phrase in _phrases(each))
+        """Find the phrases that nearly all of the replies share."""
+        texts = {tuple(split_words(each)) for each in replies if each.strip()}
+        having = Counter(phrase for each in texts for phrase in _find_phrases(each))
         enough = len(texts) >= _LEAST_REPLIES
         self.shared = frozenset(
             phrase for phrase, number in having.items() if enough and number >= _SHARED * len(texts)
         )
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
-        lost = self.shared - _phrases(tuple(words(ctx.output)))
+        """Judge a run."""
+        lost = self.shared - _find_phrases(tuple(split_words(ctx.output)))
         if not lost:
-            return _reason(1.0)
+            return _build_reason(1.0)
         share = 1 - len(lost) / len(self.shared)
-        return _reason(
+        return _build_reason(
             share, f"{1 - share:.0%} of what replies have in common is lost: … {' '.join(min(lost))} …"
         )
 
@@ -185,12 +196,13 @@ class Facts(RunEvaluator):
     """
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
-        wanted = facts_of(_expected(ctx))
-        lost = wanted - facts_of(ctx.output)
+        """Judge a run."""
+        wanted = find_facts(_get_expected(ctx))
+        lost = wanted - find_facts(ctx.output)
         if not lost:
-            return _reason(1.0)
+            return _build_reason(1.0)
         share = 1 - len(lost) / len(wanted)
-        return _reason(share, f"{len(lost)} of {len(wanted)} are lost, such as {_shown(min(lost))}")
+        return _build_reason(share, f"{len(lost)} of {len(wanted)} are lost, such as {_shorten(min(lost))}")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -203,12 +215,13 @@ class CitedSources(RunEvaluator):
     at_least: int | None = None
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
-        cited, before = _citations(ctx.output), _citations(_expected(ctx))
-        given = _recorded(ctx).passages
+        """Judge a run."""
+        cited, before = _find_citations(ctx.output), _find_citations(_get_expected(ctx))
+        given = _get_recorded(ctx).passages
         if given and (unknown := [each for each in cited - before if each > given]):
-            return _reason(False, f"the reply cites [{min(unknown)}], and there were {given} sources")
+            return _build_reason(False, f"the reply cites [{min(unknown)}], and there were {given} sources")
         least = bool(before) if self.at_least is None else self.at_least
-        return _reason(len(cited) >= least, f"the reply cites {len(cited)}, not {least:d}")
+        return _build_reason(len(cited) >= least, f"the reply cites {len(cited)}, not {least:d}")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -218,9 +231,10 @@ class NotContains(RunEvaluator):
     values: list[str]
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         folded = ctx.output.casefold()
         found = [each for each in self.values if each.casefold() in folded]
-        return _reason(not found, f"the reply has {', '.join(map(_shown, found))}")
+        return _build_reason(not found, f"the reply has {', '.join(map(_shorten, found))}")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -237,10 +251,11 @@ class Regex(RunEvaluator):
             raise ValueError(f"`pattern` is not a regular expression: {error}") from None
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         found = self._compiled.search(ctx.output)
         if self.absent:
-            return _reason(found is None, f"the reply has {_shown(found[0]) if found else ''}")
-        return _reason(found is not None, f"nothing in the reply matches {_shown(self.pattern)}")
+            return _build_reason(found is None, f"the reply has {_shorten(found[0]) if found else ''}")
+        return _build_reason(found is not None, f"nothing in the reply matches {_shorten(self.pattern)}")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -261,14 +276,15 @@ class JsonSchema(RunEvaluator):
         self._validator = Draft202012Validator(self.schema, registry=Registry())  # which fetches nothing
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         from jsonschema.exceptions import best_match
 
         try:
             value = msgspec.json.decode(ctx.output)
         except (msgspec.DecodeError, RecursionError):
-            return _reason(False, "the reply is not JSON")
+            return _build_reason(False, "the reply is not JSON")
         error = best_match(self._validator.iter_errors(value))
-        return _reason(error is None, f"{error.json_path}: {error.message}" if error else "")
+        return _build_reason(error is None, f"{error.json_path}: {error.message}" if error else "")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -281,13 +297,14 @@ class Length(RunEvaluator):
     at_most_times: float | None = None
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
-        found, before = len(ctx.output), len(_expected(ctx))
+        """Judge a run."""
+        found, before = len(ctx.output), len(_get_expected(ctx))
         low = max(self.at_least, self.at_least_times * before)
         high = min(
             float("inf") if self.at_most is None else self.at_most,
             float("inf") if self.at_most_times is None else self.at_most_times * before,
         )
-        return _reason(low <= found <= high, f"the reply has {found:,} characters")
+        return _build_reason(low <= found <= high, f"the reply has {found:,} characters")
 
 
 @dataclass(repr=False, kw_only=True)
@@ -303,46 +320,48 @@ class AtMost(RunEvaluator):
             raise ValueError("`value` or `times` is needed")
 
     def get_default_evaluation_name(self) -> str:
+        """Return the name in reports."""
         return self.evaluation_name or self.figure
 
     def evaluate(self, ctx: Context) -> EvaluationReason:
+        """Judge a run."""
         if self.figure not in ctx.metrics:
             raise ValueError("no price is known of the model")
         bounds = [] if self.value is None else [self.value]
         if self.times is not None:
-            before = getattr(_recorded(ctx), self.figure)
+            before = getattr(_get_recorded(ctx), self.figure)
             if before is None:
                 raise ValueError("no price is known of the recorded model")
             bounds.append(self.times * before)
         found = ctx.metrics[self.figure]
-        return _reason(found <= min(bounds), f"{found:,.6g}, more than {min(bounds):,.6g}")
+        return _build_reason(found <= min(bounds), f"{found:,.6g}, more than {min(bounds):,.6g}")
 
 
 OWN: tuple[type[RunEvaluator], ...] = (
     *(ToolCalls, Language, Phrases, Facts, CitedSources, NotContains, Regex, JsonSchema, Length, AtMost),
 )
 DEFAULTS: tuple[Callable[[], RunEvaluator], ...] = (ToolCalls, Language, Phrases, Facts, CitedSources)
-"""Where a suite names none."""
+"""The evaluators of a suite that names none."""
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a text into words in small letters, the first of a long text."""
     return _WORD.findall(text.casefold())[:_MOST_WORDS]
 
 
-def facts_of(text: str) -> set[str]:
-    """Find words with a digit, without the numbers of cited sources and those of a list."""
-    return {each for each in words(_NUMBERING.sub(" ", text)) if any(map(str.isdigit, each))}
+def find_facts(text: str) -> set[str]:
+    """Find words with a digit, leaving out numbers of cited sources and of list items."""
+    return {each for each in split_words(_NUMBERING.sub(" ", text)) if any(map(str.isdigit, each))}
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Compare JSON; texts of several words are alike if they share half of them."""
+    """Return True if JSON values are equal, or texts of several words share half of them."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(are_alike(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(are_alike, one, other))
     if isinstance(one, str) and isinstance(other, str) and " " in one.strip() and other.strip():
-        return counted_overlap(Counter(words(one)), Counter(words(other))) >= _ALIKE
+        return compute_overlap(Counter(split_words(one)), Counter(split_words(other))) >= _ALIKE
     return wire.encode_canonical(one) == wire.encode_canonical(other)
 
 
@@ -350,33 +369,33 @@ def _is_equal(one: AskedTool, other: AskedTool) -> bool:
     return one.name == other.name and wire.encode_canonical(one.input) == wire.encode_canonical(other.input)
 
 
-def _fits(expected: dict[str, Any], call: AskedTool) -> bool:
+def _matches_call(expected: dict[str, Any], call: AskedTool) -> bool:
     return expected.get("name") == call.name and all(
         name in call.input and wire.encode_canonical(call.input[name]) == wire.encode_canonical(value)
         for name, value in expected.get("arguments", {}).items()
     )
 
 
-def _recorded(ctx: Context) -> RecordedRun:
+def _get_recorded(ctx: Context) -> RecordedRun:
     return ctx.metadata or RecordedRun()
 
 
-def _expected(ctx: Context) -> str:
+def _get_expected(ctx: Context) -> str:
     return ctx.expected_output or ""
 
 
-def _citations(content: str) -> set[int]:
+def _find_citations(content: str) -> set[int]:
     return {int(each) for each in _CITED.findall(content)}
 
 
-def _phrases(spelled: Phrase) -> set[Phrase]:
+def _find_phrases(spelled: Phrase) -> set[Phrase]:
     return {spelled[at : at + _PHRASE_WORDS] for at in range(len(spelled) - _PHRASE_WORDS + 1)}
 
 
-def _reason(value: bool | float, reason: str = "") -> EvaluationReason:
-    """`reason` is for what did not pass."""
+def _build_reason(value: bool | float, reason: str = "") -> EvaluationReason:
+    """Return the value, with `reason` if it did not pass."""
     return EvaluationReason(float(value), None if value == 1 else reason[:_MOST_REASON])
 
 
-def _shown(text: str, most: int = 80) -> str:
+def _shorten(text: str, most: int = 80) -> str:
     return repr(text if len(text) <= most else text[: most - 1] + "…")

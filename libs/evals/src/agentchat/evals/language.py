@@ -1,4 +1,4 @@
-"""In which language a text is written, by a model of n-grams that comes with `py3langid`."""
+"""Detect the language of a text by the n-gram model of `py3langid`."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 UNDETERMINED = "und"
 _NO_LANGUAGE = "zxx"
 _LEAST_CONFIDENCE = 0.4
-"""Below it a text has no language: "OK", "ORD-1001" and names of brands come to 0.31 at most."""
+"""Below this a text has no language: "OK", "ORD-1001" and brand names reach at most 0.31."""
 _MOST_CHARACTERS = 2_000
 LANGUAGES = (
     *("am", "ar", "az", "be", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi"),
@@ -21,25 +21,25 @@ LANGUAGES = (
 short questions in Dutch or Spanish.
 """
 _CLOSE = (frozenset({"da", "no"}), frozenset({"hr", "sr"}), frozenset({"id", "ms"}))
-"""Languages that a few sentences do not tell apart."""
+"""Languages that a few sentences cannot tell apart."""
 
 
-def language_of(text: str) -> str:
-    """Return one of LANGUAGES (ISO 639), or UNDETERMINED where the text is too short or has no words.
+def detect_language(text: str) -> str:
+    """Return one of LANGUAGES (ISO 639), or UNDETERMINED if the text is too short or has no words.
 
     It takes 0.1 ms a sentence; the first call loads the model, which takes a second.
     """
-    code, _ = _identifier().classify(text[:_MOST_CHARACTERS])
+    code, _ = _load_identifier().classify(text[:_MOST_CHARACTERS])
     return UNDETERMINED if code == _NO_LANGUAGE else str(code)
 
 
 def are_same(one: str, other: str) -> bool:
-    """Return True if two codes stand for one language, as far as texts tell."""
+    """Return True if two codes mean one language, as far as texts can tell."""
     return one == other or any({one, other} <= close for close in _CLOSE)
 
 
 @functools.cache
-def _identifier() -> "LanguageIdentifier":
+def _load_identifier() -> "LanguageIdentifier":
     # Imported here: it loads numpy, which no other command needs.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

@@ -1,4 +1,4 @@
-"""What tokens cost, by a table of the operator's."""
+"""Compute the cost of tokens by an operator's price table."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +12,14 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class UnreadablePrices(ValueError):  # noqa: N818 - a state of the file
-    """The file is not there, or holds no price table; the text says so in a line."""
+    """The file does not exist or is not a price table; the text is one line."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
+    """Prices of a million tokens.
+
+    Without a price for cached tokens, a run that used any has no known cost.
+    """
 
     input: _Amount
     output: _Amount
@@ -25,13 +28,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """By the name of the model, as agents have it."""
+    """Prices by the name of the model, as agents have it."""
 
     models: dict[str, Price] = {}
     currency: str = ""
 
-    def cost(self, model: str, usage: Usage) -> float | None:
-        """None where the table has no price for it."""
+    def compute_cost(self, model: str, usage: Usage) -> float | None:
+        """Return the cost; None if the table has no price for it."""
         price = self.models.get(model)
         if price is None:
             return None
@@ -47,10 +50,10 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def read_prices(path: Path) -> Prices:
-    """The table in a file of JSON. Raises UnreadablePrices."""
+    """Read the table from a file of JSON. Raises UnreadablePrices."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Prices)
     except OSError as error:
         raise UnreadablePrices(f"{path} cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadablePrices(f"{path} is no price table: {error}") from None
+        raise UnreadablePrices(f"{path} is not a price table: {error}") from None

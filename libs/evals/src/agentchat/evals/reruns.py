@@ -1,4 +1,4 @@
-"""Recorded runs answered again by the orchestrators: one for each question, or some at a time."""
+"""Replay recorded runs on the orchestrators: a single question, or several at a time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import subjects
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.event_store.log import Log
-from agentchat.evals.chosen_runs import ChosenRun, read
-from agentchat.evals.compared_run import ComparedRun, compared
+from agentchat.evals.compared_run import ComparedRun, compare_run
 from agentchat.evals.prices import Prices
+from agentchat.evals.run_choice import ChosenRun, load_conversation
 
 _SLACK_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
@@ -20,7 +20,7 @@ _TRIES = 3
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers: a version of an agent; `model` and `system_prompt` replace its own if given."""
+    """The version of an agent that answers. `model` and `system_prompt` replace its own if given."""
 
     account_id: str
     agent_id: str
@@ -30,27 +30,27 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reruns:
-    """Asks the orchestrators."""
+    """Asks the orchestrators (`orchestrator.rpc.answer_what_if`)."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._answered = False
 
     async def answer(self, question: WhatIf) -> WhatIfAnswered:
-        """Return a worker's answer. One that is stopping answers `unavailable`; then another one is asked.
+        """Return a worker's answer. If a stopping worker answers `unavailable`, ask another one.
 
-        Raises BusUnavailable where no orchestrator has ever answered.
+        Raises BusUnavailable if no orchestrator has ever answered.
         """
         answer = WhatIfAnswered(outcome="unavailable")
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_AGAIN_SECONDS)
-            answer = await self._once(question)
+            answer = await self._ask(question)
             if answer.outcome != "unavailable":
                 break
         return answer
 
-    async def _once(self, question: WhatIf) -> WhatIfAnswered:
+    async def _ask(self, question: WhatIf) -> WhatIfAnswered:
         try:
             answer = await self._bus.rpc.ask(
                 subjects.WHAT_IF, question, WhatIfAnswered, timeout=question.seconds + _SLACK_SECONDS
@@ -74,9 +74,9 @@ async def replay(
     at_once: int,
     on_done: Callable[[], None],
 ) -> list[ComparedRun]:
-    """Answer recorded runs of the log again, and compare; nothing of a run that was erased meanwhile.
+    """Replay recorded runs of the log and compare them; runs that were erased meanwhile are left out.
 
-    `seconds` bounds one run; `on_done` is called after each. Raises BusUnavailable where no orchestrator ever
+    `seconds` bounds one run; `on_done` is called after each. Raises BusUnavailable if no orchestrator ever
     answers, Conflict for a conversation that cannot be read, DatabaseUnavailable.
     """
     reruns, room = Reruns(bus), asyncio.Semaphore(at_once)
@@ -84,7 +84,7 @@ async def replay(
 
     async def answer(each: ChosenRun) -> None:
         async with room:
-            run = (await read(log, each.conversation_id)).run(each.trace_id)
+            run = (await load_conversation(log, each.conversation_id)).run(each.trace_id)
             if run is not None:
                 question = WhatIf(
                     account_id=candidate.account_id,
@@ -97,7 +97,7 @@ async def replay(
                     seconds=seconds,
                 )
                 answered = await reruns.answer(question)
-                results[each.trace_id] = compared(each.conversation_id, run, answered, prices)
+                results[each.trace_id] = compare_run(each.conversation_id, run, answered, prices)
         on_done()
 
     try:

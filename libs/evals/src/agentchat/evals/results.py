@@ -1,4 +1,4 @@
-"""What a case came to when it was answered again. A line of a run's `results.jsonl`."""
+"""Define the result of one case. A line of a run's `results.jsonl`."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,19 +8,19 @@ import msgspec
 from agentchat.evals.compared_run import ComparedRun
 
 COMPLETED = "completed"
-"""The evaluator that always judges: whether the run completed."""
+"""The evaluator that is always used: did the run complete?"""
 
 CaseOutcome = Literal["completed", "failed", "diverged", "not_run", "erased"]
 """`failed`: the new run ended in an error. `diverged`: it called a tool in a way that was never recorded.
-`not_run`: nothing is known of it (no worker, a provider that refused, the budget).
+`not_run`: it has no result (no worker, a refusing provider, the budget).
 """
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` is the worst of all tries of which anything is known, with its `detail`.
+    """The result of one case. `outcome`, with its `detail`, is the worst of all attempts that have one.
 
-    `before` are the values of the recorded run by evaluator, `after` those of the tries (means), from 0 to 1.
-    `reasons` say why a value is not 1, `failures` why an evaluator could not judge. `compared` is the try
+    `before` are the values of the recorded run by evaluator, `after` the means of the attempts, from 0 to 1.
+    `reasons` say why a value is not 1, `failures` why an evaluator could not judge. `compared` is the attempt
     that is least like the recorded run.
     """
 

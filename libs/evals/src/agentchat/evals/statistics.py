@@ -1,10 +1,10 @@
-"""Differences of means with 95 % intervals, and what follows from them: one rule for suites and for canaries.
+"""Compute differences of means with 95 % intervals, and decide by them, for suites and for canaries.
 
-A suite compares the same cases before and after (`paired`). Two versions of an agent that answered different
-conversations are compared by the counts, means and variances of two samples (`unpaired`), which a database
-adds up. Everything is a normal approximation: fewer than LEAST values decide nothing.
+A suite compares the same cases before and after (`compare_paired`). Two versions of an agent that answered
+different conversations are compared by the counts, means and variances of two samples (`compare_unpaired`),
+which a database adds up. Everything is a normal approximation: fewer than LEAST values decide nothing.
 
-Several comparisons are one family. Holm's method keeps the probability of a false `worse` in a family, where
+Several comparisons are one family. Holm's method keeps the probability of a false `worse` in a family, if
 nothing has changed, at LEVEL / 2, and that of a false `better` at as much.
 """
 
@@ -26,7 +26,7 @@ Bounds = tuple[float, float]
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of one figure. `variance` is that of single values, not of their mean."""
+    """The values of one figure. `variance` is that of single values, not of their mean."""
 
     count: int = 0
     mean: float = 0.0
@@ -41,7 +41,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             count=len(values), mean=fmean(values), variance=variance(values) if len(values) > 1 else 0.0
         )
 
-    def padded(self, bounds: Bounds) -> "Sample":
+    def pad(self, bounds: Bounds) -> "Sample":
         """Add one value at each bound (Agresti and Caffo): 30 successes of 30 do not show certainty."""
         low, high = bounds
         count = self.count + 2
@@ -51,15 +51,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def squared_error(self) -> float:
-        """Of the mean."""
+        """The squared standard error of the mean."""
         return self.variance / self.count if self.count else inf
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """After less before, in the figure's unit and sign; `low` and `high` bound 95 % (None: too few values).
+    """After minus before, in the figure's unit and sign. `low` and `high` bound 95 % (None: too few values).
 
-    `margin` is what the difference has above the tolerated drop, in standard errors; `gain` is the difference
-    in standard errors. Both are positive where it is good.
+    `margin` is the difference above the tolerated drop in standard errors, `gain` the difference in standard
+    errors. Both are positive if good.
     """
 
     count: int
@@ -73,10 +73,10 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     gain: float
 
 
-def paired(before: Sequence[float], after: Sequence[float], tolerated: float) -> Difference:
+def compare_paired(before: Sequence[float], after: Sequence[float], tolerated: float) -> Difference:
     """Compare two values from 0 to 1 of each case, in the same order; higher is better."""
     found = Sample.of([new - old for old, new in zip(before, after, strict=True)])
-    used = found.padded((-1.0, 1.0))
+    used = found.pad((-1.0, 1.0))
     error = sqrt(used.squared_error)
     enough = found.count >= LEAST
     return Difference(
@@ -87,12 +87,12 @@ def paired(before: Sequence[float], after: Sequence[float], tolerated: float) ->
         low=min(found.mean, used.mean - _TWO_SIDED * error) if enough else None,
         high=max(found.mean, used.mean + _TWO_SIDED * error) if enough else None,
         tolerated=tolerated,
-        margin=_in_errors(used.mean + tolerated, error),
-        gain=_in_errors(used.mean, error),
+        margin=_divide_by_error(used.mean + tolerated, error),
+        gain=_divide_by_error(used.mean, error),
     )
 
 
-def unpaired(
+def compare_unpaired(
     before: Sample,
     after: Sample,
     tolerated: float,
@@ -102,7 +102,7 @@ def unpaired(
 ) -> Difference:
     """Compare two samples. Without `bounds` of its values, `tolerated` is a share of the mean before."""
     sign = 1 if higher_is_better else -1
-    used_before, used_after = (each.padded(bounds) if bounds else each for each in (before, after))
+    used_before, used_after = (each.pad(bounds) if bounds else each for each in (before, after))
     value = used_after.mean - used_before.mean
     error = sqrt(used_before.squared_error + used_after.squared_error)
     if bounds:
@@ -121,16 +121,16 @@ def unpaired(
         low=min(difference, value - _TWO_SIDED * error) if enough else None,
         high=max(difference, value + _TWO_SIDED * error) if enough else None,
         tolerated=tolerated if bounds else tolerated * before.mean,
-        margin=_in_errors(margin, margin_error, certain=inf if margin >= 0 else -inf),
-        gain=_in_errors(sign * value, error),
+        margin=_divide_by_error(margin, margin_error, certain=inf if margin >= 0 else -inf),
+        gain=_divide_by_error(sign * value, error),
     )
 
 
-def states(family: Sequence[Difference]) -> list[State]:
+def decide_states(family: Sequence[Difference]) -> list[State]:
     """Decide each difference of a family."""
     tested = {place: each for place, each in enumerate(family) if each.count >= LEAST}
-    worse = _rejected({place: _NORMAL.cdf(each.margin) for place, each in tested.items()})
-    better = _rejected({place: _NORMAL.cdf(-each.gain) for place, each in tested.items()})
+    worse = _reject_by_chance({place: _NORMAL.cdf(each.margin) for place, each in tested.items()})
+    better = _reject_by_chance({place: _NORMAL.cdf(-each.gain) for place, each in tested.items()})
     found: list[State] = []
     for place, each in enumerate(family):
         if place not in tested:
@@ -144,7 +144,7 @@ def states(family: Sequence[Difference]) -> list[State]:
     return found
 
 
-def _rejected(p_values: Mapping[int, float]) -> set[int]:
+def _reject_by_chance(p_values: Mapping[int, float]) -> set[int]:
     """Return those that chance does not explain, by Holm's method at LEVEL / 2."""
     found: set[int] = set()
     for number, (place, p) in enumerate(sorted(p_values.items(), key=lambda each: each[1])):
@@ -154,7 +154,7 @@ def _rejected(p_values: Mapping[int, float]) -> set[int]:
     return found
 
 
-def _in_errors(value: float, error: float, certain: float | None = None) -> float:
+def _divide_by_error(value: float, error: float, certain: float | None = None) -> float:
     """Divide by the error; `certain` is the result without an error."""
     if error == inf:
         return 0.0

@@ -1,7 +1,7 @@
-"""A suite: a folder with its settings (`suite.yaml`), its cases (`cases.jsonl`), and the agent as it was when
-they were collected (`agent.json`).
+"""Read and write a suite: settings (`suite.yaml`), cases (`cases.jsonl`) and the agent (`agent.json`).
 
-The folder belongs in its owner's repository: all of it is text, and nothing in it is a secret.
+`agent.json` is the agent as it was when the cases were collected. The folder belongs in its owner's
+repository: all of it is text, and nothing in it is a secret.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ AGENT = "agent.json"
 RESULTS = "results.jsonl"
 IGNORED = ".gitignore"
 NOT_RUN = "not_run"
-"""The threshold for the share of cases of which nothing may be known."""
+"""The threshold for the share of cases that may have no result."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount = Annotated[float, msgspec.Meta(gt=0)]
@@ -32,9 +32,9 @@ _PATH = re.compile(r"(?P<reason>.*) - at `\$\.?(?P<path>[^`]*)`", re.DOTALL)
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is replaced before a case is written: either a `pattern` or a `field`.
+    """A rule for replacing values before a case is written: either a `pattern` or a `field`.
 
-    `pattern` is a regular expression, looked for in every text. `field` is a place in a tool's calls
+    `pattern` is a regular expression that is searched in every text. `field` is a place in a tool's calls
     (`get_order.input.email`, `get_order.output.items.*.price`) or in the metadata (`metadata.customer`). In
     `replacement`, `{n}` is the number of the value in its case.
     """
@@ -50,30 +50,33 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def label(self) -> str:
-        """Its name in cases and messages."""
+        """The rule's name in cases and messages."""
         return self.name or self.field or self.pattern or ""
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one run of the suite may cost, judges not included; `money` is in the price table's currency."""
+class SuiteBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that one run of the suite may cost, without judges.
+
+    `money` is in the price table's currency.
+    """
 
     money: _Amount | None = None
     tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An evaluator's mean may be lower than before by `drop`, but not below `at_least`."""
+    """The tolerated `drop` of an evaluator's mean, and the value that it must reach (`at_least`)."""
 
     drop: _Share = 0.05
     at_least: _Share | None = None
 
 
 class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`suite.yaml`. `agent` and `account` are ids.
+    """The settings in `suite.yaml`. `agent` and `account` are ids.
 
     `evaluators` are written as in datasets of pydantic-evals; without any, the default ones judge. `judge` is
-    the model of `LLMJudge`, such as `anthropic:claude-sonnet-4-5`. `repeats`: so often each case is run;
-    `concurrency`: so many at a time.
+    the model of `LLMJudge`, such as `anthropic:claude-sonnet-4-5`. `repeats` is how often each case is run,
+    `concurrency` how many run at a time.
     """
 
     agent: _Text
@@ -81,7 +84,7 @@ class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     evaluators: tuple[Any, ...] = ()
     judge: _Text | None = None
     thresholds: Mapping[str, Any] = {}
-    budget: Budget = Budget()
+    budget: SuiteBudget = SuiteBudget()
     repeats: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
     redact: tuple[RedactionRule, ...] = ()
@@ -90,20 +93,20 @@ class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         _ = self.not_run
         for name in self.thresholds:
             if name != NOT_RUN:
-                self.threshold(name)
+                self.get_threshold(name)
 
     @property
     def not_run(self) -> float:
-        """The share of cases of which nothing may be known."""
+        """The share of cases that may have no result."""
         return msgspec.convert(self.thresholds.get(NOT_RUN, 0.05), _Share)
 
-    def threshold(self, evaluator: str) -> Threshold:
+    def get_threshold(self, evaluator: str) -> Threshold:
         """Return the threshold of an evaluator."""
         return msgspec.convert(self.thresholds.get(evaluator, {}), Threshold)
 
 
 class SuiteAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """`agent.json`: a version of an agent, without its key and its tool servers' headers."""
+    """A version of an agent, without its key and its tool servers' headers: `agent.json`."""
 
     agent_id: str
     account_id: str
@@ -112,7 +115,7 @@ class SuiteAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
-    """A suite that has been read, but for its cases (`cases.read_cases`)."""
+    """A suite without its cases (`cases.read_cases`)."""
 
     folder: Path
     settings: SuiteSettings
@@ -120,35 +123,36 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> Path:
+        """The file with the cases."""
         return self.folder / CASES
 
 
 def read_suite(folder: Path) -> Suite:
-    """Read settings and agent. Raises UnfitSuite, with the field that is wrong."""
-    settings, agent = settings_in(read_file(folder / SETTINGS)), _read_agent(folder)
+    """Read settings and agent. Raises UnfitSuite, which names the invalid field."""
+    settings, agent = parse_settings(read_file(folder / SETTINGS)), _read_agent(folder)
     if (agent.agent_id, agent.account_id) != (settings.agent, settings.account):
         named = f"agent {agent.agent_id} of account {agent.account_id}"
         raise UnfitSuite(AGENT, f"is {named}, and {SETTINGS} names another one: collect again")
     return Suite(folder=folder, settings=settings, agent=agent)
 
 
-def settings_in(data: bytes) -> SuiteSettings:
-    """Read the text of a `suite.yaml`. Raises UnfitSuite."""
+def parse_settings(data: bytes) -> SuiteSettings:
+    """Parse a `suite.yaml`. Raises UnfitSuite."""
     try:
         return msgspec.convert(yaml.safe_load(data), SuiteSettings)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitSuite(SETTINGS, f"not YAML: {' '.join(str(error).split())}") from None
     except msgspec.ValidationError as error:
-        raise UnfitSuite(SETTINGS, _explained(error)) from None
+        raise UnfitSuite(SETTINGS, _explain(error)) from None
 
 
-def new_settings(agent_id: str, account_id: str) -> bytes:
-    """Write a first `suite.yaml` for its owner to edit, with rules that redact what most logs have."""
+def render_settings(agent_id: str, account_id: str) -> bytes:
+    """Return a first `suite.yaml` for its owner to edit, with rules that redact what most logs contain."""
     return _NEW_SETTINGS.format(agent=agent_id, account=account_id).encode()
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder, with a `.gitignore` for results, which have the replies. Raises UnfitSuite."""
+    """Create the folder, with a `.gitignore` for results, which contain replies. Raises UnfitSuite."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -165,15 +169,15 @@ def write_agent(folder: Path, agent: SuiteAgent) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write all of a file or nothing. Raises UnfitSuite."""
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name when the block has ended; an exception leaves what was there.
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that gets its name when the block ends; an exception keeps the old one.
 
-    Its owner alone may read it: cases hold what customers said. Raises UnfitSuite where it cannot be written.
+    Only its owner may read it: cases hold what customers said. Raises UnfitSuite if it cannot be written.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -195,7 +199,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_lines(path: Path, kind: type[Any]) -> list[Any]:
-    """Read a file of JSON lines. Raises UnfitSuite, with the line that is wrong."""
+    """Read a file of JSON lines. Raises UnfitSuite, which names the invalid line."""
     found, decoder = [], msgspec.json.Decoder(kind)
     for number, line in enumerate(read_file(path).splitlines(), start=1):
         try:
@@ -205,8 +209,8 @@ def read_lines(path: Path, kind: type[Any]) -> list[Any]:
     return found
 
 
-def _explained(error: msgspec.ValidationError) -> str:
-    """`budget.tokens: Expected int`, of a decoder's message."""
+def _explain(error: msgspec.ValidationError) -> str:
+    """Rewrite a decoder's message as `budget.tokens: Expected int`."""
     found = _PATH.fullmatch(str(error))
     if found is None or not found["path"]:
         return found["reason"] if found else str(error)
@@ -217,7 +221,7 @@ def _read_agent(folder: Path) -> SuiteAgent:
     try:
         return msgspec.json.decode(read_file(folder / AGENT), type=SuiteAgent)
     except msgspec.ValidationError as error:
-        raise UnfitSuite(AGENT, _explained(error)) from None
+        raise UnfitSuite(AGENT, _explain(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitSuite(AGENT, f"not JSON: {error}") from None
 

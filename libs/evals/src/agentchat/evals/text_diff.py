@@ -1,4 +1,4 @@
-"""Two runs side by side: the words of their replies, their tool calls, or both as lines of a unified diff."""
+"""Compare two runs: the words of their replies, their tool calls, or both as a unified diff."""
 
 import difflib
 import re
@@ -9,36 +9,42 @@ import msgspec
 
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool
-from agentchat.evals.compared_run import RunOutput, call_line
+from agentchat.evals.compared_run import RunOutput, format_call
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 _SENTENCES = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+")
 _MOST_WORDS = 3_000
-"""Of a reply, for its words to be compared: comparing takes the square of their number."""
+"""The longest reply that is compared by words: the time grows with the square of their number."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Consecutive text that both replies have, or one alone: `removed` is in the first, `added` in the
-    second.
-    """
+    """Consecutive text of both replies, or of one: `removed` is in the first, `added` in the second."""
 
     kind: Literal["same", "removed", "added"]
     text: str
 
 
 class CallPair(msgspec.Struct, frozen=True):
-    """A call of the first run next to one of the second, of the same round; None where one has no such."""
+    """A call of the first run next to one of the second, of the same round.
+
+    None if one run has no such call.
+    """
 
     before: AskedTool | None
     after: AskedTool | None
 
     @property
     def same(self) -> bool:
-        return self.before is not None and self.after is not None and _key(self.before) == _key(self.after)
+        """True if both runs made the same call."""
+        return (
+            self.before is not None
+            and self.after is not None
+            and _get_key(self.before) == _get_key(self.after)
+        )
 
 
-def word_diff(before: str, after: str) -> list[Piece]:
-    """The pieces of both in their order, whatever stands between words. By sentences where they are long."""
+def diff_words(before: str, after: str) -> list[Piece]:
+    """Return the pieces of both texts in order, ignoring blanks between words. Long texts by sentences."""
     left, right = _WORDS.findall(before), _WORDS.findall(after)
     if max(len(left), len(right)) > _MOST_WORDS:
         left, right = _SENTENCES.findall(before), _SENTENCES.findall(after)
@@ -56,27 +62,29 @@ def word_diff(before: str, after: str) -> list[Piece]:
     return pieces
 
 
-def call_pairs(before: Sequence[AskedTool], after: Sequence[AskedTool]) -> list[CallPair]:
-    """Round by round: equal calls, then those of one name with other inputs, then what one alone has."""
+def pair_calls(before: Sequence[AskedTool], after: Sequence[AskedTool]) -> list[CallPair]:
+    """Pair calls round by round: equal ones, then those of one name, then the rest."""
     rounds = sorted({call.round for call in (*before, *after)})
     return [
         pair
         for number in rounds
-        for pair in _paired(
+        for pair in _match_pairs(
             [call for call in before if call.round == number],
             [call for call in after if call.round == number],
         )
     ]
 
 
-def unified(before: RunOutput, after: RunOutput) -> str:
-    """Calls, then the reply, a sentence a line, in the unified form; "" where both are the same."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), "recorded", "replayed", lineterm="", n=1)
+def diff_runs(before: RunOutput, after: RunOutput) -> str:
+    """Return a unified diff of the calls, then of the reply, a sentence a line; "" if both are the same."""
+    lines = difflib.unified_diff(
+        _list_lines(before), _list_lines(after), "recorded", "replayed", lineterm="", n=1
+    )
     return "\n".join(lines)
 
 
-def _paired(left: list[AskedTool], right: list[AskedTool]) -> Iterator[CallPair]:
-    for is_pair in (_equal, _same_name):
+def _match_pairs(left: list[AskedTool], right: list[AskedTool]) -> Iterator[CallPair]:
+    for is_pair in (_is_equal, _has_same_name):
         for call in list(left):
             other = next((each for each in right if is_pair(call, each)), None)
             if other is not None:
@@ -87,19 +95,19 @@ def _paired(left: list[AskedTool], right: list[AskedTool]) -> Iterator[CallPair]
     yield from (CallPair(None, call) for call in right)
 
 
-def _equal(one: AskedTool, other: AskedTool) -> bool:
-    return _key(one) == _key(other)
+def _is_equal(one: AskedTool, other: AskedTool) -> bool:
+    return _get_key(one) == _get_key(other)
 
 
-def _same_name(one: AskedTool, other: AskedTool) -> bool:
+def _has_same_name(one: AskedTool, other: AskedTool) -> bool:
     return one.name == other.name
 
 
-def _key(call: AskedTool) -> tuple[str, bytes]:
+def _get_key(call: AskedTool) -> tuple[str, bytes]:
     return call.name, wire.encode_canonical(call.input)
 
 
-def _lines(output: RunOutput) -> list[str]:
+def _list_lines(output: RunOutput) -> list[str]:
     sentences = re.sub(r"(?<=[.!?]) (?=\S)", " \n", output.content).split("\n")
-    calls: Iterable[str] = map(call_line, output.calls)
+    calls: Iterable[str] = map(format_call, output.calls)
     return [*calls, *sentences]

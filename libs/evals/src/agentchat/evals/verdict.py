@@ -1,4 +1,4 @@
-"""The verdict on a run of a suite: what got worse, what is not known, and the exit code."""
+"""Decide what got worse in a run of a suite, what is unknown, and the exit code."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,11 +7,11 @@ from typing import Literal
 import msgspec
 
 from agentchat.evals.results import CaseResult
-from agentchat.evals.statistics import LEAST, Difference, State, paired, states
+from agentchat.evals.statistics import LEAST, Difference, State, compare_paired, decide_states
 from agentchat.evals.suite import SuiteSettings
 
 _SEVERAL = ("tools",)
-"""Slices of which a case can have several, separated by commas."""
+"""Slices of which a case can have several values, separated by commas."""
 
 ExitCode = Literal[0, 1, 2]
 Slice = tuple[str, str]
@@ -29,20 +29,21 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
+        """The slice, or "all cases"."""
         return f"{self.dimension} {self.value}" if self.dimension else "all cases"
 
     @property
     def interval(self) -> str:
-        """`-1.2% to +0.4%`, or nothing."""
+        """The 95 % interval as `-1.2% to +0.4%`, or ""."""
         if self.found.low is None or self.found.high is None:
             return ""
         return f"{self.found.low:+.1%} to {self.found.high:+.1%}"
 
 
 class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A case that is worse than before: by which evaluators, and what they said; `drop` is the sum.
+    """A case that got worse: by which evaluators, and their reasons. `drop` is the sum.
 
-    `counts`: one of them found the suite worse.
+    `counts`: at least one of them found the suite worse.
     """
 
     case_id: str
@@ -53,7 +54,10 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuiteVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """`exit_code` 1: something is worse. 2: too little is known. `changes` begin with the worst case."""
+    """The verdict. `exit_code` 1: something is worse. 2: too little is known.
+
+    `changes` begin with the worst.
+    """
 
     exit_code: ExitCode
     reasons: tuple[str, ...]
@@ -65,17 +69,17 @@ class SuiteVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> list[Comparison]:
-        """All over the whole suite, and of the slices those that are worse."""
+        """All comparisons over the whole suite, and those of slices that got worse."""
         return [each for each in self.comparisons if not each.dimension or each.state == "worse"]
 
     @property
     def counted(self) -> str:
-        """`200 cases against the recorded runs: 198 completed, 2 diverged`."""
+        """A summary: `200 cases against the recorded runs: 198 completed, 2 diverged`."""
         counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.outcomes.items())
         return f"{sum(self.outcomes.values()):,} cases against {self.against}: {counts or 'nothing was run'}"
 
 
-def verdict(
+def decide_verdict(
     settings: SuiteSettings, results: Sequence[CaseResult], baseline: Sequence[CaseResult] | None = None
 ) -> SuiteVerdict:
     """Compare the cases of a run with their recorded runs, or with an earlier run's results."""
@@ -85,17 +89,17 @@ def verdict(
         for each in results
     }
     names = sorted({name for before, after in pairs.values() for name in before.keys() & after.keys()})
-    members = _slices(results)
+    members = _group_slices(results)
     whole = [(name, _ALL, set(pairs)) for name in names]
     sliced = [(name, where, members[where]) for where in sorted(members) for name in names]
-    comparisons = [*_compared(settings, whole, pairs), *_compared(settings, sliced, pairs)]
+    comparisons = [*_compare_family(settings, whole, pairs), *_compare_family(settings, sliced, pairs)]
     worse = [
-        *(_fell(each) for each in comparisons if each.state == "worse"),
-        *_below(settings, names, results),
+        *(_describe_drop(each) for each in comparisons if each.state == "worse"),
+        *_list_below_minimum(settings, names, results),
     ]
-    missing = list(_missing(settings, results))
+    missing = list(_list_missing(settings, results))
     if not comparisons:
-        missing.append("no case was compared")
+        missing.append("no case could be compared")
     found_worse = {each.evaluator for each in comparisons if each.state == "worse"}
     return SuiteVerdict(
         exit_code=1 if worse else 2 if missing else 0,
@@ -103,21 +107,21 @@ def verdict(
         against="the recorded runs" if baseline is None else "the baseline",
         outcomes=Counter(each.outcome for each in results),
         comparisons=tuple(comparisons),
-        changes=tuple(_changes(results, pairs, found_worse)),
-        failures=tuple(_failures(results)),
+        changes=tuple(_list_changes(results, pairs, found_worse)),
+        failures=tuple(_list_failures(results)),
     )
 
 
 _Pairs = Mapping[str, tuple[Mapping[str, float], Mapping[str, float]]]
 
 
-def _compared(
+def _compare_family(
     settings: SuiteSettings, family: Iterable[tuple[str, Slice, set[str]]], pairs: _Pairs
 ) -> list[Comparison]:
     """Decide one family of comparisons.
 
-    In a suite of less than LEAST cases chance cannot be told from a drop: there each drop over all cases
-    counts that is not tolerated.
+    In a suite of fewer than LEAST cases chance cannot be told from a drop, so each drop over all cases counts
+    that exceeds the tolerance.
     """
     places, found = [], []
     for name, where, ids in family:
@@ -125,8 +129,8 @@ def _compared(
         if both:
             places.append((name, where))
             values = [before[name] for before, _ in both], [after[name] for _, after in both]
-            found.append(paired(*values, settings.threshold(name).drop))
-    decided = states(found)
+            found.append(compare_paired(*values, settings.get_threshold(name).drop))
+    decided = decide_states(found)
     return [
         Comparison(
             evaluator=name,
@@ -139,8 +143,8 @@ def _compared(
     ]
 
 
-def _slices(results: Iterable[CaseResult]) -> dict[Slice, set[str]]:
-    """The cases of each slice; one that has all of them is none."""
+def _group_slices(results: Iterable[CaseResult]) -> dict[Slice, set[str]]:
+    """Return the cases of each slice, leaving out slices that have all cases."""
     members: dict[Slice, set[str]] = defaultdict(set)
     every = set()
     for each in results:
@@ -151,7 +155,7 @@ def _slices(results: Iterable[CaseResult]) -> dict[Slice, set[str]]:
     return {where: ids for where, ids in members.items() if len(ids) < len(every)}
 
 
-def _fell(each: Comparison) -> str:
+def _describe_drop(each: Comparison) -> str:
     interval = f", 95 % interval {each.interval}" if each.interval else ""
     return (
         f"{each.evaluator} fell from {each.found.before:.1%} to {each.found.after:.1%} in {each.where} "
@@ -159,16 +163,18 @@ def _fell(each: Comparison) -> str:
     )
 
 
-def _below(settings: SuiteSettings, names: Iterable[str], results: Sequence[CaseResult]) -> Iterable[str]:
+def _list_below_minimum(
+    settings: SuiteSettings, names: Iterable[str], results: Sequence[CaseResult]
+) -> Iterable[str]:
     for name in names:
-        least = settings.threshold(name).at_least
+        least = settings.get_threshold(name).at_least
         values = [each.after[name] for each in results if name in each.after]
         if least is not None and values and sum(values) / len(values) < least:
             yield f"{name} is {sum(values) / len(values):.1%}, below the required {least:.1%}"
 
 
-def _missing(settings: SuiteSettings, results: Sequence[CaseResult]) -> Iterable[str]:
-    """What is not known of too many cases; those that were erased are not missing."""
+def _list_missing(settings: SuiteSettings, results: Sequence[CaseResult]) -> Iterable[str]:
+    """Report results that are missing for too many cases; erased cases are not missing."""
     asked = [each for each in results if each.outcome != "erased"]
     not_run = [each for each in asked if each.outcome == "not_run"]
     if len(not_run) > settings.not_run * len(asked):
@@ -179,7 +185,7 @@ def _missing(settings: SuiteSettings, results: Sequence[CaseResult]) -> Iterable
             yield f"{name} could not judge {count:,} of {len(asked):,} cases"
 
 
-def _changes(results: Iterable[CaseResult], pairs: _Pairs, found_worse: set[str]) -> list[CaseChange]:
+def _list_changes(results: Iterable[CaseResult], pairs: _Pairs, found_worse: set[str]) -> list[CaseChange]:
     found = []
     for each in results:
         before, after = pairs[each.case_id]
@@ -198,6 +204,6 @@ def _changes(results: Iterable[CaseResult], pairs: _Pairs, found_worse: set[str]
     return sorted(found, key=lambda each: (not each.counts, -each.drop, each.case_id))
 
 
-def _failures(results: Iterable[CaseResult]) -> list[str]:
+def _list_failures(results: Iterable[CaseResult]) -> list[str]:
     counts = Counter((name, detail) for each in results for name, detail in each.failures.items())
     return [f"{name} could not judge {count:,} cases: {detail}" for (name, detail), count in counts.items()]

@@ -1,4 +1,5 @@
-"""Knowledge bases in Postgres: `importing` takes documents and files, `documents` cuts them into chunks
-(pure), `embedding` makes vectors, `search` finds the passages that fit a question, `passages_prompt` gives
-them to the model.
+"""Store knowledge bases in Postgres and find passages in them.
+
+`importing` takes documents and files, `documents` cuts them into chunks (pure), `embedding` makes vectors,
+and `search` finds the passages that fit a question and formats them for the model.
 """

@@ -1,18 +1,16 @@
-"""What goes wrong with knowledge, next to what `contracts.admin_errors` has of every change.
+"""Define the errors of knowledge bases, next to those of every change (`contracts.admin_errors`).
 
-KnowledgeError
-├── Disabled             a knowledge base that nothing is to be found in for now
-├── Unreadable           a file that is no text to be had
-└── EmbedderUnavailable  no embeddings in time
+KnowledgeError ├── Disabled             the knowledge base is disabled ├── Unreadable           a file has no
+text that can be read └── EmbedderUnavailable  no embeddings in time
 """
 
 
 class KnowledgeError(Exception):
-    """What was requested cannot be done; the text says why, in words fit to be shown."""
+    """A request cannot be fulfilled. The text says why and can be shown."""
 
 
 class Disabled(KnowledgeError):  # noqa: N818 - outcomes, named as the API names them
-    """`knowledge_base_id` is there, and searched by nobody who answers from it."""
+    """The knowledge base exists but is disabled for answering."""
 
     def __init__(self, knowledge_base_id: str) -> None:
         super().__init__(f"the knowledge base {knowledge_base_id} is disabled")
@@ -20,7 +18,10 @@ class Disabled(KnowledgeError):  # noqa: N818 - outcomes, named as the API names
 
 
 class Unreadable(KnowledgeError):  # noqa: N818
-    """`reason` continues a sentence that begins with the file's name: "is not UTF-8 (byte 0xe9 at 12)"."""
+    """A file cannot be read.
+
+    `reason` continues a sentence that begins with the file's name: "is not UTF-8 (byte 0xe9 at 12)".
+    """
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")
@@ -29,4 +30,4 @@ class Unreadable(KnowledgeError):  # noqa: N818
 
 
 class EmbedderUnavailable(KnowledgeError):  # noqa: N818
-    """What an embedder raises where it gives no embeddings: unreachable, refused, over its limits."""
+    """The embedder gave no embeddings: it is unreachable, refused, or over its limits."""

@@ -1,13 +1,13 @@
-"""The tables of this package. Steps are only ever added.
+"""Create the tables of knowledge bases. Steps are only ever added.
 
-`words` is filled by the import and not generated: Python splits its words (`knowledge.search.search_words`),
-and a generated column would need the language as `regconfig`, which no pg_upgrade takes along. It also holds
-the word `#<number>` of its knowledge base, so that the index alone finds a word within one knowledge base,
-however much others hold.
+The import fills `words`; they are not generated, since Python splits them (`knowledge.search.search_words`)
+and a generated column would need the language as `regconfig`, which pg_upgrade does not support. `words` also
+holds the word `#<number>` of the knowledge base, so that the index alone finds a word within one knowledge
+base, however much others hold.
 
-Embeddings have a table of their own, which there is only where the pgvector extension can be had; without it
-search is by full text alone. A later run of the migrations makes it, once the extension is there. Each run
-also builds an HNSW index for each embedder that has vectors: an index is for one number of dimensions.
+Embeddings have a table of their own, which exists only if the pgvector extension is available; without it,
+search is by full text. A later migration creates it once the extension is there. Each run also builds an HNSW
+index for each embedder that has vectors, since an index is for one number of dimensions.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ _NOT_TO_BE_HAD = (
 
 
 async def migrate(database_url: str) -> None:
-    """Make or update the tables; the directory's have to be there. Idempotent; several at once take turns.
+    """Create or update the tables; the directory's must exist. Idempotent; concurrent calls take turns.
 
     Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
     """
@@ -99,7 +99,7 @@ async def migrate(database_url: str) -> None:
 
 
 async def _index_vectors(conn: Connection) -> None:
-    """Build the missing indexes over vectors, and drop those of embedders that have none any more."""
+    """Build missing indexes of vectors, and drop those of embedders without vectors."""
     embedders = await (await conn.execute("SELECT DISTINCT embedder FROM chunk_embeddings")).fetchall()
     wanted = {_INDEX + hashlib.sha256(key.encode()).hexdigest()[:12]: key for (key,) in embedders}
     rows = await (await conn.execute(_VECTOR_INDEXES, [_INDEX + "%"])).fetchall()
@@ -115,7 +115,7 @@ async def _index_vectors(conn: Connection) -> None:
 
 
 async def _has_vectors(conn: Connection) -> bool:
-    """Whether pgvector is installed, or could be installed now."""
+    """Return True if pgvector is installed or could be installed now."""
     log = logs.get_logger("knowledge")
     cursor = await conn.execute("SELECT FROM pg_extension WHERE extname = 'vector'")
     if await cursor.fetchone() is not None:

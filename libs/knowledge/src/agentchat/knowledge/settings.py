@@ -1,4 +1,4 @@
-"""Which embedder a deployment has. A service's settings inherit these; `embedders` makes what they name."""
+"""Define a deployment's embedder settings, which the services' settings inherit."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ Similarity = Annotated[float, msgspec.Meta(ge=-1, le=1)]
 
 
 class EmbedderSettings(ServiceSettings, frozen=True, kw_only=True):
-    """`none`: search is by full text alone. `http` needs address, model and the length of vectors."""
+    """Settings of the embedder. `none`: full-text search only. `http` needs URL, model and dimensions."""
 
     embedder: Annotated[Embedders, Setting("AGENTCHAT_EMBEDDER")] = "none"
     embeddings_url: Annotated[str | None, Setting("AGENTCHAT_EMBEDDINGS_URL", secret=True)] = None

@@ -54,14 +54,14 @@ async def migrate(database_url: str) -> None:
 
 
 async def _prepare(settings: PrepareSettings) -> None:
-    from agentchat.knowledge.embedding.configured import embedder_of
+    from agentchat.knowledge.embedding.configured_embedder import open_embedder
     from agentchat.ops.seed import seed
 
     await migrate(settings.database_url)
     if settings.demo is None:
         return
     wanted = msgspec.json.decode(settings.demo, type=Demo)
-    async with embedder_of(settings) as embedder:
+    async with open_embedder(settings) as embedder:
         await seed(
             settings.database_url, settings.secret_key, wanted, settings.previous_secret_keys, embedder
         )

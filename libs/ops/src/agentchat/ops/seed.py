@@ -20,10 +20,10 @@ from agentchat.directory.api_keys import get_last4
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
-from agentchat.knowledge.demo import KNOWLEDGE_BASE_ID, demo_documents
+from agentchat.knowledge.demo import KNOWLEDGE_BASE_ID, load_demo_documents
 from agentchat.knowledge.demo import NAME as BASE_NAME
 from agentchat.knowledge.embedding.embedder import Embedder
-from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.importing.importer import import_document
 from agentchat.ops import demo
 from agentchat.ops.demo import Demo
@@ -47,7 +47,7 @@ async def seed(
     """
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
-        admin = Admin(pool=pool, sealer=sealer, actor=_ACTOR, embedder=await usable(pool, embedder))
+        admin = Admin(pool=pool, sealer=sealer, actor=_ACTOR, embedder=await check_usable(pool, embedder))
         for account_id, name, plan, api_key in _list_accounts(data):
             await _seed_account(admin, account_id, name, plan, api_key)
         await _seed_policies(admin)
@@ -117,7 +117,7 @@ async def _seed_policies(admin: Admin) -> None:
         await admin_knowledge.get(admin, KNOWLEDGE_BASE_ID)
     except NotFound:
         await admin_knowledge.create(admin, base)
-    for document in demo_documents():
+    for document in load_demo_documents():
         await import_document(
             admin.pool,
             demo.ACCOUNT_ID,

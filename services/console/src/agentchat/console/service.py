@@ -21,7 +21,7 @@ from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.services import ConsoleServices
 from agentchat.console.settings import ConsoleSettings
-from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime import postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
@@ -48,7 +48,7 @@ async def run(
         bus, pool, embedder = await asyncio.gather(
             enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
             enter(postgres.open_pool(settings.database_url, min_size=1, max_size=POSTGRES_CONNECTIONS)),
-            enter(embedder_of(settings)),
+            enter(open_embedder(settings)),
         )
         assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.list_targets())
         templates, prices = build_environment(assets), settings.load_prices()

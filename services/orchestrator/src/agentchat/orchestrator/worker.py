@@ -15,8 +15,8 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.agent_config import UNCHANGED
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
 from agentchat.directory.secrets import build_sealer, refuse_unknown_key
-from agentchat.knowledge.embedding.configured import embedder_of
-from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.embedding.configured_embedder import open_embedder
+from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.heartbeat import run_heartbeat
@@ -92,7 +92,7 @@ async def _open_services(
 ) -> AsyncIterator[WorkerServices]:
     sealer = build_sealer(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
-        embedder = await stack.enter_async_context(embedder_of(settings))
+        embedder = await stack.enter_async_context(open_embedder(settings))
         # Opened one after the other, so that they close in the opposite order.
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
         store = await stack.enter_async_context(open_store(settings.database_url, _AGENT_UNCHANGED))
@@ -123,7 +123,7 @@ async def _open_services(
             listings=ToolListings(bus.rpc, give_up_seconds=timings.tools_listed_seconds),
             models=models,
             pool=pool,
-            embedder=await usable(pool, embedder),
+            embedder=await check_usable(pool, embedder),
             schema_checks=schema_checks,
             name=name,
             run_slots=limit_to_open_files(settings.run_slots),

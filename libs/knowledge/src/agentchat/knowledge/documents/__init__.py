@@ -1,35 +1,42 @@
-"""Documents made into chunks: text, Markdown and HTML parsed into sections, sections cut into passages.
+"""Parse text, Markdown and HTML into sections and cut sections into chunks.
 
-Pure: the same text gives the same chunks, and costs time in proportion to its length.
+Pure: the same text gives the same chunks, in time proportional to its length.
 """
 
 from typing import Literal, assert_never
 
-from agentchat.knowledge.documents.chunks import Chunk, chunks_of
+from agentchat.knowledge.documents.chunks import Chunk, cut_chunks
 from agentchat.knowledge.documents.markdown import parse_markdown
-from agentchat.knowledge.documents.sections import Parsed, Section, plain_title, tidy, trimmed, web_address
+from agentchat.knowledge.documents.sections import (
+    Parsed,
+    Section,
+    clean_title,
+    parse_web_address,
+    tidy,
+    trim_lines,
+)
 
 __all__ = [
     "Chunk",
     "Kind",
     "Parsed",
     "Section",
-    "chunks_of",
+    "clean_title",
+    "cut_chunks",
     "parse",
-    "plain_title",
+    "parse_web_address",
     "tidy",
-    "web_address",
 ]
 
 Kind = Literal["text", "markdown", "html", "pdf", "docx"]
-"""Of the last two the text is the HTML that `knowledge.reading` makes of a file."""
+"""For pdf and docx the text is the HTML that `knowledge.reading` makes of the file."""
 
 
 def parse(text: str, kind: Kind) -> Parsed:
-    """The sections of a document, empty where it holds no text. Every text can be parsed as every kind."""
+    """Return the sections of a document; none if it has no text. Every text can be parsed as every kind."""
     match kind:
         case "text":
-            kept = trimmed(tidy(text))
+            kept = trim_lines(tidy(text))
             return Parsed(None, None, (Section((), kept),) if kept else ())
         case "markdown":
             return parse_markdown(tidy(text))

@@ -1,7 +1,7 @@
-"""Sections cut into chunks: the passages that are searched, quoted and given to the model.
+"""Cut sections into chunks: the passages that are searched, quoted and given to the model.
 
-A chunk never reaches over a heading. Within a section it ends where the text pauses: at a paragraph, a
-sentence, a line or a word; anywhere if there is no such place.
+A chunk never crosses a heading. Within a section it ends at a paragraph, a sentence, a line or a word;
+anywhere if there is no such place.
 """
 
 import re
@@ -12,9 +12,9 @@ import msgspec
 from agentchat.knowledge.documents.sections import Section
 
 MOST = 1200
-"""Code points of a chunk's text."""
+"""Code points of a chunk's text, at most."""
 OVERLAP = 160
-"""Code points at most that a chunk repeats of the one before: its last sentence, or its last words."""
+"""Code points, at most, that a chunk repeats of the one before: its last sentence or its last words."""
 ARROW = " \u203a "
 
 _PARAGRAPH = re.compile(r"\n\n")
@@ -24,40 +24,43 @@ _WORD = re.compile(r"\s")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """`position` counts from 1 within the document. `title` is the document's with the headings above."""
+    """A passage.
+
+    `position` counts from 1 within the document; `title` is the document's with the headings above.
+    """
 
     position: int
     title: str
     text: str
 
 
-def chunks_of(title: str, sections: Sequence[Section]) -> list[Chunk]:
-    """The document's chunks in reading order; the same for the same document.
+def cut_chunks(title: str, sections: Sequence[Section]) -> list[Chunk]:
+    """Return the document's chunks in reading order, always the same for the same document.
 
     Every word of the sections is in a chunk's text, and every heading above it in its title.
     """
     pieces = [
-        (_chunk_title(title, section.path), piece) for section in sections for piece in split(section.text)
+        (_build_title(title, section.path), piece) for section in sections for piece in split(section.text)
     ]
     return [Chunk(position, head, text) for position, (head, text) in enumerate(pieces, start=1)]
 
 
 def split(text: str) -> Iterator[str]:
-    """Pieces of at most MOST code points, none blank. A text that fits is one piece."""
+    """Yield pieces of at most MOST code points, none blank. A text that fits is one piece."""
     start, text = 0, text.rstrip()
     while True:
-        start = _after_blanks(text, start)
+        start = _skip_blanks(text, start)
         if len(text) - start <= MOST:
             break
-        end, pause = _end(text, start)
+        end, pause = _find_end(text, start)
         yield text[start:end].rstrip()
-        start = end if pause is _PARAGRAPH else _overlapping(text, end)
+        start = end if pause is _PARAGRAPH else _find_overlap(text, end)
     if start < len(text):
         yield text[start:]
 
 
-def _end(text: str, start: int) -> tuple[int, "re.Pattern[str] | None"]:
-    """Where to cut, and at what: the pieces that are left should be about equally long."""
+def _find_end(text: str, start: int) -> tuple[int, "re.Pattern[str] | None"]:
+    """Return where to cut and at what pause; the remaining pieces should be about equally long."""
     left = len(text) - start
     target = start + -(-left // -(-left // MOST))
     lowest, highest = start + MOST // 3, start + MOST
@@ -68,14 +71,17 @@ def _end(text: str, start: int) -> tuple[int, "re.Pattern[str] | None"]:
     return highest, None
 
 
-def _after_blanks(text: str, start: int) -> int:
+def _skip_blanks(text: str, start: int) -> int:
     while start < len(text) and text[start].isspace():
         start += 1
     return start
 
 
-def _overlapping(text: str, end: int) -> int:
-    """Where the next piece begins: with the last sentence before `end` if it is short, else with a word."""
+def _find_overlap(text: str, end: int) -> int:
+    """Return where the next piece begins.
+
+    That is the last sentence before `end` if it is short, else a word.
+    """
     for pause in (_SENTENCE, _WORD):
         begins = [found.end() for found in pause.finditer(text, end - OVERLAP, end) if found.end() < end]
         if begins:
@@ -83,6 +89,6 @@ def _overlapping(text: str, end: int) -> int:
     return end
 
 
-def _chunk_title(title: str, path: tuple[str, ...]) -> str:
+def _build_title(title: str, path: tuple[str, ...]) -> str:
     below = path[1:] if path and path[0] == title else path
     return ARROW.join((title, *below))

@@ -1,4 +1,4 @@
-"""HTML: what a reader sees, under its headings, without scripts, styles and navigation (lxml parses it)."""
+"""Parse HTML: what a reader sees, under its headings, without scripts, styles and navigation (by lxml)."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,14 @@ from lxml import etree
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import clean_text
-from agentchat.knowledge.documents.sections import Outline, Parsed, Section, plain_title, tidy, web_address
+from agentchat.knowledge.documents.sections import (
+    Outline,
+    Parsed,
+    Section,
+    clean_title,
+    parse_web_address,
+    tidy,
+)
 
 _HIDDEN = (
     *("script", "style", "noscript", "template", "iframe", "object", "svg", "math"),
@@ -23,25 +30,27 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
 
 def parse_html(text: str) -> Parsed:
-    """The title is the first h1 of what is kept, else the page's; the url is its canonical link.
+    """Parse a page. The title is the first h1 that is kept, else the page's; the url is its canonical link.
 
-    Where the page marks its main content (`main`), only that is kept. Raises Invalid where elements are
-    nested deeper than lxml parses, which is 256.
+    If the page marks its main content (`main`), only that is kept.
+
+    Raises:
+        Invalid: Elements are nested deeper than lxml parses, which is 256.
     """
-    page = _parsed(text)
+    page = _parse_page(text)
     etree.strip_elements(page, *_HIDDEN, with_tail=False)
     main = _Reader(each for each in page.iter("main") if next(each.iterancestors("main"), None) is None)
     body = page.find("body")
     kept = main if main.sections else _Reader([page if body is None else body])
     canonical = (link.get("href", "") for link in page.iter("link") if _is_canonical(link))
     return Parsed(
-        title=plain_title(kept.first_h1) or plain_title(page.findtext(".//title") or ""),
-        url=web_address(next(canonical, "")),
+        title=clean_title(kept.first_h1) or clean_title(page.findtext(".//title") or ""),
+        url=parse_web_address(next(canonical, "")),
         sections=kept.sections,
     )
 
 
-def _parsed(text: str) -> "etree._Element":
+def _parse_page(text: str) -> "etree._Element":
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     # the parser makes no document of an empty text
     page = etree.fromstring(f"<html>{clean_text(text)}".encode(), parser)
@@ -55,7 +64,7 @@ def _is_canonical(link: "etree._Element") -> bool:
 
 
 class _Reader:
-    """The text of some elements. `first_h1` is "" where they have none."""
+    """Reads the text of some elements. `first_h1` is "" if they have none."""
 
     def __init__(self, elements: Iterable["etree._Element"]) -> None:
         self.first_h1 = ""
@@ -64,7 +73,7 @@ class _Reader:
         self._after_blank = True
         for element in elements:
             self._read(element)
-        self.sections: tuple[Section, ...] = self._outline.sections()
+        self.sections: tuple[Section, ...] = self._outline.build_sections()
 
     def _read(self, root: "etree._Element") -> None:
         walk = etree.iterwalk(root, events=("start", "end"))
@@ -75,7 +84,7 @@ class _Reader:
                 if element is not root:
                     self._add(element.tail)
             elif name in _HEADINGS:
-                self._heading(_HEADINGS[name], element)
+                self._read_heading(_HEADINGS[name], element)
                 walk.skip_subtree()
             else:
                 self._start(name)
@@ -92,13 +101,13 @@ class _Reader:
         if name in _BLOCKS:
             self._put("\n\n")
 
-    def _heading(self, level: int, element: "etree._Element") -> None:
+    def _read_heading(self, level: int, element: "etree._Element") -> None:
         for line in element.iter("br"):
             line.tail = f" {line.tail or ''}"
         title = " ".join(tidy("".join(map(str, element.itertext()))).split())
         if level == 1:
             self.first_h1 = self.first_h1 or title
-        self._outline.heading(level, title)
+        self._outline.add_heading(level, title)
         self._after_blank = True
 
     def _add(self, text: str | None) -> None:
@@ -112,4 +121,4 @@ class _Reader:
         if not text:
             return
         self._after_blank = text[-1].isspace()
-        self._outline.text(text)
+        self._outline.add_text(text)

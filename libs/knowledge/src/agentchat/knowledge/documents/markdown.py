@@ -1,6 +1,6 @@
-"""Markdown: headings make sections, everything else stays as it is written: models read Markdown.
+"""Parse Markdown: headings make sections; everything else stays as written, since models read Markdown.
 
-markdown-it-py finds the blocks. Front matter gives title and url. Comments are left out: they are notes to
+markdown-it-py finds the blocks. Front matter gives title and url. Comments are removed: they are notes to
 authors, not to customers.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agentchat.knowledge.documents.sections import Outline, Parsed, plain_title, web_address
+from agentchat.knowledge.documents.sections import Outline, Parsed, clean_title, parse_web_address
 
 _FRONT_LINE = re.compile(r"(\w[\w-]*)[ \t]*:[ \t]*(.*)")
 _COMMENT = re.compile("<!--.*?-->")
@@ -21,31 +21,31 @@ _TITLE_CHARS = 1000
 
 
 def parse_markdown(text: str) -> Parsed:
-    """`text` is tidy. The title is the front matter's, else the first heading of the first level."""
-    front, lines = _front_matter(text.split("\n"))
+    """Parse tidy text. The title is the front matter's, else the first heading of level 1."""
+    front, lines = _read_front_matter(text.split("\n"))
     first_title, outline = _read(lines)
     return Parsed(
-        title=plain_title(front.get("title", "")) or first_title,
-        url=web_address(front.get("url", "")),
-        sections=outline.sections(),
+        title=clean_title(front.get("title", "")) or first_title,
+        url=parse_web_address(front.get("url", "")),
+        sections=outline.build_sections(),
     )
 
 
 def _read(lines: list[str]) -> tuple[str | None, Outline]:
-    """The first title of level 1, and the lines under their headings.
+    """Return the first title of level 1, and the lines under their headings.
 
-    A line break within a paragraph becomes a blank, as it is no end to a sentence.
+    A line break within a paragraph becomes a blank, since it does not end a sentence.
     """
     first_title, outline = None, Outline()
     body = "\n".join(lines)
-    headings, comments, code, joined = _marked(_blocks.parse(body), lines)
+    headings, comments, code, joined = _find_marks(_blocks.parse(body), lines)
     at = 0
     while at < len(lines):
         if at in headings:
             at, level, title = headings[at]
             if level == 1 and first_title is None:
-                first_title = plain_title(title)
-            outline.heading(level, title)
+                first_title = clean_title(title)
+            outline.add_heading(level, title)
             continue
         line = lines[at]
         if at in comments:
@@ -54,7 +54,7 @@ def _read(lines: list[str]) -> tuple[str | None, Outline]:
         if at not in code:
             commented, last, rest = line.rpartition("-->")
             line = _COMMENT.sub("", commented + last) + rest
-        outline.text(f" {line.strip()}" if at in joined else f"\n{line}")
+        outline.add_text(f" {line.strip()}" if at in joined else f"\n{line}")
         at += 1
     return first_title, outline
 
@@ -63,9 +63,11 @@ _Headings = dict[int, tuple[int, int, str]]
 _Marked = tuple[_Headings, dict[int, int], set[int], set[int]]
 
 
-def _marked(tokens: Sequence[Token], lines: list[str]) -> _Marked:
-    """By their lines: headings from their first (end, level, title), comments from their first to their last,
-    the lines of code, and the lines that continue a paragraph.
+def _find_marks(tokens: Sequence[Token], lines: list[str]) -> _Marked:
+    """Return what is special, by line number.
+
+    Headings by their first line (end, level, title), comments from their first to their last line, the lines
+    of code, and the lines that continue a paragraph.
     """
     headings: _Headings = {}
     comments: dict[int, int] = {}
@@ -76,7 +78,7 @@ def _marked(tokens: Sequence[Token], lines: list[str]) -> _Marked:
             continue
         begin, end = token.map
         if token.type == "heading_open" and token.level == 0:
-            headings[begin] = end, int(token.tag[1]), _plain(tokens[number + 1].content)
+            headings[begin] = end, int(token.tag[1]), _strip_marks(tokens[number + 1].content)
         elif token.type == "html_block" and re.match(r"\s*<!--.*?-->", token.content, re.DOTALL):
             comments[begin] = end - 1
         elif token.type in ("fence", "code_block"):
@@ -100,7 +102,7 @@ _blocks = _block_parser()
 _inline = MarkdownIt("commonmark")
 
 
-def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+def _read_front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
     """`key: value` lines between two lines of dashes at the beginning; nothing else of YAML is understood."""
     if lines[0].rstrip() != "---":
         return {}, lines
@@ -111,8 +113,8 @@ def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
     return {}, lines
 
 
-def _plain(heading: str) -> str:
-    """A heading's words without the marks of Markdown. One that is too long for a title stays as it is."""
+def _strip_marks(heading: str) -> str:
+    """Return a heading's words without Markdown's marks. One that is too long for a title stays as it is."""
     if len(heading) > _TITLE_CHARS:
         return heading
     (token,) = _inline.parseInline(_HEADING_ID.sub("", heading))

@@ -1,5 +1,5 @@
-"""Texts as vectors of meaning.
+"""Turn texts into vectors of meaning.
 
-`embedder` is the port, `remote` calls an HTTP server, `configured` is the embedder of the settings, `vectors`
-stores the vectors of chunks.
+`embedder` is the port, `remote_embedder` calls an HTTP server, `configured_embedder` opens the embedder of
+the settings, `vectors` stores and searches the vectors of chunks.
 """

@@ -1,30 +1,30 @@
-"""The port to whatever turns texts into vectors of meaning."""
+"""Define the port to embedders."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Embedder(Protocol):
-    """Texts to vectors; texts alike in meaning get vectors with a high cosine."""
+    """Turns texts into vectors. Texts of similar meaning get vectors with a high cosine."""
 
     @property
     def name(self) -> str:
-        """Which vectors these are, with the model's version: those of another name are never compared."""
+        """The model and its version. Vectors of different names are never compared."""
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has: at most 2,000, to be stored next to its row."""
+        """The length of a vector: at most 2,000, so that it is stored within its row."""
 
     @property
     def least_similarity(self) -> float:
-        """The cosine below which two texts have nothing to do with each other: -1 to 1.
+        """The cosine, -1 to 1, below which two texts are unrelated.
 
-        Every question has a nearest passage; this is what lets a question find nothing.
+        Every question has a nearest passage; this lets a question find nothing.
         """
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
-        """A vector for each text, in their order: passages, or questions to find passages by.
+        """Return a vector for each text, in their order.
 
-        Called with at most 64 texts. Raises EmbedderUnavailable. Its own deadlines and retries are its own
-        matter; callers set theirs too.
+        The texts are passages, or with `question` questions that look for passages; at most 64. Deadlines and
+        retries of its own are up to the embedder; callers set theirs too. Raises EmbedderUnavailable.
         """

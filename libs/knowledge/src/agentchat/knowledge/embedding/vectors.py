@@ -1,6 +1,7 @@
-"""Embeddings of chunks: added after their document is stored, looked at by a search.
+"""Store embeddings of chunks after their document was stored, and search them.
 
-They follow from the chunks and may lack at any time; what lacks one is found by full text.
+Embeddings are derived from the chunks and may be missing at any time; a chunk without one is found by full
+text.
 """
 
 import asyncio
@@ -22,11 +23,10 @@ _STORE_SECONDS = 10.0
 _NEAREST = 50
 
 
-async def usable(pool: Pool, embedder: Embedder | None) -> Embedder | None:
-    """The embedder, where the database can hold its vectors; None, and a line in the log, where it cannot.
+async def check_usable(pool: Pool, embedder: Embedder | None) -> Embedder | None:
+    """Return the embedder if the database can store its vectors; else log that and return None.
 
-    Asked once at start. Where Postgres does not answer yet it is taken for granted: what uses the embedder
-    finds out.
+    Called once at start. If Postgres does not answer yet, the embedder is assumed to be usable.
     """
     if embedder is None:
         return None
@@ -45,19 +45,19 @@ async def usable(pool: Pool, embedder: Embedder | None) -> Embedder | None:
 
 
 async def add_missing(pool: Pool, document_id: str, embedder: Embedder) -> int:
-    """Embed the document's chunks that lack it; returns how many. Idempotent.
+    """Embed the document's chunks that have no vector; return how many. Idempotent.
 
-    Raises DatabaseUnavailable, EmbedderUnavailable; what was embedded until then is kept.
+    Raises DatabaseUnavailable, EmbedderUnavailable; what was embedded before that is kept.
     """
     added = 0
-    asked = {"document": document_id, "embedder": key(embedder), "limit": BATCH}
+    asked = {"document": document_id, "embedder": get_key(embedder), "limit": BATCH}
     while True:
-        async with _vectors(pool) as conn:
+        async with _connect(pool) as conn:
             rows = await (await conn.execute(_MISSING, asked)).fetchall()
         if not rows:
             return added
         vectors = await embed(embedder, [f"{title}\n\n{text}" for _, title, text in rows], _EMBED_SECONDS)
-        values = {"ids": [row[0] for row in rows], "vectors": [literal(vector) for vector in vectors]}
+        values = {"ids": [row[0] for row in rows], "vectors": [format_literal(vector) for vector in vectors]}
         async with acquire_connection(pool, seconds=_STORE_SECONDS) as conn:
             await conn.execute(_ADD, asked | values)
         added += len(rows)
@@ -70,44 +70,44 @@ async def embed_missing(
     knowledge_base_id: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embed what lacks it, in one knowledge base or in all; returns how many chunks. Idempotent.
+    """Embed chunks without a vector, in one knowledge base or in all; return how many. Idempotent.
 
-    Needed after an import that had no embedder, and for a new model: the vectors of other embedders go when
-    their document has those of this one. `progress` gets documents done and documents in all.
-    Raises DatabaseUnavailable, EmbedderUnavailable; what was embedded until then is kept.
+    Needed after an import without an embedder, and for a new model: a document's vectors of other embedders
+    are deleted once it has those of this one. `progress` gets the number of finished documents and of all.
+    Raises DatabaseUnavailable, EmbedderUnavailable; what was embedded before that is kept.
     """
-    asked = {"base": knowledge_base_id, "embedder": key(embedder)}
-    async with _vectors(pool, _STORE_SECONDS) as conn:
+    asked = {"base": knowledge_base_id, "embedder": get_key(embedder)}
+    async with _connect(pool, _STORE_SECONDS) as conn:
         documents = await (await conn.execute(_LACKING, asked)).fetchall()
     added = 0
     for done, (document_id,) in enumerate(documents, start=1):
         added += await add_missing(pool, document_id, embedder)
-        async with _vectors(pool, _STORE_SECONDS) as conn:
+        async with _connect(pool, _STORE_SECONDS) as conn:
             await conn.execute(_DROP_OTHERS, asked | {"document": document_id})
         if progress is not None:
             progress(done, len(documents))
     return added
 
 
-async def nearest(
+async def find_nearest(
     pool: Pool, knowledge_base_id: str, embedder: Embedder, vector: Sequence[float]
 ) -> list[str]:
-    """Return the ids of the chunks that are alike enough, best first, 50 at most.
+    """Return the ids of the chunks that are similar enough, best first, at most 50.
 
-    An HNSW index is used where the migrations have built one (`knowledge.migrations`); an iterative scan
-    continues in it until enough chunks are of this knowledge base. Without one the answer is exact, and all
-    vectors of the knowledge base are compared. Raises DatabaseUnavailable, EmbedderUnavailable.
+    Uses the HNSW index that the migrations have built (`knowledge.migrations`); an iterative scan continues
+    in it until enough chunks are of this knowledge base. Without an index all vectors of the knowledge base
+    are compared and the answer is exact. Raises DatabaseUnavailable, EmbedderUnavailable.
     """
     statement = SQL(_NEAREST_CHUNKS).format(
-        embedder=Literal(key(embedder)), dimensions=Literal(embedder.dimensions)
+        embedder=Literal(get_key(embedder)), dimensions=Literal(embedder.dimensions)
     )
     asked = {
         "base": knowledge_base_id,
-        "vector": literal(vector),
+        "vector": format_literal(vector),
         "most": 1 - embedder.least_similarity,
         "limit": _NEAREST,
     }
-    async with _vectors(pool) as conn, conn.transaction():
+    async with _connect(pool) as conn, conn.transaction():
         await conn.execute("SET LOCAL hnsw.iterative_scan = strict_order")
         rows = await (await conn.execute(statement, asked)).fetchall()
     return [chunk_id for (chunk_id,) in rows]
@@ -116,7 +116,7 @@ async def nearest(
 async def embed(
     embedder: Embedder, texts: Sequence[str], seconds: float, *, question: bool = False
 ) -> list[list[float]]:
-    """The embedder's answer, checked. Raises EmbedderUnavailable, also after `seconds`."""
+    """Return the embedder's vectors, checked. Raises EmbedderUnavailable, also after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             vectors = await embedder.embed(texts, question=question)
@@ -129,8 +129,11 @@ async def embed(
 
 
 @asynccontextmanager
-async def _vectors(pool: Pool, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
-    """A connection for statements on vectors. Raises EmbedderUnavailable where there is no table for them."""
+async def _connect(pool: Pool, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
+    """Take a connection for statements on vectors.
+
+    Raises EmbedderUnavailable if there is no table for them.
+    """
     try:
         async with acquire_connection(pool, seconds=seconds) as conn:
             yield conn
@@ -138,12 +141,13 @@ async def _vectors(pool: Pool, seconds: float = CALL_SECONDS) -> AsyncIterator[C
         raise EmbedderUnavailable("the database has no pgvector") from None
 
 
-def key(embedder: Embedder) -> str:
-    """What its vectors are stored under: only those of one length can be compared."""
+def get_key(embedder: Embedder) -> str:
+    """Return the key under which vectors are stored: only vectors of one length can be compared."""
     return f"{embedder.name}/{embedder.dimensions}"
 
 
-def literal(vector: Sequence[float]) -> str:
+def format_literal(vector: Sequence[float]) -> str:
+    """Return a vector in pgvector's notation."""
     return f"[{','.join(format(value, '.7g') for value in vector)}]"
 
 

@@ -1,4 +1,4 @@
-"""A document as it is handed in, and as it is cut for the tables (pure)."""
+"""Define a document before its import, and cut it into the rows of the tables. Pure."""
 
 import hashlib
 import uuid
@@ -8,7 +8,7 @@ import msgspec
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import has_controls
-from agentchat.knowledge.documents import Chunk, Kind, chunks_of, parse, plain_title, tidy, web_address
+from agentchat.knowledge.documents import Chunk, Kind, clean_title, cut_chunks, parse, parse_web_address, tidy
 from agentchat.knowledge.search import search_words
 
 MOST_CHARACTERS = 16_000_000
@@ -16,14 +16,14 @@ MOST_BYTES = 16 * 1024 * 1024
 FILE_KINDS: tuple[Kind, ...] = ("pdf", "docx")
 _MOST_NAME = 500
 _FORM = "1"
-"""Part of every digest: a new number lets unchanged documents be cut again."""
+"""Part of every digest: a new number makes the next import cut unchanged documents again."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A document to import. `name` is its identity in the knowledge base: a path or an address.
+    """A document to import. `name` identifies it in the knowledge base: a path or an address.
 
-    `title` and `url` come before what the document says of itself. `content` is a file of `kind` pdf or docx,
-    whose text is made of it when it is imported.
+    `title` and `url` take precedence over what the document states itself. `content` is a file of `kind` pdf
+    or docx, which is converted to text when it is imported.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChunkRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk as its table holds it; the words are those that it is found by."""
+    """A chunk as its table holds it. The words are those by which it is found."""
 
     chunk_id: str
     position: int
@@ -46,7 +46,7 @@ class ChunkRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CutDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of a document. `characters` is the length of the text that was handed in."""
+    """A document as it is stored. `characters` is the length of the imported text."""
 
     document_id: str
     name: str
@@ -58,8 +58,8 @@ class CutDocument(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ChunkRow, ...]
 
 
-def checked(draft: Draft) -> Draft:
-    """The draft with its name and title as they are kept. Raises Invalid."""
+def check_draft(draft: Draft) -> Draft:
+    """Return the draft with its name and title as they are stored. Raises Invalid."""
     name = " ".join(draft.name.split())
     if has_controls(name):
         raise Invalid("name", "holds control characters")
@@ -74,34 +74,35 @@ def checked(draft: Draft) -> Draft:
         raise Invalid("text", "is made of the content")
     if draft.content is not None and len(draft.content) > MOST_BYTES:
         raise Invalid("content", f"is larger than {MOST_BYTES // 1024**2} MiB")
-    if draft.url and web_address(draft.url) is None:
+    if draft.url and parse_web_address(draft.url) is None:
         raise Invalid("url", "must be an http or https address")
-    return msgspec.structs.replace(draft, name=name, title=plain_title(draft.title or ""))
+    return msgspec.structs.replace(draft, name=name, title=clean_title(draft.title or ""))
 
 
-def document_id(knowledge_base_id: str, name: str) -> str:
-    """The id of the document of that name: the same whenever it is imported (UUIDv5, RFC 9562)."""
+def derive_document_id(knowledge_base_id: str, name: str) -> str:
+    """Return the id of the document of that name, always the same (UUIDv5, RFC 9562)."""
     return str(uuid.uuid5(uuid.UUID(knowledge_base_id), name))
 
 
 def digest(draft: Draft) -> bytes:
+    """Return the hash by which an unchanged document is recognised."""
     return hashlib.sha256(
-        msgspec.json.encode([_FORM, draft.kind, draft.title, draft.url]) + _bytes(draft)
+        msgspec.json.encode([_FORM, draft.kind, draft.title, draft.url]) + _get_bytes(draft)
     ).digest()
 
 
 def cut(knowledge_base_id: str, draft: Draft) -> CutDocument:
-    """Parse a checked draft, whose text is there, and cut it into chunks. Raises Invalid without text in it.
+    """Parse a checked draft that has its text, and cut it into chunks. Raises Invalid if it has no text.
 
-    A chunk's id follows from its document, its title and its text, so that what a change leaves alone
-    keeps its id. Takes some seconds for the longest documents: not for the event loop.
+    A chunk's id is derived from its document, title and text, so that unchanged chunks keep their ids. Takes
+    some seconds for the longest documents: do not call it on the event loop.
     """
     parsed = parse(draft.text, draft.kind)
-    title = draft.title or parsed.title or _title_of(draft.name)
-    chunks = chunks_of(title, parsed.sections)
+    title = draft.title or parsed.title or _derive_title(draft.name)
+    chunks = cut_chunks(title, parsed.sections)
     if not chunks:
         raise Invalid("text" if draft.content is None else "content", "holds no text")
-    own_id = document_id(knowledge_base_id, draft.name)
+    own_id = derive_document_id(knowledge_base_id, draft.name)
     return CutDocument(
         document_id=own_id,
         name=draft.name,
@@ -110,11 +111,11 @@ def cut(knowledge_base_id: str, draft: Draft) -> CutDocument:
         kind=draft.kind,
         digest=digest(draft),
         characters=len(draft.text),
-        rows=_rows(own_id, chunks),
+        rows=_build_rows(own_id, chunks),
     )
 
 
-def _rows(own_id: str, chunks: list[Chunk]) -> tuple[ChunkRow, ...]:
+def _build_rows(own_id: str, chunks: list[Chunk]) -> tuple[ChunkRow, ...]:
     namespace, seen = uuid.UUID(own_id), Counter[tuple[str, str]]()
     rows = []
     for chunk in chunks:
@@ -126,19 +127,19 @@ def _rows(own_id: str, chunks: list[Chunk]) -> tuple[ChunkRow, ...]:
                 position=chunk.position,
                 title=chunk.title,
                 text=chunk.text,
-                title_words=search_words.searchable(chunk.title),
-                text_words=search_words.searchable(chunk.text),
+                title_words=search_words.make_searchable(chunk.title),
+                text_words=search_words.make_searchable(chunk.text),
             )
         )
     return tuple(rows)
 
 
-def _bytes(draft: Draft) -> bytes:
+def _get_bytes(draft: Draft) -> bytes:
     return draft.content or draft.text.encode("utf-8", "surrogatepass")
 
 
-def _title_of(name: str) -> str:
-    """The last part of a path or an address, without its ending: `guide/how_to-pay.md` is "how to pay"."""
+def _derive_title(name: str) -> str:
+    """Return the last part of a path or address without its ending: `guide/how_to-pay.md` is "how to pay"."""
     last = name.rstrip("/").rpartition("/")[2]
     stem = last.rpartition(".")[0] or last
-    return plain_title(stem.replace("_", " ").replace("-", " ")) or name[:1]
+    return clean_title(stem.replace("_", " ").replace("-", " ")) or name[:1]

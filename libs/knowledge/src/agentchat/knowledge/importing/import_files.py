@@ -1,4 +1,4 @@
-"""Files as drafts: which there are, what each one is, and why one cannot be read."""
+"""Find files, decode them and turn them into drafts, or say why one cannot be read."""
 
 import codecs
 import contextlib
@@ -32,11 +32,10 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A file by the name that its document gets: its path from a folder on, the folder's own name first.
+    """A file with the name that its document gets: its path from a folder on, that folder's name first.
 
-    That is "docs/guide/pay.md" for a file in the folder `docs`.
-
-    `content` is there already for what was piped in; `reason` for what is not to be read.
+    That is "docs/guide/pay.md" for a file in the folder `docs`. `content` is set for piped input; `reason`
+    says why a file is not read.
     """
 
     name: str
@@ -45,18 +44,18 @@ class FoundFile(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[FoundFile]:
-    """The files named, and those in the folders named, each folder in the order of its names.
+def find_files(paths: Iterable[Path], within: Path | None = None) -> Iterator[FoundFile]:
+    """Yield the named files, and those in the named folders, each folder in the order of its names.
 
-    Names begin with the folder `within`, which has to hold all of them; without it with the folder that is
-    imported, of a file that is named alone with the one that it is in: so its name is the same either way.
+    Names begin with the folder `within`, which must hold all of them. Without it they begin with the imported
+    folder, or for a single file with the folder it is in, so that the name is the same either way.
 
-    In folders hidden files are left out, files of other kinds are reported with a reason, and links to
-    folders are not followed. A file that is named is taken as text whatever its ending.
+    In folders, hidden files are skipped, files of other kinds are reported with a reason, and links to
+    folders are not followed. A file that is named is read as text whatever its ending.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _below(path, within) if path.is_dir() else [_named(path, within)]:
+        for found in _find_below(path, within) if path.is_dir() else [_find_named(path, within)]:
             if found.reason is None and found.name in seen:
                 yield msgspec.structs.replace(found, reason="has the name of another file of this import")
             else:
@@ -64,31 +63,31 @@ def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[FoundFil
                 yield found
 
 
-def piped(stream: BinaryIO, name: str) -> FoundFile:
-    """Standard input as a file; `name` says what it is, by its ending, and which document."""
+def read_piped(stream: BinaryIO, name: str) -> FoundFile:
+    """Read standard input as a file. `name` gives its kind, by its ending, and names the document."""
     return FoundFile(name, content=stream.read(MOST_BYTES + 1))
 
 
-def draft_of(found: FoundFile) -> Draft:
-    """The file's content; of a PDF or DOCX as it is. Raises Unreadable."""
+def read_draft(found: FoundFile) -> Draft:
+    """Read a file into a draft; a PDF or DOCX is kept as it is. Raises Unreadable."""
     if found.reason is not None:
         raise Unreadable(found.name, found.reason)
     kind = KINDS.get(Path(found.name).suffix.lower(), "text")
     if kind in FILE_KINDS:
-        return Draft(name=found.name, kind=kind, content=_content(found))
-    text = _decoded(found.name, _content(found), is_html=kind == "html")
+        return Draft(name=found.name, kind=kind, content=_read_content(found))
+    text = _decode(found.name, _read_content(found), is_html=kind == "html")
     return Draft(name=found.name, text=text, kind=kind)
 
 
-def _named(path: Path, within: Path | None) -> FoundFile:
+def _find_named(path: Path, within: Path | None) -> FoundFile:
     name = _from(within or path.parent, path.parent)
     if name is None:
         return FoundFile(_name(path.name), reason=f"is not in the folder {within}")
     return FoundFile(_name((name / path.name).as_posix()), path=path)
 
 
-def _below(folder: Path, within: Path | None) -> Iterator[FoundFile]:
-    """A folder that cannot be listed is reported as one that cannot be read."""
+def _find_below(folder: Path, within: Path | None) -> Iterator[FoundFile]:
+    """Yield the files below a folder. A folder that cannot be listed is reported like an unreadable file."""
     start = _from(within or folder, folder)
     if start is None:
         yield FoundFile(_name(str(folder)), reason=f"is not in the folder {within}")
@@ -99,25 +98,25 @@ def _below(folder: Path, within: Path | None) -> Iterator[FoundFile]:
         below = start / Path(current).relative_to(folder)
         for name in sorted(files):
             if not name.startswith("."):
-                yield _in_folder(Path(current, name), (below / name).as_posix())
+                yield _find_in_folder(Path(current, name), (below / name).as_posix())
     for error in failed:
-        yield FoundFile(_name(str(error.filename)), reason=_why(error))
+        yield FoundFile(_name(str(error.filename)), reason=_explain(error))
 
 
 def _from(first: Path, folder: Path) -> Path | None:
-    """The way to `folder`, the name of the folder `first` at its head; None where it does not lie below."""
+    """Return the path from `first`, whose name comes first, to `folder`; None if it does not lie below."""
     start, end = first.resolve(), folder.resolve()
     return start.name / end.relative_to(start) if end.is_relative_to(start) else None
 
 
-def _in_folder(path: Path, name: str) -> FoundFile:
+def _find_in_folder(path: Path, name: str) -> FoundFile:
     if path.suffix.lower() not in KINDS:
         return FoundFile(_name(name), reason=f"is of another kind than {', '.join(KINDS)}")
     return FoundFile(_name(name), path=path)
 
 
-def _content(found: FoundFile) -> bytes:
-    """All of it, and never more than the bound is held in memory."""
+def _read_content(found: FoundFile) -> bytes:
+    """Read a file, never more than the limit into memory."""
     content = found.content
     if content is None:
         assert found.path is not None
@@ -127,13 +126,13 @@ def _content(found: FoundFile) -> bytes:
             with found.path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
         except OSError as error:
-            raise Unreadable(found.name, _why(error)) from None
+            raise Unreadable(found.name, _explain(error)) from None
     if len(content) > MOST_BYTES:
         raise Unreadable(found.name, f"is larger than {MOST_BYTES // 1024**2} MiB")
     return content
 
 
-def _decoded(name: str, content: bytes, *, is_html: bool) -> str:
+def _decode(name: str, content: bytes, *, is_html: bool) -> str:
     """Decode by the byte order mark, as UTF-8, or as an HTML file says itself. Raises Unreadable."""
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
     if encoding != "utf-16" and b"\0" in content:
@@ -151,9 +150,9 @@ def _decoded(name: str, content: bytes, *, is_html: bool) -> str:
 
 
 def _name(path: str) -> str:
-    """A name that can be stored: file names may hold any byte."""
+    """Return a name that can be stored: file names may hold any byte."""
     return " ".join(tidy(path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).split())
 
 
-def _why(error: OSError) -> str:
+def _explain(error: OSError) -> str:
     return f"cannot be read: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""Documents into a knowledge base: their rows, chunks and the audit of their import."""
+"""Import documents into a knowledge base: rows, chunks, and the audit entry."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -14,7 +14,7 @@ from agentchat.knowledge.errors import EmbedderUnavailable
 from agentchat.knowledge.importing import drafts
 from agentchat.knowledge.importing.drafts import ChunkRow, CutDocument, Draft
 from agentchat.knowledge.reading import read_file
-from agentchat.knowledge.reading.unfit import UnreadableFile
+from agentchat.knowledge.reading.file_errors import UnreadableFile
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _SECONDS = 120.0
@@ -25,26 +25,29 @@ Outcome = Literal["added", "changed", "unchanged"]
 class Note(Protocol):
     """Adds an audit row in the transaction of `conn`; `administration.Admin.note` is one.
 
-    It is handed in, because only `administration` writes to the audit log. The text of a document belongs in
-    no row.
+    It is passed in because only `administration` writes to the audit log. No row may hold a document's text.
     """
 
     def __call__(
         self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
-    ) -> Awaitable[None]: ...
+    ) -> Awaitable[None]:
+        """Add an audit row."""
+        ...
 
 
 _PORTION = 500  # so that each statement stays well within its time
 
 
 class Base(msgspec.Struct, frozen=True):
+    """A knowledge base: its number and language."""
+
     knowledge_base_id: str
     number: int
     language: str
 
 
 class KnownDocument(msgspec.Struct, frozen=True):
-    """What is stored of a document, its chunks aside. Goes into audit rows."""
+    """A stored document without its chunks. Goes into audit rows."""
 
     knowledge_base_id: str
     name: str
@@ -57,7 +60,7 @@ class KnownDocument(msgspec.Struct, frozen=True):
 
 
 async def find_base(conn: Connection, account_id: str, knowledge_base_id: str) -> Base:
-    """The account's knowledge base. Raises NotFound, for another account's too."""
+    """Return the account's knowledge base. Raises NotFound, also for another account's."""
     cursor = await conn.execute(
         "SELECT number, language FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s",
         [account_id, knowledge_base_id],
@@ -69,7 +72,7 @@ async def find_base(conn: Connection, account_id: str, knowledge_base_id: str) -
 
 
 async def find_known(conn: Connection, document_id: str, *, lock: bool = False) -> KnownDocument | None:
-    """The document as it is stored; `lock` holds its row until the transaction ends."""
+    """Return the document as it is stored; `lock` holds its row until the transaction ends."""
     cursor = await conn.execute(_KNOWN + ("FOR UPDATE" if lock else ""), [document_id])
     row = await cursor.fetchone()
     return None if row is None else KnownDocument(*row)
@@ -78,9 +81,9 @@ async def find_known(conn: Connection, document_id: str, *, lock: bool = False) 
 async def replace_document(
     conn: Connection, base: Base, document: CutDocument, note: Note
 ) -> KnownDocument | None:
-    """Store the document in the open transaction, instead of what there was; returns what there was.
+    """Store the document in the open transaction and return what it replaced.
 
-    Chunks that are the same stay. Raises NotFound where the knowledge base is gone by now.
+    Unchanged chunks stay. Raises NotFound if the knowledge base was deleted meanwhile.
     """
     before = await find_known(conn, document.document_id, lock=True)
     after = KnownDocument(
@@ -151,8 +154,10 @@ ON CONFLICT (chunk_id) DO UPDATE SET position = excluded.position
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a document. `chunks` is how many it has; `lacking` says why some have no embedding yet:
-    they are found by full text, and another import of the document tries again.
+    """The outcome of an import.
+
+    `chunks` is the number of the document's chunks. `lacking` says why some have no embedding yet: they are
+    found by full text, and importing the document again retries.
     """
 
     document_id: str
@@ -162,12 +167,12 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     lacking: str | None = None
 
 
-async def read(draft: Draft) -> Draft:
-    """With its text, if that is in a file. Raises Invalid."""
+async def read_text(draft: Draft) -> Draft:
+    """Return the draft with the text of its file, if it has one. Raises Invalid."""
     if draft.content is None:
         return draft
     try:
-        text = await read_file.html_of(draft.content, draft.kind)
+        text = await read_file.convert_file(draft.content, draft.kind)
     except UnreadableFile as unfit:
         raise Invalid("content", unfit.reason) from None
     return msgspec.structs.replace(draft, text=text)
@@ -182,27 +187,27 @@ async def import_document(
     note: Note,
     embedder: Embedder | None = None,
 ) -> Imported:
-    """Add the document, or replace the one of its name in one transaction; the same content changes nothing.
+    """Add the document, or replace the one of its name in one transaction; equal content changes nothing.
 
-    Raises Invalid, NotFound, DatabaseUnavailable: then all is as it was.
+    Raises Invalid, NotFound, DatabaseUnavailable; then nothing was changed.
     """
-    draft = drafts.checked(draft)
+    draft = drafts.check_draft(draft)
     async with acquire_connection(pool) as conn:
         base = await find_base(conn, account_id, knowledge_base_id)
-        own_id = drafts.document_id(knowledge_base_id, draft.name)
+        own_id = drafts.derive_document_id(knowledge_base_id, draft.name)
         known = await find_known(conn, own_id)
     if known is not None and known.digest == (await asyncio.to_thread(drafts.digest, draft)).hex():
         done = Imported(document_id=own_id, title=known.title, outcome="unchanged", chunks=known.chunks)
     else:
-        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, await read(draft))
+        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, await read_text(draft))
         async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
             before = await replace_document(conn, base, document, note)
         outcome: Outcome = "added" if before is None else "changed"
         done = Imported(document_id=own_id, title=document.title, outcome=outcome, chunks=len(document.rows))
-    return done if embedder is None else await _embedded(pool, done, embedder)
+    return done if embedder is None else await _embed(pool, done, embedder)
 
 
-async def _embedded(pool: Pool, done: Imported, embedder: Embedder) -> Imported:
+async def _embed(pool: Pool, done: Imported, embedder: Embedder) -> Imported:
     try:
         await vectors.add_missing(pool, done.document_id, embedder)
     except EmbedderUnavailable as error:

@@ -1,4 +1,4 @@
-"""PDF and DOCX files as HTML: made in a process of its own, which is bounded, as a file may be anything.
+"""Convert PDF and DOCX files to HTML, in a bounded process of its own, since a file may contain anything.
 
-`read_file` starts the process, `reader` is the process.
+`read_file` starts the process; `reader_process` is the process.
 """

@@ -1,19 +1,19 @@
-"""A DOCX file's text with its headings, lists and tables, as mammoth has it; without pictures."""
+"""Convert a DOCX file with its headings, lists and tables by mammoth; without pictures."""
 
 import io
 import zipfile
 
 import mammoth
 
-from agentchat.knowledge.reading.unfit import MOST_CHARACTERS, UnreadableFile
+from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS, UnreadableFile
 
 MOST_UNPACKED = 256 * 1024 * 1024
 MOST_PARTS = 10_000
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
-"""How a DOCX begins that is encrypted, and a file of an older Word."""
+"""The first bytes of an encrypted DOCX and of a file of an older Word."""
 
 
-def html_of(content: bytes) -> str:
+def convert_to_html(content: bytes) -> str:
     """Raises UnreadableFile, and whatever mammoth raises for a broken file."""
     if content.startswith(_OLE):
         raise UnreadableFile("is encrypted, or of a Word before 2007")

@@ -1,4 +1,4 @@
-"""A PDF's text, page by page: each is a section, under the headings of the file's outline."""
+"""Convert a PDF page by page: each page is a section under the headings of the file's outline."""
 
 import io
 import re
@@ -9,8 +9,8 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
-from agentchat.knowledge.documents import plain_title
-from agentchat.knowledge.reading.unfit import MOST_CHARACTERS, UnreadableFile
+from agentchat.knowledge.documents import clean_title
+from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS, UnreadableFile
 
 MOST_PAGES = 2_000
 _MOST_HEADINGS = 10_000
@@ -19,34 +19,34 @@ _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 _BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n")
 
 Headings = dict[int, tuple[str, ...]]
-"""By page, from 0 on: the headings that stand above what it begins with."""
+"""By page, counted from 0: the headings above the page's beginning."""
 
 
-def html_of(content: bytes) -> str:
+def convert_to_html(content: bytes) -> str:
     """Raises UnreadableFile, and whatever pypdf raises for a broken file."""
     reader = PdfReader(io.BytesIO(content), strict=False)
-    if reader.is_encrypted and not _opens(reader):
+    if reader.is_encrypted and not _can_decrypt(reader):
         raise UnreadableFile("is encrypted: it opens with a password only")
     if len(reader.pages) > MOST_PAGES:
         raise UnreadableFile(f"has more than {MOST_PAGES:,} pages")
-    title = plain_title(str(reader.metadata.title or "")) if reader.metadata else None
+    title = clean_title(str(reader.metadata.title or "")) if reader.metadata else None
     try:
-        pages = list(_pages(reader, _headings(reader)))
+        pages = list(_render_pages(reader, _find_headings(reader)))
     except LimitReachedError:
         raise UnreadableFile("unpacks to more than can be read") from None
     above = f"<title>{escape(title)}</title>" if title else ""
     return "\n".join([above, *pages])
 
 
-def _opens(reader: PdfReader) -> bool:
-    """Many files are encrypted with an empty password, to forbid printing."""
+def _can_decrypt(reader: PdfReader) -> bool:
+    """Return True if the empty password opens the file: many are encrypted only to forbid printing."""
     try:
         return bool(reader.decrypt(""))
     except (DependencyError, FileNotDecryptedError, NotImplementedError):
         return False
 
 
-def _pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
+def _render_pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
     """Of those with text. Raises UnreadableFile where there is none."""
     above: tuple[str, ...] = ()
     left = MOST_CHARACTERS
@@ -68,10 +68,10 @@ def _pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
         raise UnreadableFile("holds no text: its pages may be pictures")
 
 
-def _headings(reader: PdfReader) -> Headings:
+def _find_headings(reader: PdfReader) -> Headings:
     """Of several headings on a page the first counts: what comes before it is little."""
     found: Headings = {}
-    for count, (path, entry) in enumerate(_entries(reader.outline, ())):
+    for count, (path, entry) in enumerate(_iterate_outline(reader.outline, ())):
         if count == _MOST_HEADINGS:
             break
         number = reader.get_destination_page_number(entry)
@@ -80,13 +80,13 @@ def _headings(reader: PdfReader) -> Headings:
     return found
 
 
-def _entries(outline: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The outline's entries with their headings. A list holds what is beneath the entry before it."""
+def _iterate_outline(outline: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the outline's entries with their headings. A list holds the entries beneath the one before it."""
     path = above
     for each in outline:
         if isinstance(each, list):
-            yield from _entries(each, path)
+            yield from _iterate_outline(each, path)
         else:
-            title = plain_title(str(each.title or ""))
+            title = clean_title(str(each.title or ""))
             path = (*above, title)[:_DEEPEST] if title else above
             yield path, each

@@ -1,4 +1,4 @@
-"""A file read by a process next to this one, which is started for it and ended in time."""
+"""Convert a file in a separate process, which is ended in time."""
 
 import asyncio
 import contextlib
@@ -7,18 +7,18 @@ import sys
 
 import msgspec
 
-from agentchat.knowledge.reading.reader import ReadResult
-from agentchat.knowledge.reading.unfit import UnreadableFile
+from agentchat.knowledge.reading.file_errors import UnreadableFile
+from agentchat.knowledge.reading.reader_process import ReadResult
 
 SECONDS = 60.0
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 _TOO_MUCH = "takes too much time or memory to be read"
 
 
-async def html_of(content: bytes, kind: str) -> str:
-    """The text of a file of that kind, "pdf" or "docx". Raises UnreadableFile."""
+async def convert_file(content: bytes, kind: str) -> str:
+    """Return the text of a file of kind "pdf" or "docx" as HTML. Raises UnreadableFile."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agentchat.knowledge.reading.reader", kind),
+        *(sys.executable, "-m", "agentchat.knowledge.reading.reader_process", kind),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -36,7 +36,7 @@ async def html_of(content: bytes, kind: str) -> str:
     try:
         answer = msgspec.json.decode(output, type=ReadResult)
     except msgspec.DecodeError:
-        raise UnreadableFile(_TOO_MUCH) from None  # it was ended by one of its bounds
+        raise UnreadableFile(_TOO_MUCH) from None  # one of its limits ended it
     if answer.problem:
         raise UnreadableFile(answer.problem)
     return answer.html

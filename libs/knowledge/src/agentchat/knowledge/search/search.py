@@ -1,10 +1,10 @@
-"""The passages of a knowledge base that speak of what is asked, best first.
+"""Find the passages of a knowledge base that answer a question, best first.
 
-By full text: a passage counts by the words of the question that it holds, rare ones for more (the inverse
-document frequency of BM25), and among equals by how often and where. A question in whole sentences so finds
-the passages with most of its significant words. Words in quotes must be adjacent, if they are so anywhere.
+By full text, a passage scores by the question's words that it holds, rare words more (the inverse document
+frequency of BM25), and among equals by how often and where. So a question in whole sentences finds the
+passages with most of its significant words. Words in quotes must be adjacent, if they are so anywhere.
 
-By embeddings too, where there is an embedder: the two rankings are joined by reciprocal rank fusion.
+With an embedder the ranking by meaning is added by reciprocal rank fusion.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import Disabled, EmbedderUnavailable
 from agentchat.knowledge.search import search_words
-from agentchat.knowledge.search.passages import Passage, fuse, snippet
+from agentchat.knowledge.search.passages import Passage, build_snippet, fuse_rankings
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 MOST = 50
-"""Passages at most, however many are requested."""
+"""The most passages, however many are requested."""
 EMBED_SECONDS = 3.0
 """How long a search waits for the embedder."""
-_LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more
+_LEAST = 0.25  # of the best full-text score: below that a passage only shares a common word
 
 
 async def search(
@@ -37,22 +37,21 @@ async def search(
     disabled_too: bool = False,
     embed_seconds: float = EMBED_SECONDS,
 ) -> list[Passage]:
-    """At most `top_k` passages, none where none fits; `source.index` counts from 1.
+    """Return at most `top_k` passages, none if none fits. `source.index` counts from 1.
 
     `source.score` is from 0 to 1 and comparable within one answer. By full text alone it is the share of the
-    question's words, weighted by rarity, that stand in the passage, less where they stand in it but once;
-    with an embedder it is the fused rank, 1.0 for first by both. `embedder` is what `vectors.usable` gave;
-    where it does not answer in `embed_seconds` it is done without. `disabled_too` is for those who look
-    after it.
+    question's words, weighted by rarity, that the passage has, reduced if it has them only once; with an
+    embedder it is the fused rank, 1.0 for first in both. `embedder` is the result of `vectors.check_usable`;
+    if it does not answer in `embed_seconds`, it is left out. `disabled_too` is for administrators.
 
-    Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
+    Raises NotFound (also for another account's knowledge base), Disabled, DatabaseUnavailable.
     """
-    question = search_words.question(query)
-    ranked = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
+    question = search_words.parse_question(query)
+    ranked = await _rank_by_text(pool, account_id, knowledge_base_id, question, disabled_too)
     if embedder is not None:
-        by_meaning = await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds)
+        by_meaning = await _rank_by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds)
         if by_meaning is not None:
-            ranked = fuse([[chunk_id for chunk_id, _ in ranked], by_meaning])
+            ranked = fuse_rankings([[chunk_id for chunk_id, _ in ranked], by_meaning])
     return await _load_ranked(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
 
 
@@ -67,15 +66,15 @@ async def _load_ranked(
         rows = await (await conn.execute(_CHUNKS, asked)).fetchall()
     found = {row[0]: row[1:] for row in rows}
     shown = [(chunk_id, score, *found[chunk_id]) for chunk_id, score in ranked if chunk_id in found]
-    return [_passage(index, *each) for index, each in enumerate(shown, start=1)]
+    return [_build_passage(index, *each) for index, each in enumerate(shown, start=1)]
 
 
 async def load_passages(
     pool: Pool, account_id: str, knowledge_base_id: str, sources: Sequence[Source]
 ) -> list[Passage]:
-    """The passages of sources that were found before, for a run that is taken up again.
+    """Load the passages of sources that were found before, for a run that continues.
 
-    One that was changed or deleted since has its snippet for a text. Raises DatabaseUnavailable.
+    A passage that was changed or deleted since has its snippet as text. Raises DatabaseUnavailable.
     """
     if not sources:
         return []
@@ -85,14 +84,14 @@ async def load_passages(
     return [Passage(source, texts.get(source.id, source.snippet)) for source in sources]
 
 
-async def _by_text(
+async def _rank_by_text(
     pool: Pool,
     account_id: str,
     knowledge_base_id: str,
     question: search_words.SearchQuery,
     disabled_too: bool,
 ) -> list[tuple[str, float]]:
-    """Ids of chunks with their shares, best first."""
+    """Return ids of chunks with their scores, best first."""
     asked = {
         "account": account_id,
         "base": knowledge_base_id,
@@ -111,21 +110,21 @@ async def _by_text(
     return [(chunk_id, score) for chunk_id, score, _ in found if score >= least]
 
 
-async def _by_meaning(
+async def _rank_by_meaning(
     pool: Pool, knowledge_base_id: str, query: str, embedder: Embedder, seconds: float
 ) -> list[str] | None:
-    """Ids of chunks, best first; None where the embedder cannot be asked."""
+    """Return ids of chunks, best first; None if the embedder does not answer."""
     try:
-        asked = [search_words.shortened(query)]
+        asked = [search_words.shorten_text(query)]
         [vector] = await vectors.embed(embedder, asked, seconds, question=True)
-        return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
+        return await vectors.find_nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
         logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
         metrics.TEXT_ONLY_SEARCHES.inc()
         return None
 
 
-def _passage(
+def _build_passage(
     index: int, chunk_id: str, score: float, title: str, text: str, url: str, kind: str, fragment: str
 ) -> Passage:
     source = Source(
@@ -135,14 +134,14 @@ def _passage(
         url=url,
         source_type=kind,
         score=round(min(1.0, score), 4),
-        snippet=snippet(text, fragment),
+        snippet=build_snippet(text, fragment),
     )
     return Passage(source, text)
 
 
-# One row with nulls where nothing is found, none where there is no such knowledge base. Which chunks hold a
-# word comes out of the index alone (OFFSET 0 keeps it so, whatever the planner expects), and the words of the
-# many that hold a common one are not read: only the best 100, by the words that they hold, are weighed.
+# One row with nulls if nothing is found, none if there is no such knowledge base. The chunks with a word come
+# from the index alone (OFFSET 0 keeps that, whatever the planner expects). The words of the many chunks with
+# a common word are not read: only the best 100, by the words that they hold, are weighed.
 _RANKED = """
 WITH base AS MATERIALIZED (
     SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,

@@ -1,7 +1,7 @@
-"""Text as words for Postgres's full text search, the same whatever the database's locale is.
+"""Split text into words for Postgres' full-text search, in the same way for every database locale.
 
-In the C locale Postgres takes “quotes” for letters and leaves É as it is; and a script without blanks between
-words is one word to it everywhere. So words are separated here, and Postgres only stems them.
+In the C locale Postgres takes “quotes” for letters and leaves É as it is, and in every locale a script
+without blanks between words is one word to it. So Python splits words, and Postgres only stems them.
 """
 
 import re
@@ -14,7 +14,7 @@ _MOST_WORD = 64
 _MOST_QUERY = 4000
 _MOST_WORDS = 64
 
-# Scripts that write no blanks: kana and Han; Thai, Lao, Burmese, Khmer. Searched by pairs of characters.
+# Scripts without blanks: kana and Han; Thai, Lao, Burmese, Khmer. They are searched by pairs of characters.
 _UNSPACED = re.compile(
     "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
     "|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
@@ -23,10 +23,10 @@ _QUOTED = re.compile(r'"([^"]+)"|[“„]([^“”„]+)[”“]|«([^«»]+)»'
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """What is looked for: `words` in order, and of them the `phrases` that stood in quotes.
+    """A search: its `words` in order, and the `phrases` among them that were in quotes.
 
-    Of web search's other operators none is known: in a person's question, or in a command line that it
-    quotes, a dash before a word and the word "or" mean no more than they say.
+    Other operators of web search are not supported: in a person's question, or in a command line that it
+    quotes, a dash before a word and the word "or" are plain text.
     """
 
     words: str
@@ -34,7 +34,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
 
 
 class _Letters(dict[int, int]):
-    """Keeps letters, digits and the marks on them; everything else parts words."""
+    """Keeps letters, digits and the marks on them; everything else separates words."""
 
     def __missing__(self, code: int) -> int:
         kept = code if unicodedata.category(chr(code))[0] in "LNM" else 0x20
@@ -45,36 +45,36 @@ class _Letters(dict[int, int]):
 _letters = _Letters()
 
 
-def searchable(text: str) -> str:
-    """The words of `text` in order, in lower case, with single blanks between them."""
-    return " ".join(_words(text))
+def make_searchable(text: str) -> str:
+    """Return the words of `text` in order, in lower case, with single blanks between them."""
+    return " ".join(_split_words(text))
 
 
-def question(text: str) -> SearchQuery:
-    """A person's question. Of a long text it is the beginning and the end, 64 words at most."""
-    text = shortened(text)
-    words = list(_words(text))
+def parse_question(text: str) -> SearchQuery:
+    """Return a person's question as a search: of a long text the beginning and the end, at most 64 words."""
+    text = shorten_text(text)
+    words = list(_split_words(text))
     if len(words) > _MOST_WORDS:
         half = _MOST_WORDS // 2
         return SearchQuery(" ".join((*words[:half], *words[-half:])))
-    quoted = (searchable("".join(found.groups(""))) for found in _QUOTED.finditer(text))
+    quoted = (make_searchable("".join(found.groups(""))) for found in _QUOTED.finditer(text))
     return SearchQuery(" ".join(words), tuple(phrase for phrase in quoted if phrase))
 
 
-def shortened(text: str) -> str:
-    """The beginning and the end of a long text: one of them has the question."""
+def shorten_text(text: str) -> str:
+    """Return the beginning and the end of a long text, one of which has the question."""
     if len(text) <= _MOST_QUERY:
         return text
     return f"{text[: _MOST_QUERY // 2]} {text[-_MOST_QUERY // 2 :]}"
 
 
-def _words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).lower().translate(_letters)
-    for word in _UNSPACED.sub(_paired, folded).split():
+    for word in _UNSPACED.sub(_pair, folded).split():
         yield word[:_MOST_WORD]
 
 
-def _paired(run: re.Match[str]) -> str:
+def _pair(run: re.Match[str]) -> str:
     text = run[0]
     pairs = [text[at : at + 2] for at in range(max(1, len(text) - 1))]
     return f" {' '.join(pairs)} "

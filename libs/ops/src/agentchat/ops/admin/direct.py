@@ -13,8 +13,8 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.users import OPERATOR, PROVISIONER, parse_user
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.directory.secrets import build_sealer
-from agentchat.knowledge.embedding.configured import embedder_of
-from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.embedding.configured_embedder import open_embedder
+from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.ops import environment, folder_secrets
 from agentchat.ops.admin.api import ADMIN_URL, name_actor
@@ -121,7 +121,7 @@ async def _run_connected(work: Callable[[Admin], Awaitable[T]], found: ServerAdd
     await check_reachable(found.database_url)
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(found.database_url))
-        embedder = await open_.enter_async_context(embedder_of(load(EmbedderSettings)))
+        embedder = await open_.enter_async_context(open_embedder(load(EmbedderSettings)))
         opened_bus = None
         if bus != "no" and nats_url is not None:
             opened_bus = await open_.enter_async_context(connect_bus(nats_url, "agentchat admin"))
@@ -131,6 +131,6 @@ async def _run_connected(work: Callable[[Admin], Awaitable[T]], found: ServerAdd
                 sealer=sealer,
                 actor=name_actor(),
                 bus=opened_bus,
-                embedder=await usable(pool, embedder),
+                embedder=await check_usable(pool, embedder),
             )
         )

@@ -68,8 +68,8 @@ def import_(
     """
     if (Path("-") in paths) != (name is not None):
         raise SetupError("`-` needs --name, the name of the document on standard input, and --name needs `-`")
-    found = [*import_files.find((path for path in paths if path != Path("-")), within)]
-    found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
+    found = [*import_files.find_files((path for path in paths if path != Path("-")), within)]
+    found += [] if name is None else [import_files.read_piped(sys.stdin.buffer, name)]
     report, api = ImportReport(dry_run=dry_run), find_api()
     api.call("GET", f"/knowledge_bases/{base}")
     with build_progress("importing") as bar:
@@ -93,9 +93,9 @@ def import_(
 def _import_file(api: AdminApi, base: str, file: FoundFile, report: ImportReport) -> str | None:
     """Import the document, or in a dry run only read it. Return the reason if that failed."""
     try:
-        draft = import_files.draft_of(file)
+        draft = import_files.read_draft(file)
         if report.dry_run:
-            asyncio.run(importer.read(draft))
+            asyncio.run(importer.read_text(draft))
             report.added += 1
             return None
         put = api.call("POST", f"/knowledge_bases/{base}/documents", body=msgspec.to_builtins(draft))

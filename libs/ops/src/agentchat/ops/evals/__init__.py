@@ -1,1 +1,1 @@
-"""`agentchat eval`: recorded runs as a regression suite."""
+"""Provide `agentchat eval`: recorded runs as a regression suite."""

@@ -1,4 +1,4 @@
-"""`agentchat eval collect` and `agentchat eval add`: runs of the log become cases of a suite."""
+"""Implement `agentchat eval collect` and `agentchat eval add`: runs of the log become cases of a suite."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,21 +14,21 @@ from agentchat.administration.admin import translate_errors
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.evals.cases import MOST, Case, merged, read_cases, write_cases
-from agentchat.evals.choosing import CandidateRuns, CaseFilter, sampled
-from agentchat.evals.chosen_runs import ENDS
-from agentchat.evals.chosen_runs import MOST as MOST_CONVERSATIONS
-from agentchat.evals.collecting import CaseReader, agent_of
+from agentchat.evals.case_reader import CaseReader, load_suite_agent
+from agentchat.evals.case_redaction import CaseRedactor
+from agentchat.evals.case_sampling import CandidateRuns, CaseFilter, draw_sample
+from agentchat.evals.cases import MOST, Case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase
 from agentchat.evals.prices import Prices
-from agentchat.evals.redaction import Redactor
+from agentchat.evals.run_choice import ENDS
+from agentchat.evals.run_choice import MOST as MOST_CONVERSATIONS
 from agentchat.evals.suite import (
     SETTINGS,
     Suite,
     make_folder,
-    new_settings,
+    parse_settings,
     read_file,
-    settings_in,
+    render_settings,
     write_agent,
     write_file,
 )
@@ -36,13 +36,13 @@ from agentchat.ops import printing
 from agentchat.ops.admin import direct
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.output import format_count
 from agentchat.ops.printing import build_progress
 from agentchat.ops.replay.what_if_command import load_prices, parse_end_option, parse_time_option
 
 
-class Collected(msgspec.Struct, kw_only=True):
+class CollectedCases(msgspec.Struct, kw_only=True):
     """The cases that were written, of `fitting` runs."""
 
     cases: list[Case] = []
@@ -117,15 +117,15 @@ def collect(
     if not is_there and agent is None:
         raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")
 
-    async def work(admin: Admin) -> Collected:
-        data = read_file(output / SETTINGS) if is_there else await _first_settings(admin, agent or "")
-        settings = settings_in(data)
-        current = await agent_of(admin.pool, settings.account, settings.agent)
+    async def work(admin: Admin) -> CollectedCases:
+        data = read_file(output / SETTINGS) if is_there else await _render_first_settings(admin, agent or "")
+        settings = parse_settings(data)
+        current = await load_suite_agent(admin.pool, settings.account, settings.agent)
         suite = Suite(folder=output, settings=settings, agent=current)
         fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
         candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
-        chosen, done = await _chosen(candidates, sample, seed)
-        reader = _reader(admin, suite)
+        chosen, done = await _choose(candidates, sample, seed)
+        reader = _build_reader(admin, suite)
         with build_progress("collecting") as bar:
             for trace_id, conversation_id in bar.track(sorted(chosen.items())):
                 try:
@@ -134,7 +134,7 @@ def collect(
                     done.left_out.append(str(error))
         make_folder(output)
         present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
-        write_cases(suite.cases, merged(present, done.cases))
+        write_cases(suite.cases, merge_cases(present, done.cases))
         write_agent(output, suite.agent)
         write_file(output / SETTINGS, data)
         return done
@@ -155,10 +155,10 @@ def add(
     Such as one that failed, or that somebody rated badly. They are redacted by the suite's rules. Exit code
     2: one is no run of the suite's account that has ended; then none is added.
     """
-    suite = suite_at(folder)
+    suite = open_suite(folder)
 
-    async def work(admin: Admin) -> Collected:
-        reader, done = _reader(admin, suite), Collected()
+    async def work(admin: Admin) -> CollectedCases:
+        reader, done = _build_reader(admin, suite), CollectedCases()
         for trace_id in sorted({each.strip().lower() for each in runs}):
             found = await find_run(admin.pool, trace_id)
             if found is None or found.begun_at is None:
@@ -166,73 +166,71 @@ def add(
             done.cases.append(await reader.read(found.conversation_id, trace_id))
         done.fitting = len(done.cases)
         present = read_cases(suite.cases) if suite.cases.exists() else []
-        write_cases(suite.cases, merged(present, done.cases))
+        write_cases(suite.cases, merge_cases(present, done.cases))
         return done
 
     _report(_run(work), as_json=as_json)
 
 
-def _run(work: Callable[[Admin], Awaitable[Collected]]) -> Collected:
-    async def reported(admin: Admin) -> Collected:
+def _run(work: Callable[[Admin], Awaitable[CollectedCases]]) -> CollectedCases:
+    async def reported(admin: Admin) -> CollectedCases:
         with translate_errors():
             return await work(admin)
 
-    with suite_errors():
-        return direct.run_on_database(reported, bus="if known", stopped="stopped; the suite is as it was")
+    with translate_suite_errors():
+        return direct.run_on_database(reported, bus="if known", stopped="stopped; the suite was not changed")
 
 
-def _reader(admin: Admin, suite: Suite) -> CaseReader:
+def _build_reader(admin: Admin, suite: Suite) -> CaseReader:
     rpc = None if admin.bus is None else admin.bus.rpc
-    return CaseReader(admin.pool, rpc, suite.agent, Redactor(suite.settings.redact))
+    return CaseReader(admin.pool, rpc, suite.agent, CaseRedactor(suite.settings.redact))
 
 
-async def _first_settings(admin: Admin, agent_id: str) -> bytes:
+async def _render_first_settings(admin: Admin, agent_id: str) -> bytes:
     """Raises SetupError where there is no such agent."""
     try:
         found = await admin_agents.get(admin, agent_id)
     except NotFound as error:
         raise SetupError(str(error)) from None
-    return new_settings(found.id, found.account_id)
+    return render_settings(found.id, found.account_id)
 
 
-async def _chosen(
+async def _choose(
     candidates: CandidateRuns, sample: int | None, seed: int
-) -> tuple[dict[str, str], Collected]:
+) -> tuple[dict[str, str], CollectedCases]:
     """Choose runs: conversations by traces. Raises SetupError where they are too many."""
-    with build_progress("looking through") as bar:
+    with build_progress("reading") as bar:
         task = bar.add_task("", total=None)
         found = []
         async for each in candidates.read():
             found.append(each)
             bar.update(task, completed=candidates.looked_through)
-    done = Collected(fitting=len(found), left_out=list(candidates.unreadable))
+    done = CollectedCases(fitting=len(found), left_out=list(candidates.unreadable))
     if candidates.looked_through == MOST_CONVERSATIONS:
-        printing.print_note(
-            f"{MOST_CONVERSATIONS:,} conversations were looked through, and there may be more"
-        )
+        printing.print_note(f"{MOST_CONVERSATIONS:,} conversations were read; there may be more")
     if sample is None and len(found) > MOST:
-        raise SetupError(f"{len(found):,} runs fit: choose some of them by --sample")
-    chosen = sampled(found, sample or MOST, seed)
+        raise SetupError(f"{len(found):,} runs match; draw a sample with --sample")
+    chosen = draw_sample(found, sample or MOST, seed)
     return {each.trace_id: each.conversation_id for each in chosen}, done
 
 
-def _report(done: Collected, *, as_json: bool) -> None:
+def _report(done: CollectedCases, *, as_json: bool) -> None:
     slices = Counter(pair for each in done.cases for pair in each.slices.items())
     ordered = sorted(slices.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1]))
     if as_json:
         rows = [{"slice": name, "value": value, "cases": count} for (name, value), count in ordered]
         shown = {"cases": len(done.cases), "fitting": done.fitting, "left_out": done.left_out}
-        printing.print_json(shown | {"redacted": _struck(done.cases), "slices": rows})
+        printing.print_json(shown | {"redacted": _count_redactions(done.cases), "slices": rows})
     else:
         printing.print_table(
             ("SLICE", "VALUE", "CASES"), [(name, value, count) for (name, value), count in ordered]
         )
     for line in done.left_out:
         printing.print_note(line)
-    for label, count in _struck(done.cases).items():
+    for label, count in _count_redactions(done.cases).items():
         printing.print_note(f"redacted by {label}: {format_count(count, 'case')}")
     printing.print_note(f"{format_count(len(done.cases), 'case')} of {format_count(done.fitting, 'run')}")
 
 
-def _struck(cases: Iterable[Case]) -> dict[str, int]:
+def _count_redactions(cases: Iterable[Case]) -> dict[str, int]:
     return dict(Counter(label for each in cases for label in each.redacted))

@@ -1,4 +1,4 @@
-"""`agentchat eval report`: the verdict on results, printed and written."""
+"""Implement `agentchat eval report`: print and write the verdict on results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +9,11 @@ import typer
 from agentchat.evals import reports
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, read_lines, write_file
-from agentchat.evals.verdict import Comparison, SuiteVerdict, verdict
+from agentchat.evals.verdict import Comparison, SuiteVerdict, decide_verdict
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
-from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.output import format_count
 
 ResultsOption = Annotated[
@@ -43,11 +43,11 @@ def report(
 
     Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
     """
-    found = suite_at(suite)
+    found = open_suite(suite)
     path = results or found.folder / RESULTS
     if not path.is_file():
         raise SetupError(f"{path} does not exist: `agentchat eval run` writes it")
-    with suite_errors():
+    with translate_suite_errors():
         decided = write_verdict(found, read_lines(path, CaseResult), baseline, junit=junit, markdown=markdown)
     if as_json:
         printing.print_json(decided)
@@ -67,25 +67,25 @@ def write_verdict(
 ) -> SuiteVerdict:
     """Decide, and write the reports. Raises UnfitSuite."""
     earlier = None if baseline is None else read_lines(baseline, CaseResult)
-    found, name = verdict(suite.settings, results, earlier), suite.folder.resolve().name
+    found, name = decide_verdict(suite.settings, results, earlier), suite.folder.resolve().name
     if junit is not None:
-        write_file(junit, reports.junit(found, results, name))
+        write_file(junit, reports.render_junit(found, results, name))
     if markdown is not None:
-        write_file(markdown, reports.markdown(found, results, name).encode())
+        write_file(markdown, reports.render_markdown(found, results, name).encode())
     return found
 
 
 def print_verdict(found: SuiteVerdict) -> None:
-    """Print the comparisons, and why the verdict is what it is."""
+    """Print the comparisons and the reasons for the verdict."""
     printing.print_table(
         ("EVALUATOR", "CASES", "NUMBER", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"),
-        [_row(each) for each in found.shown],
+        [_build_row(each) for each in found.shown],
     )
-    for line in (*found.failures, found.counted, *found.reasons, _ending(found)):
+    for line in (*found.failures, found.counted, *found.reasons, _describe_verdict(found)):
         printing.print_note(line)
 
 
-def _row(each: Comparison) -> Sequence[object]:
+def _build_row(each: Comparison) -> Sequence[object]:
     found = each.found
     return (
         each.evaluator,
@@ -99,7 +99,7 @@ def _row(each: Comparison) -> Sequence[object]:
     )
 
 
-def _ending(found: SuiteVerdict) -> str:
+def _describe_verdict(found: SuiteVerdict) -> str:
     match found.exit_code:
         case 0:
             return "no regression"

@@ -1,4 +1,4 @@
-"""`agentchat eval run`: the cases of a suite answered again, judged, and compared."""
+"""Implement `agentchat eval run`: replay the cases of a suite, judge and compare them."""
 
 import contextlib
 import sys
@@ -15,14 +15,14 @@ from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.directory.agent_draft import AgentDraft
+from agentchat.evals.answer_cache import AnsweringVersion
+from agentchat.evals.case_reader import load_suite_agent
 from agentchat.evals.cases import read_cases
-from agentchat.evals.collecting import agent_of
-from agentchat.evals.kept_answers import Answering
 from agentchat.evals.prices import Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
-from agentchat.evals.running import SuiteRun
-from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replacing
+from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replace_file
+from agentchat.evals.suite_run import SuiteRun
 from agentchat.ops import printing
 from agentchat.ops.admin import direct
 from agentchat.ops.admin.arguments import read_file
@@ -36,8 +36,8 @@ from agentchat.ops.evals.report_command import (
     print_verdict,
     write_verdict,
 )
-from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
-from agentchat.ops.evals.sync_command import erased_conversations
+from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
+from agentchat.ops.evals.sync_command import find_erased
 from agentchat.ops.output import format_count
 from agentchat.ops.replay.what_if_command import load_prices
 
@@ -93,17 +93,17 @@ def run(
         raise SetupError("--from-file has no agent but the suite's: leave --agent and --agent-version out")
     if model is not None and not model.strip():
         raise SetupError("--model is blank")
-    found = suite_at(suite)
-    with suite_errors():
+    found = open_suite(suite)
+    with translate_suite_errors():
         cases = read_cases(found.cases)
     text = None if prompt is None else read_file(prompt)
     table = Prices() if prices is None else load_prices(prices)
 
     async def work(admin: Admin) -> tuple[SuiteRun, list[CaseResult]]:
-        with suite_errors(), translate_errors():
-            async with _answering(admin, found, agent, agent_version, from_file=from_file) as answering:
-                asked = Answering(agent=answering, model=model, system_prompt=text, seconds=timeout)
-                gone = await erased_conversations(admin.pool, {each.conversation_id for each in cases})
+        with translate_suite_errors(), translate_errors():
+            async with _provide_agent(admin, found, agent, agent_version, from_file=from_file) as answering:
+                asked = AnsweringVersion(agent=answering, model=model, system_prompt=text, seconds=timeout)
+                gone = await find_erased(admin.pool, {each.conversation_id for each in cases})
                 session = SuiteRun(
                     found,
                     cases,
@@ -115,7 +115,7 @@ def run(
                     erased=gone,
                 )
                 printing.print_note(
-                    f"{format_count(len(cases), 'case')}; some {session.expected_tokens():,} tokens "
+                    f"{format_count(len(cases), 'case')}; some {session.estimate_tokens():,} tokens "
                     "to pay for, estimated from the recorded runs"
                 )
                 return session, await session.run(
@@ -125,8 +125,8 @@ def run(
     with raise_failures_with_code_2():
         session, done = direct.run_on_database(work, bus="needed", stopped=STOPPED)
     path = results or found.folder / RESULTS
-    with suite_errors():
-        with replacing(path) as file:
+    with translate_suite_errors():
+        with replace_file(path) as file:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in done)
         decided = write_verdict(found, done, baseline, junit=junit, markdown=markdown)
     if as_json:
@@ -142,12 +142,14 @@ def run(
 
 
 @contextlib.asynccontextmanager
-async def _answering(
+async def _provide_agent(
     admin: Admin, suite: Suite, agent_id: str | None, version: int | None, *, from_file: bool
 ) -> AsyncIterator[SuiteAgent]:
     """Find the agent that answers, or store the suite's own while the block runs. Raises SuiteError."""
     if not from_file:
-        yield await agent_of(admin.pool, suite.settings.account, agent_id or suite.agent.agent_id, version)
+        yield await load_suite_agent(
+            admin.pool, suite.settings.account, agent_id or suite.agent.agent_id, version
+        )
         return
     account = await admin_accounts.create(admin, NewAccount(name="Suite", plan="Unlimited"))
     try:

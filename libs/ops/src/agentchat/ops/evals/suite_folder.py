@@ -1,4 +1,4 @@
-"""The suite that a command names, and what is wrong with it."""
+"""Open the suite that a command names, and report what is wrong with it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ SuiteFolder = Annotated[Path, typer.Argument(metavar="SUITE", help="The folder o
 
 
 @contextmanager
-def suite_errors() -> Iterator[None]:
-    """Raise SetupError (exit code 2) for what is wrong with files or named runs, else RefusedError."""
+def translate_suite_errors() -> Iterator[None]:
+    """Raise SetupError (exit code 2) for errors in files or named runs, else RefusedError."""
     try:
         yield
     except (UnfitSuite, NotACase) as error:
@@ -25,9 +25,9 @@ def suite_errors() -> Iterator[None]:
         raise RefusedError(str(error)) from None
 
 
-def suite_at(folder: Path) -> Suite:
+def open_suite(folder: Path) -> Suite:
     """Read the suite. Raises SetupError."""
     if not (folder / SETTINGS).is_file():
         raise SetupError(f"{folder} is not a suite (no {SETTINGS}); create one with `agentchat eval collect`")
-    with suite_errors():
+    with translate_suite_errors():
         return read_suite(folder)

@@ -1,10 +1,10 @@
-"""`agentchat eval sync`: cases whose conversations were deleted leave the suite."""
+"""Implement `agentchat eval sync`: remove cases whose conversations were deleted."""
 
 from agentchat.conversations.event_store.log import Log
 from agentchat.evals.cases import read_cases, write_cases
 from agentchat.ops import printing
 from agentchat.ops.connections import run_with_pool
-from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.output import format_count
 from agentchat.runtime.postgres import Pool
 
@@ -14,22 +14,22 @@ def sync(folder: SuiteFolder) -> None:
 
     Exit code 2: a file is no suite's.
     """
-    suite = suite_at(folder)
-    with suite_errors():
+    suite = open_suite(folder)
+    with translate_suite_errors():
         cases = read_cases(suite.cases)
 
     async def erased(_: str, pool: Pool) -> frozenset[str]:
-        return await erased_conversations(pool, {each.conversation_id for each in cases})
+        return await find_erased(pool, {each.conversation_id for each in cases})
 
     gone = run_with_pool(erased)
     kept = [each for each in cases if each.conversation_id not in gone]
     if len(kept) < len(cases):
-        with suite_errors():
+        with translate_suite_errors():
             write_cases(suite.cases, kept)
     printing.print_note(f"{format_count(len(cases) - len(kept), 'case')} removed, {len(kept):,} left")
 
 
-async def erased_conversations(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:
-    """Find the conversations that were deleted. Raises DatabaseUnavailable."""
+async def find_erased(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:
+    """Return the conversations that were deleted. Raises DatabaseUnavailable."""
     log = Log(pool)
     return frozenset([each for each in conversation_ids if (await log.load_newest_run(each)).erased])

@@ -16,11 +16,11 @@ from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.sample_conversations import RunFilter
 from agentchat.conversations.queries.time_travel import log_time
-from agentchat.evals.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
-from agentchat.evals.compared_run import ComparedRun, Summary, summarised
+from agentchat.evals.compared_run import ComparedRun, Summary, summarize
 from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.evals.reruns import Candidate, replay
-from agentchat.evals.text_diff import unified
+from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
+from agentchat.evals.text_diff import diff_runs
 from agentchat.ops import printing
 from agentchat.ops.admin import direct
 from agentchat.ops.admin.arguments import read_file
@@ -132,7 +132,7 @@ def run_what_if(
 
     stopped = "stopped; active runs end by themselves, and nothing of them is stored"
     answering, done = direct.run_on_database(replay_chosen_runs, bus="needed", stopped=stopped)
-    summary = summarised(done)
+    summary = summarize(done)
     if as_json:
         _print_json(answering, summary, done, diff=diff)
     else:
@@ -148,7 +148,7 @@ async def _find_version_and_runs(
     try:
         found = await admin_agents.get(admin, agent_id, version)
         with translate_errors():
-            return found, await choose(admin.pool, found.account_id, found.id, choice)
+            return found, await choose_runs(admin.pool, found.account_id, found.id, choice)
     except (Invalid, NotFound) as error:
         raise RefusedError(str(error), 2) from None
 
@@ -205,7 +205,7 @@ def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, 
     """One object; `runs` is a list with all that is known of each."""
     runs = [
         msgspec.structs.asdict(each)
-        | {"diverges": each.diverges, "diff": unified(each.before, each.after) if diff else None}
+        | {"diverges": each.diverges, "diff": diff_runs(each.before, each.after) if diff else None}
         for each in done
     ]
     printing.print_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
@@ -281,7 +281,7 @@ def _print_details(run: ComparedRun, *, diff: bool) -> None:
         printing.print_note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
     if run.outcome != "completed":
         printing.print_note(f"run {run.trace_id}: {run.detail or run.outcome}")
-    lines = unified(run.before, run.after).splitlines() if diff else []
+    lines = diff_runs(run.before, run.after).splitlines() if diff else []
     if lines:
         screen = printing.open_console()
         screen.print(Text(f"\nrun {run.trace_id}", "bold"))

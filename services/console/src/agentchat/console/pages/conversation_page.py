@@ -183,7 +183,7 @@ async def get_event(
 @get("/conversations/{conversation_id:str}/case", role=Role.VIEWER)
 async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
     """Download a run as a line of `cases.jsonl`, redacted by the rules of a new suite."""
-    from agentchat.evals.collecting import line_for_new_suite  # 2 MiB, for a page that few open
+    from agentchat.evals.case_reader import read_case_line  # 2 MiB, for a page that few open
     from agentchat.evals.errors import SuiteError
 
     found = await _load_view(request, conversation_id)
@@ -194,9 +194,7 @@ async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Respo
     await record_read(request, found.id, found.account_id)
     services = get_services(request)
     try:
-        line = await line_for_new_suite(
-            services.pool, services.bus.rpc, found.run, found.account_id, found.id
-        )
+        line = await read_case_line(services.pool, services.bus.rpc, found.run, found.account_id, found.id)
     except SuiteError as error:
         return render_problem(request, 409, f"This run cannot become a case: {error}.")
     name = f'attachment; filename="{found.run.trace_id}.jsonl"'

@@ -13,11 +13,11 @@ from agentchat.contracts.replay_messages import WhatIf
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.what_if_runs import WhatIfRow
-from agentchat.evals.chosen_runs import read
-from agentchat.evals.compared_run import ComparedRun, Summary, compared, summarised
+from agentchat.evals.compared_run import ComparedRun, Summary, compare_run, summarize
 from agentchat.evals.prices import Prices
 from agentchat.evals.reruns import Reruns
-from agentchat.evals.text_diff import CallPair, Piece, call_pairs, word_diff
+from agentchat.evals.run_choice import load_conversation
+from agentchat.evals.text_diff import CallPair, Piece, diff_words, pair_calls
 from agentchat.runtime.postgres import Pool
 
 RUN_SECONDS = 120.0
@@ -68,7 +68,7 @@ async def build_view(
         ),
         total=len(rows),
         answered=len(results),
-        summary=summarised(results),
+        summary=summarize(results),
         only_different=only_different,
         runs=differing if only_different else results,
         chosen=chosen,
@@ -76,8 +76,8 @@ async def build_view(
     if chosen is None:
         return view
     # In a thread: the comparison of long texts takes a while.
-    pieces = await asyncio.to_thread(word_diff, chosen.before.content, chosen.after.content)
-    calls = call_pairs(chosen.before.calls, chosen.after.calls)
+    pieces = await asyncio.to_thread(diff_words, chosen.before.content, chosen.after.content)
+    calls = pair_calls(chosen.before.calls, chosen.after.calls)
     return msgspec.structs.replace(view, pieces=pieces, calls=calls)
 
 
@@ -134,7 +134,7 @@ async def _answer(pool: Pool, log: Log, reruns: Reruns, prices: Prices, row: Wha
     Raises BusUnavailable, DatabaseUnavailable.
     """
     try:
-        run = (await read(log, row.conversation_id)).run(row.trace_id)
+        run = (await load_conversation(log, row.conversation_id)).run(row.trace_id)
     except Conflict:
         run = None
     if run is None:
@@ -150,5 +150,5 @@ async def _answer(pool: Pool, log: Log, reruns: Reruns, prices: Prices, row: Wha
         system_prompt=row.system_prompt,
         seconds=RUN_SECONDS,
     )
-    result = compared(row.conversation_id, run, await reruns.answer(question), prices)
+    result = compare_run(row.conversation_id, run, await reruns.answer(question), prices)
     await what_if_runs.store(pool, row, msgspec.json.encode(result))

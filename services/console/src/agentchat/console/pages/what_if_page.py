@@ -38,7 +38,15 @@ from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunFilter
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.conversations.queries.what_if_runs import WhatIfQuestion
-from agentchat.evals.chosen_runs import ENDS, ChosenRun, Estimate, RunChoice, choose, estimate, read
+from agentchat.evals.run_choice import (
+    ENDS,
+    ChosenRun,
+    Estimate,
+    RunChoice,
+    choose_runs,
+    estimate,
+    load_conversation,
+)
 
 MOST_RUNS = 25
 AT_ONCE = 4
@@ -162,7 +170,7 @@ async def _find_agent_of(request: AnyRequest, runs: str) -> str:
         if found is None:
             raise NotFound("run", named[0][:40])
         conversation_id = found.conversation_id
-    conversation = await read(Log(pool), conversation_id)
+    conversation = await load_conversation(Log(pool), conversation_id)
     run = conversation.run(named[0].lower()) or (conversation.runs[-1] if conversation.runs else None)
     return "" if run is None else run.agent_id
 
@@ -213,7 +221,7 @@ async def _choose(request: AnyRequest, agent: Agent, given: Mapping[str, str]) -
                 until=_parse_time("until", given),
             ),
         )
-    chosen = await choose(get_services(request).pool, agent.account_id, agent.id, choice)
+    chosen = await choose_runs(get_services(request).pool, agent.account_id, agent.id, choice)
     if len(chosen) > MOST_RUNS:
         raise Invalid("runs", f"has {len(chosen):,} runs; a what-if takes at most {MOST_RUNS}")
     return chosen

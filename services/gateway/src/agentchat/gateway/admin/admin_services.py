@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.gateway.settings import Settings
-from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.runtime import postgres
 
 ACTOR = "admin-api"
@@ -39,7 +39,7 @@ async def open_admin_access(settings: Settings, bus: Bus) -> AsyncIterator[Admin
     sealer = settings.make_sealer()
     async with (
         postgres.open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS) as pool,
-        embedder_of(settings) as embedder,
+        open_embedder(settings) as embedder,
     ):
         admin = Admin(
             pool=pool,

@@ -7,7 +7,7 @@ from agentchat.contracts.values import Source
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import Disabled
-from agentchat.knowledge.search.passages import INSTRUCTION, Passage, documents_of
+from agentchat.knowledge.search.passages import INSTRUCTION, Passage, render_documents
 from agentchat.knowledge.search.search import load_passages, search
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -53,7 +53,7 @@ class Retriever:
             return ""
         if self._passages is None:
             self._passages = await self.load_found_passages(retrieval.knowledge_base_id, sources)
-        return documents_of(self._passages)
+        return render_documents(self._passages)
 
     def add_instruction(self, system_prompt: str) -> str:
         """Return the system prompt with the instruction on documents if the agent retrieves."""

@@ -89,7 +89,7 @@ def compute_cost(points: list[Point], prices: Prices) -> BoardCost | None:
         return None
     amount, unpriced = 0.0, set()
     for model, usage in ((model, usage) for each in points for model, usage in each.usage.items()):
-        cost = prices.cost(model, usage)
+        cost = prices.compute_cost(model, usage)
         if cost is None:
             unpriced.add(model)
         else:

@@ -18,7 +18,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.evals.cases import Case, case_line, read_cases
+from agentchat.evals.cases import Case, encode_case, read_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.admin_cli.conftest import SECRET_KEY, Done
@@ -146,7 +146,7 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
             conversation_id, recorded_run = found
             entries = await log.read_rows(conversation_id, until_version=len(case.events))
             assert (case.account_id, case.conversation_id) == (shop.account, conversation_id)
-            conversation, run = case.conversation_and_run()
+            conversation, run = case.fold_events()
             assert conversation.version == len(case.events)
             assert conversation.runs[-1].trace_id == case.id
             if not case.redacted:
@@ -170,7 +170,7 @@ def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, t
     assert case.id == FAILED
     assert case.message == "I am person1@example.com, where is it?"
     assert case.redacted == ("email", "phone")
-    (call,) = case.run().rounds[0].calls
+    (call,) = case.fold_run().rounds[0].calls
     assert call.input == {"email": "person1@example.com"}
     assert call.output == '{"email":"person1@example.com","phone":"[phone 1]"}'
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -229,7 +229,7 @@ def test_a_sample_keeps_what_is_rare(shop: ShopLog, tmp_path: Path) -> None:
 def test_collecting_again_keeps_the_owners_evaluators(shop: ShopLog, tmp_path: Path) -> None:
     (german,) = shop.collected(tmp_path, "--text", "Bestellung")
     checked = msgspec.structs.replace(german, evaluators=({"Contains": {"value": "unterwegs"}},))
-    read_suite(tmp_path).cases.write_bytes(case_line(checked))
+    read_suite(tmp_path).cases.write_bytes(encode_case(checked))
     settings = tmp_path / "suite.yaml"
     settings.write_text(settings.read_text() + "  - {name: wait, pattern: waited}\n")
     ignored = tmp_path / ".gitignore"

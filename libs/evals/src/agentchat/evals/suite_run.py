@@ -1,7 +1,8 @@
-"""The cases of a suite answered again by another version of an agent, and judged by pydantic-evals.
+"""Run the cases of a suite on another version of an agent, and judge the replies by pydantic-evals.
 
-The same dataset is evaluated twice: by a task that gives the recorded run, and by one that asks the
-orchestrators. Answers are kept in the suite's folder, by what was asked, and paid for once.
+The same dataset is evaluated twice: by a task that returns the recorded run, and by one that asks the
+orchestrators (`orchestrator.rpc.answer_what_if`). Answers are cached in the suite's folder by what was asked,
+and paid for once.
 """
 
 from collections import defaultdict
@@ -22,28 +23,28 @@ from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.directory.agent_config import AgentSettings
+from agentchat.evals.answer_cache import AnswerCache, AnsweringVersion
 from agentchat.evals.cases import Case
-from agentchat.evals.compared_run import ComparedRun, compared, recorded_figures, recorded_output
+from agentchat.evals.compared_run import ComparedRun, compare_run, get_recorded_figures, get_recorded_output
 from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.evaluators import DEFAULTS, OWN, CaseInput, Phrases, RecordedRun
-from agentchat.evals.kept_answers import Answering, KeptAnswers
 from agentchat.evals.prices import Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import COMPLETED, CaseOutcome, CaseResult
 from agentchat.evals.suite import CASES, SETTINGS, Suite
 
 _MOST_EARLIER = 8_000
-"""Characters of earlier messages that a judge is shown."""
+"""Characters of earlier messages that a judge sees."""
 _NOT_OF_THE_VERSION = frozenset({"http_401", "http_402", "http_403", "connection", "address"})
 _HOPELESS = frozenset({"no_key", "key_unreadable", "unknown_provider", "agent_not_found"})
-"""Failures, by kind or code, that say nothing of the version; the latter are those of every case."""
+"""Failures, by kind or code, that do not depend on the version; the latter fail every case."""
 
 Judged = Dataset[CaseInput, str, RecordedRun]
-Report = EvaluationReport[CaseInput, str, RecordedRun]
+JudgedReport = EvaluationReport[CaseInput, str, RecordedRun]
 
 
 class NotCompleted(Exception):  # noqa: N818 - an outcome of a task
-    """A run that did not complete has no reply to judge."""
+    """A run did not complete, so it has no reply to judge."""
 
 
 class SuiteRun:
@@ -53,7 +54,7 @@ class SuiteRun:
         self,
         suite: Suite,
         cases: Sequence[Case],
-        answering: Answering,
+        answering: AnsweringVersion,
         reruns: Reruns,
         prices: Prices,
         *,
@@ -61,7 +62,7 @@ class SuiteRun:
         fresh: bool = False,
         erased: frozenset[str] = frozenset(),
     ) -> None:
-        """`erased` are ids of conversations that were deleted. Raises UnfitSuite, NotACase."""
+        """Prepare the run; `erased` are ids of deleted conversations. Raises UnfitSuite, NotACase."""
         self.tokens = 0
         self.money = 0.0
         self.cached = 0
@@ -71,14 +72,14 @@ class SuiteRun:
         self._answering = answering
         self._reruns = reruns
         self._repeats = repeats
-        self._answers = KeptAnswers(suite.folder, answering, fresh=fresh)
+        self._answers = AnswerCache(suite.folder, answering, fresh=fresh)
         self._erased = erased
         self._stopped: str | None = None
         self._recorded: dict[str, Run] = {}
         self._tries: dict[str, list[ComparedRun]] = defaultdict(list)
         self._outcomes: dict[str, list[tuple[CaseOutcome, str]]] = defaultdict(list)
         self._begun: dict[str, int] = defaultdict(int)
-        self._dataset = self._made_dataset()
+        self._dataset = self._build_dataset()
         if any(isinstance(each, LLMJudge) for each in self._dataset.evaluators):
             _choose_judge(suite.settings.judge)
         if suite.settings.budget.money is not None and answering.answering_model not in prices.models:
@@ -86,25 +87,25 @@ class SuiteRun:
             raise UnfitSuite(SETTINGS, missing)
 
     async def run(self, *, judge_recorded: bool, progress: bool = False) -> list[CaseResult]:
-        """Answer and judge every case; `judge_recorded` is needed to compare with the recorded runs."""
+        """Run and judge every case; `judge_recorded` is needed to compare with the recorded runs."""
         most = self._suite.settings.concurrency
         before: Mapping[str, dict[str, float]] = {}
         if judge_recorded:
             recorded = await self._dataset.evaluate(
                 self._give_recorded, name="recorded", progress=False, max_concurrency=most
             )
-            before, _, _ = _scores(recorded)
+            before, _, _ = _collect_scores(recorded)
         answered = await self._dataset.evaluate(
             self._answer, name="answered", progress=progress, max_concurrency=most, repeat=self._repeats
         )
-        after, reasons, failures = _scores(answered)
+        after, reasons, failures = _collect_scores(answered)
         return [
-            self._result(case, before.get(case.id, {}), after, reasons, failures)
+            self._build_result(case, before.get(case.id, {}), after, reasons, failures)
             for case in self._cases.values()
         ]
 
-    def expected_tokens(self) -> int:
-        """Estimate what is to be paid for by what the runs took when they were recorded."""
+    def estimate_tokens(self) -> int:
+        """Estimate the tokens to pay for by those of the recorded runs."""
         return sum(
             self._recorded[case.id].usage.total
             for case in self._cases.values()
@@ -112,19 +113,21 @@ class SuiteRun:
             if self._answers.find(case, attempt) is None
         )
 
-    def _made_dataset(self) -> Judged:
+    def _build_dataset(self) -> Judged:
         made: list[DatasetCase[CaseInput, str, RecordedRun]] = []
         for case in self._cases.values():
-            conversation, run = case.conversation_and_run()
+            conversation, run = case.fold_events()
             self._recorded[case.id] = run
-            figures = recorded_figures(run, self.prices)
+            figures = get_recorded_figures(run, self.prices)
             made.append(
                 DatasetCase(
                     name=case.id,
-                    inputs=CaseInput(case.id, case.message, _earlier(conversation.runs, case.id)),
-                    expected_output=recorded_output(run).content,
+                    inputs=CaseInput(
+                        case.id, case.message, _list_earlier_messages(conversation.runs, case.id)
+                    ),
+                    expected_output=get_recorded_output(run).content,
                     metadata=RecordedRun(
-                        calls=list(recorded_output(run).calls),
+                        calls=list(get_recorded_output(run).calls),
                         passages=len(case.passages),
                         tokens=figures.tokens,
                         seconds=figures.seconds,
@@ -149,25 +152,25 @@ class SuiteRun:
         run = self._recorded[inputs.case_id]
         if run.state != COMPLETED:
             raise NotCompleted(run.state)
-        output, figures = recorded_output(run), recorded_figures(run, self.prices)
-        _tell(list(output.calls), figures.tokens, figures.seconds, figures.cost)
+        output, figures = get_recorded_output(run), get_recorded_figures(run, self.prices)
+        _report_to_evaluators(list(output.calls), figures.tokens, figures.seconds, figures.cost)
         return output.content
 
     async def _answer(self, inputs: CaseInput) -> str:
         case = self._cases[inputs.case_id]
         self._begun[case.id] += 1
-        answer, outcome, detail = await self._answered(case, self._begun[case.id])
+        answer, outcome, detail = await self._find_or_ask(case, self._begun[case.id])
         self._outcomes[case.id].append((outcome, detail))
         if answer is not None:
-            run = compared(case.conversation_id, self._recorded[case.id], answer, self.prices)
+            run = compare_run(case.conversation_id, self._recorded[case.id], answer, self.prices)
             self._tries[case.id].append(run)
             figures = run.replayed
-            _tell(list(run.after.calls), figures.tokens, figures.seconds, figures.cost)
+            _report_to_evaluators(list(run.after.calls), figures.tokens, figures.seconds, figures.cost)
         if outcome != "completed" or answer is None:
             raise NotCompleted(f"{outcome}: {detail}")
         return answer.content
 
-    async def _answered(self, case: Case, attempt: int) -> tuple[WhatIfAnswered | None, CaseOutcome, str]:
+    async def _find_or_ask(self, case: Case, attempt: int) -> tuple[WhatIfAnswered | None, CaseOutcome, str]:
         if case.account_id != self._suite.settings.account:
             return None, "not_run", f"it is of account {case.account_id}"
         if case.conversation_id in self._erased:
@@ -175,29 +178,31 @@ class SuiteRun:
         kept = self._answers.find(case, attempt)
         if kept is not None:
             self.cached += 1
-            return kept, *_outcome(kept)
+            return kept, *_classify(kept)
         if self._stopped is None and not self._has_budget():
-            self._stopped = "the budget of the run is spent"
+            self._stopped = "the run's budget is spent"
         if self._stopped is not None:
             return None, "not_run", self._stopped
         try:
-            answer = await self._reruns.answer(self._question(case))
+            answer = await self._reruns.answer(self._build_question(case))
         except MessageTooLarge as error:
             return None, "not_run", str(error)
         except BusUnavailable as error:
             self._stopped = f"no orchestrator answers: {error}"
             return None, "not_run", self._stopped
         self.tokens += answer.usage.total
-        self.money += self.prices.cost(answer.model or self._answering.answering_model, answer.usage) or 0.0
-        outcome, detail = _outcome(answer)
+        self.money += (
+            self.prices.compute_cost(answer.model or self._answering.answering_model, answer.usage) or 0.0
+        )
+        outcome, detail = _classify(answer)
         if {answer.kind, answer.code} & _HOPELESS:
             self._stopped = detail
         if outcome == "not_run":
             return None, outcome, detail
-        self._answers.keep(case, attempt, answer)
+        self._answers.store(case, attempt, answer)
         return answer, outcome, detail
 
-    def _question(self, case: Case) -> WhatIf:
+    def _build_question(self, case: Case) -> WhatIf:
         agent = self._answering.agent
         return WhatIf(
             account_id=agent.account_id,
@@ -210,7 +215,7 @@ class SuiteRun:
             seconds=self._answering.seconds,
             record=case.events,
             passages=case.passages,
-            offered=offered_to(agent.settings, case.offered),
+            offered=select_tools(agent.settings, case.offered),
         )
 
     def _has_budget(self) -> bool:
@@ -219,7 +224,7 @@ class SuiteRun:
             budget.money is None or self.money < budget.money
         )
 
-    def _result(
+    def _build_result(
         self,
         case: Case,
         before: dict[str, float],
@@ -256,7 +261,7 @@ _WORST_FIRST: tuple[CaseOutcome, ...] = ("erased", "diverged", "failed", "comple
 
 
 def parse_evaluators(given: Iterable[Any], file: str, place: str) -> list[Any]:
-    """Read evaluators as datasets of pydantic-evals have them. Raises UnfitSuite."""
+    """Parse evaluators written as in datasets of pydantic-evals. Raises UnfitSuite."""
     specs = list(given)
     if not specs:
         return []
@@ -264,30 +269,30 @@ def parse_evaluators(given: Iterable[Any], file: str, place: str) -> list[Any]:
         data = {"name": "suite", "cases": [], "evaluators": specs}
         found = Dataset[Any, Any, Any].from_dict(data, custom_evaluator_types=OWN)
     except ExceptionGroup as errors:
-        raise UnfitSuite(file, f"{place}: {_line(errors.exceptions[0])}") from None
+        raise UnfitSuite(file, f"{place}: {_format_error(errors.exceptions[0])}") from None
     except (ValidationError, ValueError, TypeError) as error:
-        raise UnfitSuite(file, f"{place}: {_line(error)}") from None
+        raise UnfitSuite(file, f"{place}: {_format_error(error)}") from None
     return list(found.evaluators)
 
 
 def _choose_judge(model: str | None) -> None:
-    """Raises UnfitSuite where there is no model, or no key for it."""
+    """Set the judge's model. Raises UnfitSuite if there is no model, or no key for it."""
     if model is None:
         raise UnfitSuite(SETTINGS, "judge: LLMJudge needs a model, such as anthropic:claude-sonnet-4-5")
     try:
         set_default_judge_model(infer_model(model))
     except (UserError, ValueError, ImportError) as error:
-        raise UnfitSuite(SETTINGS, f"judge: {_line(error)}") from None
+        raise UnfitSuite(SETTINGS, f"judge: {_format_error(error)}") from None
 
 
-def _line(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     cause = error.__cause__
     text = f"{error}: {cause}" if cause is not None else str(error)
     return " ".join(text.split())[:500]
 
 
-def offered_to(settings: AgentSettings, collected: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Keep the tools that were offered then and that the settings' servers still let the agent use.
+def select_tools(settings: AgentSettings, collected: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return the tools that were offered then and that the settings' servers still allow the agent.
 
     A tool that only the new settings have is not known here, and not offered.
     """
@@ -300,7 +305,7 @@ def offered_to(settings: AgentSettings, collected: Sequence[ToolSpec]) -> tuple[
     )
 
 
-def _outcome(answer: WhatIfAnswered) -> tuple[CaseOutcome, str]:
+def _classify(answer: WhatIfAnswered) -> tuple[CaseOutcome, str]:
     detail = answer.detail or answer.code or ""
     match answer.outcome:
         case "completed":
@@ -315,8 +320,8 @@ def _outcome(answer: WhatIfAnswered) -> tuple[CaseOutcome, str]:
             return "not_run", detail or answer.outcome
 
 
-def _tell(calls: list[Any], tokens: float, seconds: float, cost: float | None) -> None:
-    """Tell the evaluators of a task what its run did."""
+def _report_to_evaluators(calls: list[Any], tokens: float, seconds: float, cost: float | None) -> None:
+    """Pass on to the evaluators what a task's run did."""
     set_eval_attribute("calls", calls)
     increment_eval_metric("tokens", tokens)
     increment_eval_metric("seconds", seconds)
@@ -324,13 +329,13 @@ def _tell(calls: list[Any], tokens: float, seconds: float, cost: float | None) -
         increment_eval_metric("cost", cost)
 
 
-def _earlier(runs: Sequence[Run], trace_id: str) -> list[str]:
-    """What was said before, for judges: the newest messages that fit."""
+def _list_earlier_messages(runs: Sequence[Run], trace_id: str) -> list[str]:
+    """Return the newest earlier messages that fit, for judges."""
     said: list[str] = []
     for run in runs:
         if run.trace_id == trace_id:
             break
-        said += [f"user: {run.user_text}", f"assistant: {recorded_output(run).content}"]
+        said += [f"user: {run.user_text}", f"assistant: {get_recorded_output(run).content}"]
     kept, left = [], _MOST_EARLIER
     for each in reversed(said):
         left -= len(each)
@@ -343,8 +348,8 @@ def _earlier(runs: Sequence[Run], trace_id: str) -> list[str]:
 _ByCase = dict[str, dict[str, Any]]
 
 
-def _scores(report: Report) -> tuple[_ByCase, _ByCase, _ByCase]:
-    """Read means over the tries, reasons and failures by case and evaluator."""
+def _collect_scores(report: JudgedReport) -> tuple[_ByCase, _ByCase, _ByCase]:
+    """Return means over the attempts, reasons and failures by case and evaluator."""
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     reasons: _ByCase = defaultdict(dict)
     failures: _ByCase = defaultdict(dict)

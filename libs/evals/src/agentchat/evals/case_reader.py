@@ -1,4 +1,4 @@
-"""Runs out of the log as cases, redacted before they leave."""
+"""Read runs from the log as cases, redacted."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit, urlunsplit
@@ -13,19 +13,22 @@ from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
-from agentchat.evals.cases import MOST_BYTES, Case, case_line
-from agentchat.evals.choosing import slices_of
+from agentchat.evals.case_redaction import CaseRedactor
+from agentchat.evals.case_sampling import describe_slices
+from agentchat.evals.cases import MOST_BYTES, Case, encode_case
 from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed
-from agentchat.evals.redaction import Redactor
-from agentchat.evals.suite import SuiteAgent, new_settings, settings_in
+from agentchat.evals.suite import SuiteAgent, parse_settings, render_settings
 from agentchat.knowledge.search.search import load_passages
 from agentchat.runtime.postgres import Pool
 
 
-async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | None = None) -> SuiteAgent:
-    """Load the agent as it is now, or a version of it, without secrets: not its key, nor the headers of its
-    tool servers, nor what their addresses have after a `?`. Raises SuiteError where there is none,
-    DatabaseUnavailable.
+async def load_suite_agent(
+    pool: Pool, account_id: str, agent_id: str, version: int | None = None
+) -> SuiteAgent:
+    """Load an agent's current or named version without secrets.
+
+    Left out are its key, the headers of its tool servers, and their URLs' queries. Raises SuiteError if there
+    is no such agent, DatabaseUnavailable.
     """
     found = await load_agent(pool, account_id, agent_id, version)
     if found is None:
@@ -33,7 +36,7 @@ async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | No
         raise SuiteError(f"account {account_id} has no agent {agent_id}, {state}")
     fields = {name: getattr(found, name) for name in AgentSettings.__struct_fields__}
     servers = tuple(
-        msgspec.structs.replace(server, headers={}, url=_without_query(server.url))
+        msgspec.structs.replace(server, headers={}, url=_strip_query(server.url))
         for server in found.mcp_servers
     )
     settings = AgentSettings(**fields | {"mcp_servers": servers})
@@ -42,24 +45,26 @@ async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | No
     )
 
 
-async def line_for_new_suite(
+async def read_case_line(
     pool: Pool, rpc: Rpc | None, run: Run, account_id: str, conversation_id: str
 ) -> bytes:
-    """Write a run as a line of `cases.jsonl`, redacted by the rules that a new suite of its agent has.
+    """Return a run as a line of `cases.jsonl`, redacted by the rules of a new suite for its agent.
 
     Raises SuiteError, BusUnavailable, DatabaseUnavailable.
     """
-    agent = await agent_of(pool, account_id, run.agent_id)
-    redactor = Redactor(settings_in(new_settings(run.agent_id, account_id)).redact)
-    return case_line(await CaseReader(pool, rpc, agent, redactor).read(conversation_id, run.trace_id))
+    agent = await load_suite_agent(pool, account_id, run.agent_id)
+    redactor = CaseRedactor(parse_settings(render_settings(run.agent_id, account_id)).redact)
+    return encode_case(await CaseReader(pool, rpc, agent, redactor).read(conversation_id, run.trace_id))
 
 
 class CaseReader:
-    """Reads runs of the agent's account. The tools of each version of an agent are listed once, by a
-    tool-runner; a run whose agent is not there any more has those of `agent`.
+    """Reads runs of the agent's account as cases.
+
+    A tool-runner lists the tools of each version of an agent once. A run whose agent no longer exists gets
+    the tools of `agent`.
     """
 
-    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, redactor: Redactor) -> None:
+    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, redactor: CaseRedactor) -> None:
         self._pool = pool
         self._log = Log(pool)
         self._rpc = rpc
@@ -80,12 +85,12 @@ class CaseReader:
             )
         except UnreadableEvent as error:
             raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
-        run, end = conversation.run(trace_id), _end_of(entries, trace_id)
+        run, end = conversation.run(trace_id), _find_end(entries, trace_id)
         if conversation.account_id != self._agent.account_id:
             raise NotACase(trace_id, "it is another account's")
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
-        config, offered = await self._agent_of(run)
+        config, offered = await self._load_agent(run)
         case = Case(
             id=trace_id,
             account_id=self._agent.account_id,
@@ -94,15 +99,15 @@ class CaseReader:
             agent_version=run.agent_version,
             message=run.user_text,
             events=tuple(msgspec.Raw(entry.state) for entry in entries[:end]),
-            passages=await self._passages(config, run),
+            passages=await self._load_passages(config, run),
             offered=offered,
-            slices=slices_of(conversation, run),
+            slices=describe_slices(conversation, run),
             feedback=run.rating,
         )
-        return await run_in_thread_if_large(lambda _: self._redactor.redacted(case), entries)
+        return await run_in_thread_if_large(lambda _: self._redactor.redact_case(case), entries)
 
-    async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
-        """Load the full texts; of a source that is not there any more, its snippet."""
+    async def _load_passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
+        """Load the full texts; a source that no longer exists has its snippet."""
         if not run.sources:
             return {}
         if config is None or config.retrieval is None:
@@ -111,14 +116,14 @@ class CaseReader:
         found = await load_passages(self._pool, self._agent.account_id, base, run.sources)
         return {passage.source.id: passage.text for passage in found}
 
-    async def _agent_of(self, run: Run) -> tuple[AgentConfig | None, tuple[ToolSpec, ...]]:
+    async def _load_agent(self, run: Run) -> tuple[AgentConfig | None, tuple[ToolSpec, ...]]:
         place = (run.agent_id, run.agent_version)
         if place not in self._agents:
             config = await load_agent(self._pool, self._agent.account_id, *place)
-            self._agents[place] = config, await self._offered(config)
+            self._agents[place] = config, await self._list_tools(config)
         return self._agents[place]
 
-    async def _offered(self, config: AgentConfig | None) -> tuple[ToolSpec, ...]:
+    async def _list_tools(self, config: AgentConfig | None) -> tuple[ToolSpec, ...]:
         settings = config or self._agent.settings
         if all(server.disabled for server in settings.mcp_servers):
             return ()
@@ -132,7 +137,7 @@ class CaseReader:
         return listed.tools
 
 
-def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
+def _find_end(entries: Sequence[LogEntry], trace_id: str) -> int | None:
     """Count the events up to the run's end."""
     for count, entry in enumerate(entries, start=1):
         if isinstance(entry.event, events.RunEnd) and entry.event.trace_id == trace_id:
@@ -140,5 +145,5 @@ def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
     return None
 
 
-def _without_query(url: str) -> str:
+def _strip_query(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment=""))

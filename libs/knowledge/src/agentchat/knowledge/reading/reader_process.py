@@ -1,6 +1,6 @@
-"""`python -m agentchat.knowledge.reading.reader pdf|docx`: a file on stdin, a `ReadResult` on stdout.
+"""Read a file on stdin and write a `ReadResult` to stdout: `python -m ….reader_process pdf|docx`.
 
-It bounds itself before it looks at a byte; who started it bounds its time.
+The process limits its own resources before it reads a byte; its parent limits its time.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from agentchat.knowledge.reading.unfit import UnreadableFile
+from agentchat.knowledge.reading.file_errors import UnreadableFile
 
 CPU_SECONDS = 20
 MEMORY = 1024 * 1024 * 1024
@@ -21,20 +21,21 @@ _TOO_LARGE = "takes too much time or memory to be read"
 
 
 class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was made of the file, or why nothing was."""
+    """The file's text, or why it could not be read."""
 
     html: str = ""
     problem: str = ""
 
 
 def main() -> None:
-    bound()
-    logging.disable()  # of what is odd in a file, nobody wants to know
+    """Read, convert and answer."""
+    limit_resources()
+    logging.disable()  # libraries warn of every oddity of a file
     sys.stdout.buffer.write(msgspec.json.encode(_answer(sys.argv[1], sys.stdin.buffer.read())))
 
 
-def bound() -> None:
-    """This process has no more from now on."""
+def limit_resources() -> None:
+    """Limit this process's CPU time and memory, and forbid it to write files."""
     bounds = {
         resource.RLIMIT_CPU: (CPU_SECONDS, CPU_SECONDS + 1),
         resource.RLIMIT_AS: (MEMORY, MEMORY),
@@ -42,20 +43,20 @@ def bound() -> None:
         resource.RLIMIT_CORE: (0, 0),
     }
     for kind, bound in bounds.items():
-        with contextlib.suppress(ValueError, OSError):  # not every system has each
+        with contextlib.suppress(ValueError, OSError):  # some systems lack some of them
             resource.setrlimit(kind, bound)
 
 
 def _answer(kind: str, content: bytes) -> ReadResult:
-    # Imported after the bounds, and only the one that is needed.
-    made = importlib.import_module(f"agentchat.knowledge.reading.{kind}").html_of
+    # Imported after the limits are set, and only the one that is needed.
+    made = importlib.import_module(f"agentchat.knowledge.reading.{kind}").convert_to_html
     try:
         return ReadResult(html=made(content))
     except UnreadableFile as unfit:
         return ReadResult(problem=unfit.reason)
     except MemoryError:
         return ReadResult(problem=_TOO_LARGE)
-    except Exception:  # noqa: BLE001 - whatever a library makes of bytes that were made to break it
+    except Exception:  # noqa: BLE001 - a library may raise anything for a broken file
         return ReadResult(problem=_BROKEN)
 
 

@@ -12,9 +12,9 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.values import Decider, ShownMessage, Source, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.event_store import mapper
+from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.redaction import Redactor
 from agentchat.evals.suite import RedactionRule
 from tests.conversations import given
 from tests.evals.made_cases import RUNS, history_case
@@ -26,15 +26,15 @@ SECRETS = RedactionRule(name="secret", pattern=f"{SECRET}|ΗΘΙΚΛΜ")
 
 
 def redacted(case: Case, *rules: RedactionRule) -> Case:
-    return Redactor(rules).redacted(case)
+    return CaseRedactor(rules).redact_case(case)
 
 
 def conversation_of(case: Case) -> Conversation:
-    return case.conversation_and_run()[0]
+    return case.fold_events()[0]
 
 
 def run_of_case(case: Case) -> Run:
-    return case.run()
+    return case.fold_run()
 
 
 def case_of(*stored: events.Event, **more: Any) -> Case:
@@ -317,7 +317,7 @@ def test_values_that_overlap_are_hidden_as_one() -> None:
 )
 def test_a_rule_that_cannot_be_used_is_named(rule: RedactionRule, named: str) -> None:
     with pytest.raises(UnfitSuite) as raised:
-        Redactor([rule])
+        CaseRedactor([rule])
     assert str(raised.value).startswith(f"suite.yaml: {named}")
 
 

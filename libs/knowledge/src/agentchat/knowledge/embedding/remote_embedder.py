@@ -1,5 +1,7 @@
-"""An embedder over HTTP, in the form that most servers of embeddings speak: OpenAI's own, Voyage, Ollama,
-vLLM and Text Embeddings Inference. The `openai` SDK sends the requests and retries what may succeed.
+"""Embed over HTTP by the API of OpenAI, which most servers offer.
+
+Among them are Voyage, Ollama, vLLM and Text Embeddings Inference. The `openai` SDK sends the requests and
+retries those that may succeed.
 """
 
 import asyncio
@@ -9,20 +11,20 @@ from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
 from agentchat.knowledge.errors import EmbedderUnavailable
 
-_AT_ONCE = 32  # what servers take by their own default
+_AT_ONCE = 32  # the default limit of servers
 _TRIES = 3
 _TIMEOUT_SECONDS = 20.0
 REST_SECONDS = 5.0
 _SLOW_SECONDS = 1.0
 _TOO_LONG = {400, 413, 422}
-"""How servers refuse texts that are longer than their model takes."""
+"""Statuses by which servers refuse texts that are too long for their model."""
 _SHORT = 256
 
 
 class RemoteEmbedder:
-    """An Embedder, made on a running loop; close it when done.
+    """An Embedder over HTTP. Create it on a running loop; close it when done.
 
-    After a failure no request is sent for `rest_seconds`: a search answers sooner without vectors then.
+    After a failure no request is sent for `rest_seconds`: a search then answers sooner, without vectors.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class RemoteEmbedder:
         prefixes: tuple[str, str] = ("", ""),
         rest_seconds: float = REST_SECONDS,
     ) -> None:
-        """`prefixes` are what the model wants before a passage and before a question, as some do."""
+        """Create it. `prefixes` are texts that some models need before a passage and before a question."""
         self.dimensions = dimensions
         self.least_similarity = least_similarity
         self._model = model
@@ -52,12 +54,13 @@ class RemoteEmbedder:
 
     @property
     def name(self) -> str:
+        """The model and its passage prefix."""
         return " ".join(filter(None, (self._model, self._prefixes[0])))
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
         """Return a vector for each text, in their order.
 
-        Raises EmbedderUnavailable, in words that hold nothing of the server's answer.
+        Raises EmbedderUnavailable, whose text repeats nothing of the server's answer.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -67,19 +70,20 @@ class RemoteEmbedder:
         asked = [f"{prefix} {text}" if prefix else text for text in texts]
         try:
             portions = [asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)]
-            return [vector for portion in portions for vector in await self._vectors(portion)]
+            return [vector for portion in portions for vector in await self._request_vectors(portion)]
         except EmbedderUnavailable:
             self._rest_until = loop.time() + self._rest_seconds
             raise
-        except asyncio.CancelledError:  # its caller's deadline, where it took long
+        except asyncio.CancelledError:  # by its caller's deadline
             if loop.time() - began >= _SLOW_SECONDS:
                 self._rest_until = loop.time() + self._rest_seconds
             raise
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
-    async def _vectors(self, texts: list[str]) -> list[list[float]]:
+    async def _request_vectors(self, texts: list[str]) -> list[list[float]]:
         """Ask for the vectors. Refused texts are sent again one by one, at last each cut shorter."""
         try:
             answer = await self._client.embeddings.create(
@@ -88,9 +92,9 @@ class RemoteEmbedder:
             vectors = {each.index: each.embedding for each in answer.data}
         except APIStatusError as error:
             if error.status_code in _TOO_LONG and len(texts) > 1:
-                return [vector for text in texts for vector in await self._vectors([text])]
+                return [vector for text in texts for vector in await self._request_vectors([text])]
             if error.status_code in _TOO_LONG and len(texts[0]) > _SHORT:
-                return await self._vectors([texts[0][: len(texts[0]) // 2]])
+                return await self._request_vectors([texts[0][: len(texts[0]) // 2]])
             raise EmbedderUnavailable(f"{self._model} answered {error.status_code}") from None
         except OpenAIError as error:
             raise EmbedderUnavailable(f"{self._model} cannot be reached ({type(error).__name__})") from None

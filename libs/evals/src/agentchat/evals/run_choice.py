@@ -1,4 +1,4 @@
-"""The recorded runs that an experiment takes, and what doing them again may cost."""
+"""Choose the recorded runs of an experiment, and estimate what replaying them costs."""
 
 from collections.abc import AsyncIterator, Iterable
 
@@ -13,20 +13,20 @@ from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
-from agentchat.evals.compared_run import MESSAGE_CHARACTERS, seconds_of
+from agentchat.evals.compared_run import MESSAGE_CHARACTERS, measure_seconds
 from agentchat.evals.prices import Prices
 from agentchat.runtime.postgres import Pool
 
 ENDS = ("completed", "failed", "cancelled")
 MOST = 10_000
-"""Conversations of one experiment."""
+"""The most conversations of one experiment."""
 
 
 class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of an account.
+    """Which runs of an account to take.
 
-    Those of `traces`, and those of `conversations`; where there are neither, those of `sample` conversations
-    of all with such a run, picked by `seed` (0: MOST). But for `traces`, such alone as `runs` takes.
+    Those of `traces` and those of `conversations`; without either, those of `sample` conversations (0: MOST),
+    drawn by `seed`. Except for `traces`, only runs that `runs` matches.
     """
 
     traces: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded run that has ended: what it was asked (its beginning), and what it cost."""
+    """A recorded run that has ended: the beginning of its message, and its cost."""
 
     conversation_id: str
     trace_id: str
@@ -49,8 +49,9 @@ class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment would take if its runs went as they were recorded; `cost` None: no price is known
-    of some.
+    """What an experiment takes if its runs go as recorded.
+
+    `cost` is None if a price is unknown.
     """
 
     runs: int
@@ -59,24 +60,24 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-async def choose(pool: Pool, account_id: str, agent_id: str, choice: RunChoice) -> list[ChosenRun]:
-    """The runs, some at least. Without names and an agent: those that `agent_id` answered.
+async def choose_runs(pool: Pool, account_id: str, agent_id: str, choice: RunChoice) -> list[ChosenRun]:
+    """Return the chosen runs, at least one. Without names and an agent: those that `agent_id` answered.
 
-    Raises NotFound, Invalid for what is no run of the account's that has ended, Conflict for a conversation
+    Raises NotFound, Invalid for anything that is not an ended run of the account, Conflict for a conversation
     that cannot be read, DatabaseUnavailable.
     """
     log = Log(pool)
     if choice.traces or choice.conversations:
-        chosen = [await _by_trace(pool, log, account_id, each) for each in dict.fromkeys(choice.traces)]
+        chosen = [await _load_run(pool, log, account_id, each) for each in dict.fromkeys(choice.traces)]
         chosen += [
             run
             for each in dict.fromkeys(choice.conversations)
-            for run in _runs_of(await _named(log, account_id, each), choice.runs)
+            for run in _select_runs(await _load_named(log, account_id, each), choice.runs)
         ]
         whose = "these conversations have"
     else:
         wanted = choice.runs if choice.runs.agent_id else replace(choice.runs, agent_id=agent_id)
-        chosen = [run async for run in _sampled(pool, log, account_id, choice, wanted)]
+        chosen = [run async for run in _sample_runs(pool, log, account_id, choice, wanted)]
         whose = f"agent {wanted.agent_id} has"
     if not chosen:
         raise Invalid("", f"{whose} no such run that could be replayed")
@@ -84,66 +85,69 @@ async def choose(pool: Pool, account_id: str, agent_id: str, choice: RunChoice) 
 
 
 def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_once: int) -> Estimate:
-    """By the price of the `model` that is to answer; None: the one that answered each. `seconds` are those of
-    all with `at_once` at a time.
+    """Estimate by the price of `model`, or of the model that answered each run if None.
+
+    `seconds` is the total with `at_once` runs at a time.
     """
     runs, tokens, seconds = 0, 0, 0.0
     total: float | None = 0.0
     for each in chosen:
         runs, tokens, seconds = runs + 1, tokens + each.usage.total, seconds + each.seconds
-        cost = prices.cost(model or each.model, each.usage)
+        cost = prices.compute_cost(model or each.model, each.usage)
         total = None if total is None or cost is None else total + cost
     seconds = round(seconds / max(1, min(at_once, runs)), 1)
     return Estimate(runs=runs, tokens=tokens, cost=total, seconds=seconds)
 
 
-async def read(log: Log, conversation_id: str) -> Conversation:
-    """A conversation. Raises Conflict where it cannot be decoded, DatabaseUnavailable."""
+async def load_conversation(log: Log, conversation_id: str) -> Conversation:
+    """Load a conversation. Raises Conflict if it cannot be decoded, DatabaseUnavailable."""
     try:
         return await log.load_conversation(conversation_id)
     except UnreadableEvent as error:
         raise Conflict(f"conversation {conversation_id} cannot be read: {error}") from None
 
 
-async def _by_trace(pool: Pool, log: Log, account_id: str, trace_id: str) -> ChosenRun:
+async def _load_run(pool: Pool, log: Log, account_id: str, trace_id: str) -> ChosenRun:
     found = await find_run(pool, trace_id)
     if found is None or found.account_id != account_id:
         raise NotFound("run", trace_id)
-    run = (await read(log, found.conversation_id)).run(trace_id)
+    run = (await load_conversation(log, found.conversation_id)).run(trace_id)
     if run is None or run.state not in ENDS:
         raise Invalid("", f"run {trace_id} has not ended")
-    return chosen_run(found.conversation_id, run)
+    return describe_run(found.conversation_id, run)
 
 
-async def _named(log: Log, account_id: str, conversation_id: str) -> Conversation:
+async def _load_named(log: Log, account_id: str, conversation_id: str) -> Conversation:
     if not is_uuid(conversation_id.lower()):
-        raise Invalid("", f"this is no conversation's id: {conversation_id}")
-    conversation = await read(log, conversation_id.lower())
+        raise Invalid("", f"not a conversation id: {conversation_id}")
+    conversation = await load_conversation(log, conversation_id.lower())
     if conversation.version == 0:
         raise NotFound("conversation", conversation_id)
     if conversation.erased:
         raise Invalid("", f"conversation {conversation_id} was deleted")
     if conversation.account_id != account_id:
-        raise Invalid("", f"conversation {conversation_id} is another account's than the agent")
+        raise Invalid("", f"conversation {conversation_id} and the agent belong to different accounts")
     return conversation
 
 
-async def _sampled(
+async def _sample_runs(
     pool: Pool, log: Log, account_id: str, choice: RunChoice, wanted: RunFilter
 ) -> AsyncIterator[ChosenRun]:
     for each in await sample_conversations(pool, account_id, wanted, choice.sample or MOST, choice.seed):
-        for run in _runs_of(await read(log, each), wanted):
+        for run in _select_runs(await load_conversation(log, each), wanted):
             yield run
 
 
-def _runs_of(conversation: Conversation, wanted: RunFilter) -> list[ChosenRun]:
+def _select_runs(conversation: Conversation, wanted: RunFilter) -> list[ChosenRun]:
     if not conversation.metadata.items() >= wanted.metadata.items():
         return []
-    return [chosen_run(conversation.conversation_id, run) for run in conversation.runs if wanted.matches(run)]
+    return [
+        describe_run(conversation.conversation_id, run) for run in conversation.runs if wanted.matches(run)
+    ]
 
 
-def chosen_run(conversation_id: str, run: Run) -> ChosenRun:
-    """What an experiment knows of a run that it takes."""
+def describe_run(conversation_id: str, run: Run) -> ChosenRun:
+    """Return what an experiment needs to know of a run."""
     return ChosenRun(
         conversation_id=conversation_id,
         trace_id=run.trace_id,
@@ -151,5 +155,5 @@ def chosen_run(conversation_id: str, run: Run) -> ChosenRun:
         model=run.model,
         requested_at=run.requested_at,
         usage=run.usage,
-        seconds=seconds_of(run),
+        seconds=measure_seconds(run),
     )

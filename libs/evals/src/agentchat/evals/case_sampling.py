@@ -1,4 +1,4 @@
-"""Which recorded runs become cases: those that fit a filter, each with its kind, and a sample of them."""
+"""Choose recorded runs as cases: filter them, describe their kind, draw a sample."""
 
 import hashlib
 import heapq
@@ -19,9 +19,9 @@ from agentchat.conversations.queries.conversation_search import (
 )
 from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from agentchat.conversations.queries.search_query import parse_search
-from agentchat.evals.chosen_runs import ENDS, MOST
-from agentchat.evals.language import UNDETERMINED, language_of
+from agentchat.evals.language import UNDETERMINED, detect_language
 from agentchat.evals.prices import Prices
+from agentchat.evals.run_choice import ENDS, MOST
 from agentchat.runtime.postgres import Pool
 
 _PAGE = 200
@@ -33,12 +33,12 @@ _SCORES: Mapping[Rating, tuple[float, float]] = {"bad": (-1.0, 0.0), "good": (0.
 
 
 class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs that have ended. None: any.
+    """A filter of ended runs. None: any.
 
-    `since` and `until` bound when they were requested: [since, until), ISO 8601 UTC as in the log. `tool` was
-    called. `rating` is of the feedback on its reply: bad is a mean score below 0, good one above. `text` are
-    words of the question or of the reply, of the conversation's title or metadata; or the id of it, of a run
-    or of a message. `cost` is the least that they cost.
+    `since` and `until` bound the time of the request: [since, until), ISO 8601 UTC as in the log. `tool` was
+    called. `rating` is that of the reply: bad is a mean score below 0, good one above. `text` are words of
+    the question, the reply, the conversation's title or metadata; or the id of a conversation, run or
+    message. `cost` is the least cost.
     """
 
     agent_id: str | None = None
@@ -52,7 +52,7 @@ class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that fits."""
+    """A run that passed the filter."""
 
     conversation_id: str
     trace_id: str
@@ -60,14 +60,15 @@ class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stratum(self) -> tuple[str, ...]:
+        """The kind by which a sample is divided."""
         return tuple(self.slices[name] for name in STRATA)
 
 
 class CandidateRuns:
-    """The runs of an account that fit, a conversation in memory at a time.
+    """The runs of an account that pass a filter, with one conversation in memory at a time.
 
-    Of more than MOST conversations that may have one, MOST are looked through: by chance, by `seed`, or the
-    newest where a tool or a text is looked for. `unreadable` are those that this release cannot decode.
+    Of more than MOST possible conversations, MOST are read: drawn by `seed`, or the newest if a tool or a
+    text is looked for. `unreadable` are those that this release cannot decode.
     """
 
     def __init__(self, pool: Pool, account_id: str, wanted: CaseFilter, *, prices: Prices, seed: int) -> None:
@@ -89,18 +90,18 @@ class CandidateRuns:
 
     async def read(self) -> AsyncIterator[CandidateRun]:
         """Yield the runs. Raises DatabaseUnavailable."""
-        async for conversation_id, words in self._conversations():
+        async for conversation_id, words in self._find_conversations():
             self.looked_through += 1
             try:
                 conversation = await self._log.load_conversation(conversation_id)
             except UnreadableEvent as error:
                 self.unreadable.append(f"conversation {conversation_id}: {error}")
                 continue
-            for run in self._fitting(conversation, words):
-                slices = slices_of(conversation, run)
+            for run in self._filter_runs(conversation, words):
+                slices = describe_slices(conversation, run)
                 yield CandidateRun(conversation_id=conversation_id, trace_id=run.trace_id, slices=slices)
 
-    async def _conversations(self) -> AsyncIterator[tuple[str, str | None]]:
+    async def _find_conversations(self) -> AsyncIterator[tuple[str, str | None]]:
         """Yield conversations, with the words that a run of each must have."""
         wanted = self._wanted
         if wanted.tool is None and wanted.text is None:
@@ -124,40 +125,47 @@ class CandidateRuns:
             limit = min(_PAGE, MOST - self.looked_through)
             page = await find_conversations(self._pool, asked, before=before, limit=limit)
             for found in page:
-                yield found.id, self._words_of(found)
+                yield found.id, self._get_words(found)
             if len(page) < limit:
                 return
             before = page[-1].id
 
-    def _words_of(self, found: ConversationSearchResult) -> str | None:
-        """Return None where all runs are meant: the text is in the title, or is an id."""
+    def _get_words(self, found: ConversationSearchResult) -> str | None:
+        """Return the words that a run must have.
+
+        None for all runs, if the text is in the title or is an id.
+        """
         hit = found.hit
         return None if hit is None or hit.message_id is None else self._wanted.text
 
-    def _fitting(self, conversation: Conversation, words: str | None) -> Iterator[Run]:
+    def _filter_runs(self, conversation: Conversation, words: str | None) -> Iterator[Run]:
         wanted = self._wanted
         ids = {conversation.conversation_id, *(run.trace_id for run in conversation.runs)}
         trace_id = wanted.text.strip().lower() if wanted.text else ""
         for run in conversation.runs:
             if not self._runs.matches(run) or run.inherited:
                 continue
-            if wanted.tool is not None and wanted.tool not in tools_of(run):
+            if wanted.tool is not None and wanted.tool not in list_tools(run):
                 continue
             if trace_id in ids and trace_id not in (conversation.conversation_id, run.trace_id):
                 continue
-            if wanted.rating not in (None, rating_of(run)):
+            if wanted.rating not in (None, get_rating(run)):
                 continue
-            if words is not None and not _says(run, words):
+            if words is not None and not _contains_words(run, words):
                 continue
-            if wanted.cost is not None and (self._prices.cost(run.model, run.usage) or 0.0) < wanted.cost:
+            if (
+                wanted.cost is not None
+                and (self._prices.compute_cost(run.model, run.usage) or 0.0) < wanted.cost
+            ):
                 continue
             yield run
 
 
-def sampled(candidates: Sequence[CandidateRun], size: int, seed: int) -> list[CandidateRun]:
-    """Choose a sample that keeps what is rare: of each kind of run an equal share, of a rare kind all.
+def draw_sample(candidates: Sequence[CandidateRun], size: int, seed: int) -> list[CandidateRun]:
+    """Draw a sample that keeps rare kinds: an equal share of each kind of run, all runs of a rare kind.
 
-    The same ones for the same seed. Where there are more kinds than are wanted, one of some.
+    The same seed gives the same sample. If there are more kinds than wanted runs, some kinds get one run
+    each.
     """
 
     def rank(text: str) -> bytes:
@@ -176,39 +184,39 @@ def sampled(candidates: Sequence[CandidateRun], size: int, seed: int) -> list[Ca
     return chosen
 
 
-def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
-    """Tell what kind of run it is. `length` is the number of messages that the user had sent by then."""
+def describe_slices(conversation: Conversation, run: Run) -> dict[str, str]:
+    """Describe what kind of run it is. `length` is the number of messages the user had sent by then."""
     sent = [each.content for each in conversation.seed if each.role == "user"]
     sent += [each.user_text for each in conversation.runs[: conversation.runs.index(run) + 1]]
     return {
         "agent": run.agent_id,
         "end": f"{run.state}: {run.code}" if run.state == "failed" else run.state,
-        "tools": ",".join(sorted(tools_of(run))) or "none",
-        "language": _language_of(sent),
+        "tools": ",".join(sorted(list_tools(run))) or "none",
+        "language": _detect_language(sent),
         "length": next((name for most, name in _LENGTHS if len(sent) <= most), _LONGEST),
-        "rating": rating_of(run),
+        "rating": get_rating(run),
     }
 
 
-def _language_of(sent: Sequence[str]) -> str:
-    """Of the last message; where that is too short to tell, of all of them."""
-    last = language_of(sent[-1])
-    return language_of("\n".join(sent)) if last == UNDETERMINED else last
+def _detect_language(sent: Sequence[str]) -> str:
+    """Detect the language of the last message, or of all messages if that one is too short."""
+    last = detect_language(sent[-1])
+    return detect_language("\n".join(sent)) if last == UNDETERMINED else last
 
 
-def rating_of(run: Run) -> Rating | Literal["none", "neutral"]:
-    """Return what people said of the reply."""
+def get_rating(run: Run) -> Rating | Literal["none", "neutral"]:
+    """Return the rating of the reply."""
     if run.rating is None:
         return "none"
     return "bad" if run.rating < 0 else "good" if run.rating > 0 else "neutral"
 
 
-def tools_of(run: Run) -> set[str]:
-    """Return the names of the tools that it called."""
+def list_tools(run: Run) -> set[str]:
+    """Return the names of the tools that the run called."""
     return {call.name for each in run.rounds for call in each.calls}
 
 
-def _says(run: Run, words: str) -> bool:
+def _contains_words(run: Run, words: str) -> bool:
     query = parse_search(words)
     reply = run.reply.content if run.reply is not None else run.text
     return query.matches(run.user_text) or query.matches(reply)

@@ -11,14 +11,14 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswered
 from agentchat.contracts.values import Usage
+from agentchat.evals.answer_cache import CACHE, AnsweringVersion
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.kept_answers import CACHE, Answering
 from agentchat.evals.prices import Price, Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
-from agentchat.evals.running import SuiteRun
 from agentchat.evals.suite import Suite
+from agentchat.evals.suite_run import SuiteRun
 from tests.evals.made_cases import cases, made_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")
@@ -64,7 +64,7 @@ def suite(tmp_path: Path) -> Suite:
 
 
 def run_of(worker: Worker, suite: Suite, given: Sequence[Case], repeats: int = 1, **more: Any) -> SuiteRun:
-    answering = Answering(agent=suite.agent, **more.pop("answering", {}))
+    answering = AnsweringVersion(agent=suite.agent, **more.pop("answering", {}))
     return SuiteRun(suite, given, answering, Reruns(worker.bus), _PRICES, repeats=repeats, **more)
 
 
@@ -75,12 +75,12 @@ async def results(run: SuiteRun) -> list[CaseResult]:
 async def test_what_was_paid_for_is_not_asked_again(worker: Worker, suite: Suite) -> None:
     given = cases(3)
     first = run_of(worker, suite, given, repeats=2)
-    assert first.expected_tokens() > 0
+    assert first.estimate_tokens() > 0
     done = await results(first)
     assert (len(worker.asked), first.tokens, first.cached) == (6, 600, 0)
     assert first.money == pytest.approx(6 * 120 / 1e6)
     again = run_of(worker, suite, given, repeats=2)
-    assert again.expected_tokens() == 0
+    assert again.estimate_tokens() == 0
     assert await results(again) == done
     assert (len(worker.asked), again.tokens, again.cached) == (6, 0, 6)
     await results(run_of(worker, suite, given, answering={"system_prompt": "Be brief."}))
@@ -158,7 +158,7 @@ async def test_the_budget_stops_a_run(worker: Worker, tmp_path: Path) -> None:
     suite = made_suite(tmp_path / "suite", settings="concurrency: 1\nbudget: {tokens: 150}\n")
     found = await results(run_of(worker, suite, cases(4)))
     assert sorted(each.outcome for each in found) == ["completed", "completed", "not_run", "not_run"]
-    assert "the budget of the run is spent" in {each.detail for each in found}
+    assert "the run's budget is spent" in {each.detail for each in found}
 
 
 def test_a_budget_in_money_needs_prices(worker: Worker, tmp_path: Path) -> None:

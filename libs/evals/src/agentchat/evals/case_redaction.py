@@ -51,23 +51,23 @@ class PlaceRule(msgspec.Struct, frozen=True):
 
     place: Place
     path: Path
-    rule: "Rule"
+    rule: "PlaceholderRule"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PlaceholderRule(msgspec.Struct, frozen=True):
     """`label` is its name in cases, `template` what values become."""
 
     label: str
     template: str
 
 
-class Redactor:
+class CaseRedactor:
     """The rules of a suite, ready for use."""
 
     def __init__(self, rules: Sequence[RedactionRule]) -> None:
         """Raises UnfitSuite, with the rule that is wrong."""
         self.labels = [each.label for each in rules]
-        self.patterns: list[tuple[re.Pattern[str], Rule]] = []
+        self.patterns: list[tuple[re.Pattern[str], PlaceholderRule]] = []
         self.places: list[PlaceRule] = []
         for number, each in enumerate(rules):
             try:
@@ -75,25 +75,25 @@ class Redactor:
             except (ValueError, re.error) as error:
                 raise UnfitSuite(SETTINGS, f"redact[{number}]: {error}") from None
 
-    def redacted(self, case: Case) -> Case:
+    def redact_case(self, case: Case) -> Case:
         """Return the case without what the rules find, and with the labels of those that found something."""
         return _Redaction(self, case).case() if self.labels else case
 
     def _add(self, given: RedactionRule) -> None:
         if given.pattern is not None:
-            rule = Rule(given.label, given.replacement or f"[{given.name or 'redacted'} {{n}}]")
+            rule = PlaceholderRule(given.label, given.replacement or f"[{given.name or 'redacted'} {{n}}]")
             self.patterns.append((re.compile(given.pattern), rule))
             return
-        place, path = _place_of(given.field or "")
+        place, path = _parse_place(given.field or "")
         name = given.name or (path[-1] if path and path[-1] != "*" else place[1])
-        rule = Rule(given.label, given.replacement or f"[{name} {{n}}]")
+        rule = PlaceholderRule(given.label, given.replacement or f"[{name} {{n}}]")
         self.places.append(PlaceRule(place, path, rule))
 
 
 class _Redaction:
     """One case: the same value becomes the same placeholder."""
 
-    def __init__(self, redactor: Redactor, case: Case) -> None:
+    def __init__(self, redactor: CaseRedactor, case: Case) -> None:
         self._redactor = redactor
         self._case = case
         self._events = [mapper.decode_event(bytes(each)) for each in case.events]
@@ -103,39 +103,39 @@ class _Redaction:
         self._struck: set[str] = set()
         self._by_value: dict[str, str] = {}
         self._used: Counter[str] = Counter()
-        self._words: list[tuple[re.Pattern[str], Rule]] = []
+        self._words: list[tuple[re.Pattern[str], PlaceholderRule]] = []
         self._inputs: dict[str, Any] = {}
-        for place, value in self._places():
-            for rule, found in _values_at(value, self._rules_of(place)):
+        for place, value in self._iterate_places():
+            for rule, found in _find_values(value, self._get_rules(place)):
                 self._learn(found, rule)
 
     def case(self) -> Case:
         case = self._case
-        stored = tuple(msgspec.Raw(wire.encode(self._event(each))) for each in self._events)
-        passages = {key: self._text(text) for key, text in case.passages.items()}
-        message = self._text(case.message)
+        stored = tuple(msgspec.Raw(wire.encode(self._redact_event(each))) for each in self._events)
+        passages = {key: self._redact_text(text) for key, text in case.passages.items()}
+        message = self._redact_text(case.message)
         if not self._struck:
             return case
         labels = tuple(label for label in self._redactor.labels if label in self._struck)
         return replace(case, events=stored, passages=passages, message=message, redacted=labels)
 
-    def _places(self) -> Iterator[tuple[Place, Any]]:
+    def _iterate_places(self) -> Iterator[tuple[Place, Any]]:
         """The JSON of tools and callers that rules for fields are about."""
         for event in self._events:
             match event:
                 case events.ToolCalled():
                     yield (event.name, "input"), event.input
                 case events.ToolReturned():
-                    yield (self._tools.get(event.call_id, ""), "output"), _json_in(event.output)
+                    yield (self._tools.get(event.call_id, ""), "output"), _parse_json(event.output)
                 case events.ConversationDescribed():
                     yield (METADATA, METADATA), event.metadata
                 case _:
                     pass
 
-    def _rules_of(self, place: Place) -> list[tuple[Path, Rule]]:
+    def _get_rules(self, place: Place) -> list[tuple[Path, PlaceholderRule]]:
         return [(each.path, each.rule) for each in self._redactor.places if each.place == place]
 
-    def _learn(self, value: str, rule: Rule) -> None:
+    def _learn(self, value: str, rule: PlaceholderRule) -> None:
         is_word = any(letter.isalpha() for letter in value)
         if len(value.strip()) >= (_LEAST_LETTERS if is_word else _LEAST_DIGITS):
             before = r"(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", value.strip()) else ""
@@ -143,31 +143,33 @@ class _Redaction:
             pattern = re.compile(f"{before}{re.escape(value.strip())}{after}", re.IGNORECASE)
             self._words.append((pattern, rule))
 
-    def _event(self, event: events.Event) -> events.Event:
+    def _redact_event(self, event: events.Event) -> events.Event:
         fields = msgspec.to_builtins(event)
-        rules: list[tuple[Path, Rule]] = []
+        rules: list[tuple[Path, PlaceholderRule]] = []
         match event:
             case events.ToolCalled():
-                rules = self._rules_of((event.name, "input"))
+                rules = self._get_rules((event.name, "input"))
             case events.ToolReturned():
-                return replace(event, output=self._output(event))
+                return replace(event, output=self._redact_output(event))
             case events.Delta():
-                return replace(event, text=self._text(event.text), cuts=())
+                return replace(event, text=self._redact_text(event.text), cuts=())
             case events.ConversationDescribed():
-                rules = self._rules_of((METADATA, METADATA))
+                rules = self._get_rules((METADATA, METADATA))
             case events.ModelReplied():
-                fields["blocks"] = self._blocks(fields["blocks"])
+                fields["blocks"] = self._merge_blocks(fields["blocks"])
             case events.SourcesRetrieved():
-                return replace(event, sources=tuple(map(self._source, event.sources)))
+                return replace(event, sources=tuple(map(self._redact_source, event.sources)))
             case _:
                 pass
         found = {
-            name: self._json(value, rules) if name in _FREE and rules else self._field(name, value)
+            name: self._redact_json(value, rules)
+            if name in _FREE and rules
+            else self._redact_field(name, value)
             for name, value in fields.items()
             if name not in _LEFT_OUT
         }
         if fields.get("by", {}).get("kind") == _OPERATOR:
-            found["by"]["id"] = self._text(fields["by"]["id"])
+            found["by"]["id"] = self._redact_text(fields["by"]["id"])
         if isinstance(event, events.ToolCalled):
             self._inputs[event.call_id] = found["input"]
         if isinstance(event, events.DecisionRequested):  # the hash of the input would confirm a guess
@@ -175,14 +177,14 @@ class _Redaction:
             found["input_sha256"] = hashlib.sha256(shown).hexdigest()
         return msgspec.convert(found, type(event))
 
-    def _blocks(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _merge_blocks(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Leave out thinking. Where a value goes on in the next text block, the first one gets all text."""
         kept = [each for each in blocks if "thinking" not in each.get("type", "")]
         for each in blocks:
-            self._json(each, [])  # what is left out is looked into too: the case is one with a value
+            self._redact_json(each, [])  # what is left out is looked into too: the case is one with a value
         texts = [each for each in kept if each.get("type") == "text"]
         whole = "".join(each["text"] for each in texts)
-        if self._text(whole) == "".join(self._text(each["text"]) for each in texts):
+        if self._redact_text(whole) == "".join(self._redact_text(each["text"]) for each in texts):
             return kept
         others = texts[1:]
         return [
@@ -191,67 +193,72 @@ class _Redaction:
             if not any(each is other for other in others)
         ]
 
-    def _field(self, name: str, value: Any) -> Any:
+    def _redact_field(self, name: str, value: Any) -> Any:
         if name in _IDENTIFIERS and not isinstance(value, dict | list):
             return value
         if name in _FREE:
-            return self._json(value, [])
+            return self._redact_json(value, [])
         match value:
             case dict():
-                return {key: self._field(key, item) for key, item in value.items() if key not in _LEFT_OUT}
+                return {
+                    key: self._redact_field(key, item) for key, item in value.items() if key not in _LEFT_OUT
+                }
             case list() | tuple():
-                return [self._field(name, item) for item in value]
+                return [self._redact_field(name, item) for item in value]
             case str():
-                return self._text(value)
+                return self._redact_text(value)
             case _:
                 return value
 
-    def _output(self, event: events.ToolReturned) -> str:
+    def _redact_output(self, event: events.ToolReturned) -> str:
         """It is JSON, or a text."""
-        value = _json_in(event.output)
+        value = _parse_json(event.output)
         if value is None:
-            return self._text(event.output)
-        found = self._json(value, self._rules_of((self._tools.get(event.call_id, ""), "output")))
+            return self._redact_text(event.output)
+        found = self._redact_json(value, self._get_rules((self._tools.get(event.call_id, ""), "output")))
         return event.output if found == value else wire.encode(found).decode()
 
-    def _source(self, source: Any) -> Any:
+    def _redact_source(self, source: Any) -> Any:
         """Cut the snippet out of the redacted passage: so it shows no half of a value."""
         passage = self._case.passages.get(source.id)
         snippet = source.snippet if passage is None else passage[: len(source.snippet) + 100]
-        text = self._text(passage)[: len(snippet)] if passage is not None else self._text(snippet)
+        text = (
+            self._redact_text(passage)[: len(snippet)] if passage is not None else self._redact_text(snippet)
+        )
         fields = msgspec.to_builtins(source) | {"snippet": text}
         return msgspec.convert(
             {
-                name: value if name == "snippet" else self._field(name, value)
+                name: value if name == "snippet" else self._redact_field(name, value)
                 for name, value in fields.items()
             },
             type(source),
         )
 
-    def _json(self, value: Any, rules: Sequence[tuple[Path, Rule]]) -> Any:
+    def _redact_json(self, value: Any, rules: Sequence[tuple[Path, PlaceholderRule]]) -> Any:
         """Redact JSON of anybody: its keys and values; a text that is JSON itself is looked into."""
         here = next((rule for path, rule in rules if not path), None)
         match value:
             case dict():
                 return {
-                    self._text(key): self._json(item, _inside(rules, key, here))
+                    self._redact_text(key): self._redact_json(item, _descend(rules, key, here))
                     for key, item in value.items()
                 }
             case list() | tuple():
                 return [
-                    self._json(item, _inside_list(rules, number, here)) for number, item in enumerate(value)
+                    self._redact_json(item, _descend_list(rules, number, here))
+                    for number, item in enumerate(value)
                 ]
             case None | bool() if here is None or value is None:
                 return value
-            case str() if (inner := _json_in(value)) is not None:
-                found = self._json(inner, rules)
+            case str() if (inner := _parse_json(value)) is not None:
+                found = self._redact_json(inner, rules)
                 return value if found == inner else wire.encode(found).decode()
             case _:
-                text = _as_text(value)
-                found = self._placeholder(text, here) if here is not None else self._text(text)
+                text = _to_text(value)
+                found = self._get_placeholder(text, here) if here is not None else self._redact_text(text)
                 return value if found == text else found
 
-    def _text(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         """Replace what the rules find. Of places that overlap the earlier rule's placeholder stays."""
         spans = [
             (match.start(), match.end(), order, rule)
@@ -261,12 +268,12 @@ class _Redaction:
         ]
         self._struck.update(rule.label for *_, rule in spans)
         pieces, last = [], 0
-        for start, end, rule in _merged(spans):
-            pieces += [text[last:start], self._placeholder(text[start:end], rule)]
+        for start, end, rule in _merge_spans(spans):
+            pieces += [text[last:start], self._get_placeholder(text[start:end], rule)]
             last = end
         return "".join([*pieces, text[last:]])
 
-    def _placeholder(self, value: str, rule: Rule) -> str:
+    def _get_placeholder(self, value: str, rule: PlaceholderRule) -> str:
         self._struck.add(rule.label)
         known = next((each for each in (value, value.strip().lower()) if self._by_value.get(each)), None)
         if known is not None:
@@ -277,7 +284,7 @@ class _Redaction:
         return made
 
 
-def _place_of(field: str) -> tuple[Place, Path]:
+def _parse_place(field: str) -> tuple[Place, Path]:
     """Raises ValueError."""
     first, _, key = field.partition(".")
     found = _FIELD.fullmatch(field)
@@ -289,39 +296,43 @@ def _place_of(field: str) -> tuple[Place, Path]:
     raise ValueError(f"{field!r} is no field, such as get_order.input.email or metadata.customer")
 
 
-def _values_at(value: Any, rules: Sequence[tuple[Path, Rule]]) -> Iterator[tuple[Rule, str]]:
+def _find_values(
+    value: Any, rules: Sequence[tuple[Path, PlaceholderRule]]
+) -> Iterator[tuple[PlaceholderRule, str]]:
     """Find the scalars at the places of rules."""
     here = next((rule for path, rule in rules if not path), None)
     match value:
         case dict():
             for key, item in value.items():
-                yield from _values_at(item, _inside(rules, key, here))
+                yield from _find_values(item, _descend(rules, key, here))
         case list():
             for number, item in enumerate(value):
-                yield from _values_at(item, _inside_list(rules, number, here))
-        case str() if (inner := _json_in(value)) is not None:
-            yield from _values_at(inner, rules)
+                yield from _find_values(item, _descend_list(rules, number, here))
+        case str() if (inner := _parse_json(value)) is not None:
+            yield from _find_values(inner, rules)
         case None | bool():
             return
         case _ if here is not None:
-            yield here, _as_text(value)
+            yield here, _to_text(value)
 
 
-def _inside(rules: Sequence[tuple[Path, Rule]], key: str, here: Rule | None) -> list[tuple[Path, Rule]]:
+def _descend(
+    rules: Sequence[tuple[Path, PlaceholderRule]], key: str, here: PlaceholderRule | None
+) -> list[tuple[Path, PlaceholderRule]]:
     if here is not None:
         return [((), here)]
     return [(path[1:], rule) for path, rule in rules if path[0] in (key, "*")]
 
 
-def _inside_list(
-    rules: Sequence[tuple[Path, Rule]], number: int, here: Rule | None
-) -> list[tuple[Path, Rule]]:
+def _descend_list(
+    rules: Sequence[tuple[Path, PlaceholderRule]], number: int, here: PlaceholderRule | None
+) -> list[tuple[Path, PlaceholderRule]]:
     if here is not None:
         return [((), here)]
     return [(path[1:] if path[0] in (str(number), "*") else path, rule) for path, rule in rules]
 
 
-def _json_in(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return the object or list that a text holds, else None."""
     if not text.lstrip().startswith(("{", "[")):
         return None
@@ -331,13 +342,15 @@ def _json_in(text: str) -> Any:
         return None
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else wire.encode(value).decode()
 
 
-def _merged(spans: Iterable[tuple[int, int, int, Rule]]) -> Iterator[tuple[int, int, Rule]]:
+def _merge_spans(
+    spans: Iterable[tuple[int, int, int, PlaceholderRule]],
+) -> Iterator[tuple[int, int, PlaceholderRule]]:
     """Join places that overlap, so that no half of a value is left; the earliest rule names them."""
-    current: tuple[int, int, int, Rule] | None = None
+    current: tuple[int, int, int, PlaceholderRule] | None = None
     for span in sorted(spans, key=lambda each: each[:3]):
         if current is None or span[0] >= current[1]:
             if current is not None:
