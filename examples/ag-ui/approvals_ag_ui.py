@@ -46,7 +46,7 @@ def run(**more: Any) -> list[dict[str, Any]]:
     sys.exit("The stream broke off: send the run again, with the same runId.")
 
 
-def answered(interrupt: dict[str, Any]) -> dict[str, Any]:
+def answer_all(interrupt: dict[str, Any]) -> dict[str, Any]:
     """What a person says of the call; a backend would show it to its user, and keep the interrupt's id."""
     word = decision or input(f"{interrupt['message']} May it? [yes/no] ")
     payload = {"approved": word == "yes"}
@@ -55,4 +55,4 @@ def answered(interrupt: dict[str, Any]) -> dict[str, Any]:
 
 interrupts = run()
 while interrupts:
-    interrupts = run(resume=[answered(each) for each in interrupts])
+    interrupts = run(resume=[answer_all(each) for each in interrupts])

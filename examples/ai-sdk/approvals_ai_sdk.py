@@ -48,7 +48,7 @@ def send(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     sys.exit("The stream broke off: go on with GET …/chat/{chat_id}/stream.")
 
 
-def answered(call: dict[str, Any]) -> dict[str, Any]:
+def answer_all(call: dict[str, Any]) -> dict[str, Any]:
     """The part of a call with what a person says of it; a backend would keep the message for its user."""
     word = decision or input(f"May the agent run {call['toolName']}? [yes/no] ")
     part = {"type": "dynamic-tool", "state": "approval-responded", "toolCallId": call["toolCallId"]}
@@ -58,4 +58,6 @@ def answered(call: dict[str, Any]) -> dict[str, Any]:
 
 waiting = send(question)
 while waiting:
-    waiting = send(question, {"id": "2", "role": "assistant", "parts": [answered(each) for each in waiting]})
+    waiting = send(
+        question, {"id": "2", "role": "assistant", "parts": [answer_all(each) for each in waiting]}
+    )

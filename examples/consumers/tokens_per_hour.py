@@ -42,7 +42,7 @@ CREATE VIEW IF NOT EXISTS tokens_per_hour AS
 Row = tuple[str, str, str, int, int]
 
 
-def rows_of(message: Msg) -> Iterator[Row]:
+def to_rows(message: Msg) -> Iterator[Row]:
     """The runs whose end an event reports.
 
     That a conversation was erased repeats what its runs cost: a consumer that begins later cannot know it
@@ -62,7 +62,7 @@ def rows_of(message: Msg) -> Iterator[Row]:
 def store(database: sqlite3.Connection, messages: list[Msg]) -> None:
     """All of a batch or nothing; a run that is there stays as it is."""
     with database:
-        rows = [row for message in messages for row in rows_of(message)]
+        rows = [row for message in messages for row in to_rows(message)]
         database.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
 
 

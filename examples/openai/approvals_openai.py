@@ -15,7 +15,7 @@ decision = sys.argv[1] if len(sys.argv) > 1 else None
 message = " ".join(sys.argv[2:]) or "Cancel ORD-1030"
 
 
-def decided(name: str, arguments: str) -> bool:
+def decide_all(name: str, arguments: str) -> bool:
     """What a person says of the call; a backend would show it to its user, and keep the response's id."""
     return (decision or input(f"May the agent run {name}({arguments})? [yes/no] ")) == "yes"
 
@@ -38,7 +38,7 @@ while requests := [item for item in response.output if item.type == "mcp_approva
             {
                 "type": "mcp_approval_response",
                 "approval_request_id": request.id,
-                "approve": decided(request.name, request.arguments),
+                "approve": decide_all(request.name, request.arguments),
             }
             for request in requests
         ],

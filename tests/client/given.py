@@ -40,11 +40,11 @@ FORM_1 = (META, SOURCES, HELLO, ADA, DONE_1)
 FORM_2 = (START, HELLO, TOOL_CALL, ADA, DONE_2)
 
 
-def delta(content: str) -> dict[str, str]:
+def make_delta(content: str) -> dict[str, str]:
     return {"type": "delta", "content": content}
 
 
-def thread(number: int) -> dict[str, Any]:
+def make_conversation(number: int) -> dict[str, Any]:
     return {
         "conversation_id": f"thread-{number}",
         "title": None,
@@ -55,9 +55,9 @@ def thread(number: int) -> dict[str, Any]:
     }
 
 
-def message(number: int) -> dict[str, Any]:
-    message = {**MESSAGE, "id": f"message-{number}", "agent_id": "agent", "trace_id": TRACE}
+def make_message(number: int) -> dict[str, Any]:
+    make_message = {**MESSAGE, "id": f"message-{number}", "agent_id": "agent", "trace_id": TRACE}
     if number % 2:
-        del message["token_count"]
-        message["role"] = "user"
-    return message
+        del make_message["token_count"]
+        make_message["role"] = "user"
+    return make_message

@@ -43,15 +43,15 @@ RESET = Answer(b"", "reset")
 
 def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     """A JSON answer with its trace."""
-    return plain(json.dumps(value).encode(), status, _JSON | (headers or {}))
+    return respond_plain(json.dumps(value).encode(), status, _JSON | (headers or {}))
 
 
-def plain(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+def respond_plain(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     """Any answer with a Content-Length."""
     return Answer(_head(status, {**(headers or {}), "Content-Length": str(len(body))}) + body)
 
 
-def problem(
+def respond_problem(
     status: int, code: str, *, headers: dict[str, str] | None = None, errors: Iterable[object] = ()
 ) -> Answer:
     """A refusal of the service."""
@@ -69,13 +69,13 @@ def problem(
     return as_json(body, status, {"Content-Type": "application/problem+json", **(headers or {})})
 
 
-def chunks(*pieces: bytes, headers: dict[str, str] | None = None) -> Answer:
+def split_chunks(*pieces: bytes, headers: dict[str, str] | None = None) -> Answer:
     """A stream in chunks of exactly these pieces, with its end."""
-    complete = unfinished(*pieces, headers=headers)
+    complete = stop_unfinished(*pieces, headers=headers)
     return Answer(complete.data + b"0\r\n\r\n")
 
 
-def unfinished(
+def stop_unfinished(
     *pieces: bytes,
     then: Literal["keep", "close", "reset"] = "keep",
     headers: dict[str, str] | None = None,
@@ -85,7 +85,7 @@ def unfinished(
     return Answer(_head(200, _SSE | {"Transfer-Encoding": "chunked"} | (headers or {})) + body, then)
 
 
-def lines(*events: object) -> bytes:
+def encode_lines(*events: object) -> bytes:
     """Events as the service writes them."""
     return b"".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode() for event in events)
 
@@ -146,7 +146,7 @@ class ScriptedServer:
     def _next(self, request: Request) -> Answer:
         with self._lock:
             self.requests.append(request)
-            return self._script.pop(0) if self._script else problem(418, "script_at_its_end")
+            return self._script.pop(0) if self._script else respond_problem(418, "script_at_its_end")
 
 
 def _requests(received: Any, connection: int) -> Iterator[Request]:

@@ -31,7 +31,7 @@ from agentchat.contracts.errors import ERRORS
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import KEY, Clock
 from tests.client.given import REPLY, THREAD
-from tests.client.server import TRACE, as_json, chunks, plain, problem
+from tests.client.server import TRACE, as_json, respond_plain, respond_problem, split_chunks
 
 _OWN = {"approval_forbidden": ApiError, "storage_full": StorageFull}
 CLASSES = {
@@ -69,7 +69,7 @@ CLASSES = {
 def test_a_refusal_is_its_class_with_code_trace_and_detail(
     serve: Serve, connect: Connect, status: int, code: str
 ) -> None:
-    server = serve(problem(status, code, headers={"Retry-After": "7"}))
+    server = serve(respond_problem(status, code, headers={"Retry-After": "7"}))
     with pytest.raises(ApiError) as raised:
         connect(server).chat("Hello")
     error = raised.value
@@ -84,14 +84,14 @@ def test_a_refusal_is_its_class_with_code_trace_and_detail(
 
 def test_a_refused_stream_is_raised_on_entering(serve: Serve, connect: Connect) -> None:
     with pytest.raises(PlanUpgradeRequired) as raised:
-        connect(serve(problem(403, "plan_upgrade_required"))).read("Hello", form=2)
+        connect(serve(respond_problem(403, "plan_upgrade_required"))).read("Hello", form=2)
     assert raised.value.trace_id == TRACE
 
 
 def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
     wrong = {"field": "message", "message": "must not be empty"}
     with pytest.raises(InvalidRequest) as raised:
-        connect(serve(problem(400, "invalid_request", errors=[wrong]))).chat("")
+        connect(serve(respond_problem(400, "invalid_request", errors=[wrong]))).chat("")
     assert raised.value.errors == (FieldError(field="message", message="must not be empty"),)
     assert "400 invalid_request: message: must not be empty" in str(raised.value)
 
@@ -118,7 +118,7 @@ def test_a_refusal_of_something_in_between_has_no_code(
     serve: Serve, connect: Connect, status: int, body: bytes, kind: type[ApiError], detail: str
 ) -> None:
     with pytest.raises(ApiError) as raised:
-        connect(serve(plain(body, status))).chat("Hello")
+        connect(serve(respond_plain(body, status))).chat("Hello")
     assert type(raised.value) is kind
     assert raised.value.code is None
     assert raised.value.trace_id is None
@@ -128,7 +128,7 @@ def test_a_refusal_of_something_in_between_has_no_code(
 def test_a_redirect_is_not_followed_and_the_key_stays_here(serve: Serve, connect: Connect) -> None:
     other = serve(as_json(REPLY))
     with pytest.raises(ApiError) as raised:
-        connect(serve(plain(b"", 307, {"Location": f"{other.url}/v1/chat"}))).chat("Hello")
+        connect(serve(respond_plain(b"", 307, {"Location": f"{other.url}/v1/chat"}))).chat("Hello")
     assert raised.value.status == 307
     assert other.requests == []
 
@@ -141,17 +141,15 @@ def test_a_redirect_is_not_followed_and_the_key_stays_here(serve: Serve, connect
 def test_a_success_that_is_not_the_apis_is_an_invalid_response(
     serve: Serve, connect: Connect, body: bytes
 ) -> None:
-    server = serve(plain(body, headers={"X-Trace-Id": TRACE}))
+    server = serve(respond_plain(body, headers={"X-Trace-Id": TRACE}))
     with pytest.raises(InvalidResponse) as raised:
         connect(server).chat("Hello")
     assert raised.value.trace_id == TRACE
     assert len(server.requests) == 1
 
 
-def test_an_answer_that_trickles_past_the_timeout_is_a_failed_connection(
-    serve: Serve, connect: Connect
-) -> None:
-    pieces = chunks(*(bytes([byte]) for byte in json.dumps(REPLY).encode()))
+def test_response_trickling_past_timeout_is_failed_connection(serve: Serve, connect: Connect) -> None:
+    pieces = split_chunks(*(bytes([byte]) for byte in json.dumps(REPLY).encode()))
     client = connect(serve(pieces), clock=Clock(step=1.0), timeouts=Timeouts(total=9.0), max_retries=0)
     with pytest.raises(ConnectionFailed, match="longer than 9 s"):
         client.chat("Hello")
@@ -210,7 +208,7 @@ def test_every_exported_error_is_an_agent_chat_error() -> None:
 
 
 def test_the_key_is_sent_once_and_shown_nowhere(serve: Serve, connect: Connect) -> None:
-    server = serve(problem(401, "invalid_api_key"))
+    server = serve(respond_problem(401, "invalid_api_key"))
     client = connect(server)
     with pytest.raises(AuthenticationFailed) as raised:
         client.chat("Hello")

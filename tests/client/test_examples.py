@@ -12,9 +12,16 @@ import pytest
 
 from tests import installed
 from tests.client.conftest import Serve
-from tests.client.given import ADA, DONE_2, FAILURE, HELLO, REPLY, START, delta
-from tests.client.server import ScriptedServer, as_json, chunks, lines, problem, unfinished
-from tests.client.typescript import Node, runner
+from tests.client.given import ADA, DONE_2, FAILURE, HELLO, REPLY, START, make_delta
+from tests.client.server import (
+    ScriptedServer,
+    as_json,
+    encode_lines,
+    respond_problem,
+    split_chunks,
+    stop_unfinished,
+)
+from tests.client.typescript import Node, find_runner
 from tests.harness import RunningStack
 
 pytestmark = pytest.mark.slow
@@ -33,7 +40,7 @@ def demo(stack: RunningStack) -> Environment:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    found = runner(EXAMPLES / "typescript", tmp_path_factory.mktemp("typescript"))
+    found = find_runner(EXAMPLES / "typescript", tmp_path_factory.mktemp("typescript"))
     if found is None:
         pytest.skip("there is no Node 18 or newer to run the TypeScript examples")
     return found
@@ -58,7 +65,7 @@ async def run(command: list[str], environment: Environment) -> tuple[int, str, s
     return process.returncode, out.decode(), err.decode()
 
 
-async def output_of(command: list[str], environment: Environment) -> str:
+async def run_example(command: list[str], environment: Environment) -> str:
     """What a command says that ends well."""
     code, out, err = await run(command, environment)
     assert code == 0
@@ -81,7 +88,7 @@ CALLED = r"- track_shipment\(\{\"order_id\":\"ORD-1006\"\}\)"
 )
 async def test_a_python_example_shows_what_came(demo: Environment, arguments: list[str], shown: str) -> None:
     example, *said = arguments
-    out = await output_of([sys.executable, str(EXAMPLES / example), *said], demo)
+    out = await run_example([sys.executable, str(EXAMPLES / example), *said], demo)
     assert re.search(shown, out, re.DOTALL), out
 
 
@@ -96,7 +103,7 @@ async def test_a_python_example_shows_what_came(demo: Environment, arguments: li
 async def test_a_typescript_example_shows_what_came(
     node: Node, demo: Environment, example: str, shown: str
 ) -> None:
-    out = await output_of(node(example), demo)
+    out = await run_example(node(example), demo)
     assert re.search(shown, out, re.DOTALL), out
 
 
@@ -112,44 +119,42 @@ async def test_an_example_of_another_client_shows_a_tool_and_goes_on(
     demo: Environment, folder: str, shown: str
 ) -> None:
     packages = await installed.node_packages(EXAMPLES / folder)
-    out = await output_of(["node", str(packages / "chat.mjs")], demo)
+    out = await run_example(["node", str(packages / "chat.mjs")], demo)
     assert re.search(shown, out, re.DOTALL), out
 
 
 async def test_the_curl_chat_example_shows_the_json_reply(demo: Environment) -> None:
-    reply = json.loads(await output_of(_curl("chat"), demo))
+    reply = json.loads(await run_example(find_curl("chat"), demo))
     assert "ORD-1006" in reply["message"]["content"]
 
 
 async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> None:
-    out = await output_of(_curl("stream"), demo)
+    out = await run_example(find_curl("stream"), demo)
     events = [json.loads(line[6:]) for line in out.split("\n") if line.startswith("data: ")]
     assert events[0]["type"] in ("meta", "start")
     assert events[-1]["type"] == "done"
 
 
 async def test_the_curl_continue_example_remembers_and_reads_back(demo: Environment) -> None:
-    out = await output_of(_curl("continue"), demo)
+    out = await run_example(find_curl("continue"), demo)
     second, history = (json.loads(line) for line in out.strip().split("\n"))
     assert "Ada" in second["message"]["content"]
     assert [message["role"] for message in history["data"]] == ["user", "assistant"] * 2
 
 
 async def test_the_curl_examples_fail_with_the_problem_on_a_wrong_key(demo: Environment) -> None:
-    code, out, err = await run(_curl("chat"), demo | {"API_KEY": "sk-ac-wrong"})
+    code, out, err = await run(find_curl("chat"), demo | {"API_KEY": "sk-ac-wrong"})
     assert code == 22
     assert json.loads(out)["code"] == "invalid_api_key"
     assert "401" in err
 
 
 @pytest.mark.parametrize("protocol", ["openai", "ag-ui", "ai-sdk"])
-async def test_the_approval_examples_run_what_a_person_allows_and_nothing_else(
-    demo: Environment, protocol: str
-) -> None:
+async def test_approval_examples_run_only_what_is_approved(demo: Environment, protocol: str) -> None:
     example = [sys.executable, str(EXAMPLES / protocol / f"approvals_{protocol.replace('-', '_')}.py")]
-    denied = await output_of([*example, "no", "Cancel", "ORD-1031"], demo)
+    denied = await run_example([*example, "no", "Cancel", "ORD-1031"], demo)
     assert "Refund: " not in denied
-    allowed = await output_of([*example, "yes", "Cancel", "ORD-1031"], demo)
+    allowed = await run_example([*example, "yes", "Cancel", "ORD-1031"], demo)
     assert '- cancel_order({"order_id":"ORD-1031"})' in allowed.replace(": ", ":")
     assert "Refund: " in allowed
 
@@ -159,9 +164,11 @@ def scripted(server: ScriptedServer) -> Environment:
 
 
 async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node, serve: Serve) -> None:
-    complete = b": ping\n\n" + lines(START, delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2)
-    server = serve(chunks(*(bytes([byte]) for byte in complete)))
-    out = await output_of(node("stream.ts", "Hello", "there"), scripted(server))
+    complete = b": ping\n\n" + encode_lines(
+        START, make_delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2
+    )
+    server = serve(split_chunks(*(bytes([byte]) for byte in complete)))
+    out = await run_example(node("stream.ts", "Hello", "there"), scripted(server))
     assert out.startswith("Grüße 🙂\u2028data: 你好Ada.\n(42 tokens")
     asked = server.requests[0]
     assert asked.json == {"message": "Hello there", "conversation_id": None}
@@ -171,9 +178,9 @@ async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
-        (chunks(lines(START, HELLO, FAILURE)), "provider_error: The model provider failed."),
-        (chunks(lines(START, HELLO)), "The stream was cut"),
-        (unfinished(lines(START, HELLO), then="close"), "terminated"),
+        (split_chunks(encode_lines(START, HELLO, FAILURE)), "provider_error: The model provider failed."),
+        (split_chunks(encode_lines(START, HELLO)), "The stream was cut"),
+        (stop_unfinished(encode_lines(START, HELLO), then="close"), "terminated"),
     ],
     ids=["error event", "no end", "connection closed"],
 )
@@ -190,14 +197,14 @@ async def test_the_typescript_client_fails_where_a_stream_does(
 
 
 async def test_the_typescript_client_retries_with_the_same_idempotency_key(node: Node, serve: Serve) -> None:
-    server = serve(problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
-    assert "Grüße, Ada." in await output_of(node("chat.ts"), scripted(server))
+    server = serve(respond_problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
+    assert "Grüße, Ada." in await run_example(node("chat.ts"), scripted(server))
     first, second = server.requests
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
 async def test_the_typescript_client_raises_a_refusal_at_once(node: Node, serve: Serve) -> None:
-    server = serve(problem(404, "agent_not_found"))
+    server = serve(respond_problem(404, "agent_not_found"))
     code, _, err = await run(node("chat.ts"), scripted(server))
     assert code == 1
     assert "404: " in err
@@ -205,7 +212,7 @@ async def test_the_typescript_client_raises_a_refusal_at_once(node: Node, serve:
     assert len(server.requests) == 1
 
 
-def _curl(name: str) -> list[str]:
+def find_curl(name: str) -> list[str]:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
     return ["sh", str(EXAMPLES / "curl" / f"{name}.sh")]

@@ -19,10 +19,10 @@ from agentchat.client import (
 )
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT
-from tests.client.given import MESSAGE, REPLY, THREAD, TOOL, message, thread
-from tests.client.server import TRACE, Answer, as_json, plain, problem
+from tests.client.given import MESSAGE, REPLY, THREAD, TOOL, make_conversation, make_message
+from tests.client.server import TRACE, Answer, as_json, respond_plain, respond_problem
 
-THREADS = [thread(number) for number in range(160)]
+THREADS = [make_conversation(number) for number in range(160)]
 FOUND = "metadata.customer=C+77&metadata.open=yes"
 
 
@@ -97,7 +97,7 @@ def test_conversations_are_read_page_by_page_as_far_as_wanted(
 
 
 def test_conversations_are_found_by_agent_time_and_title(serve: Serve, connect: Connect) -> None:
-    server = serve(page(thread(1)))
+    server = serve(page(make_conversation(1)))
     since = datetime(2026, 11, 1, tzinfo=UTC)
     connect(server).conversations(
         agent_id="shop", created_after=since, created_before=since + timedelta(days=1), title="a parcel"
@@ -112,8 +112,8 @@ def test_conversations_are_found_by_agent_time_and_title(serve: Serve, connect: 
 
 
 def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
-    described = {**thread(1), "title": "The parcel", "metadata": {"customer": "C-77"}}
-    server = serve(problem(503, "overloaded"), *(as_json(described) for _ in range(3)))
+    described = {**make_conversation(1), "title": "The parcel", "metadata": {"customer": "C-77"}}
+    server = serve(respond_problem(503, "overloaded"), *(as_json(described) for _ in range(3)))
     client = connect(server)
     expected = Conversation(**described)
     assert client.describe("thread-1", title="The parcel", metadata={"customer": "C-77"}) == expected
@@ -128,8 +128,8 @@ def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve,
 
 
 def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
-    fork = {**thread(2), "forked_from": {"conversation_id": "thread-1", "version": 8}}
-    server = serve(problem(503, "overloaded"), as_json(fork), as_json(fork))
+    fork = {**make_conversation(2), "forked_from": {"conversation_id": "thread-1", "version": 8}}
+    server = serve(respond_problem(503, "overloaded"), as_json(fork), as_json(fork))
     client = connect(server)
     forked = client.fork("thread-1")
     assert forked.forked_from is not None
@@ -155,11 +155,11 @@ def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -
     }
     summary = {"count": 1, "mean_score": -1.0, "newest": stored}
     server = serve(
-        problem(503, "overloaded"),
+        respond_problem(503, "overloaded"),
         as_json(stored),
         as_json({"data": [stored]}),
-        plain(b"", 204),
-        page({**message(2), "feedback": summary}),
+        respond_plain(b"", 204),
+        page({**make_message(2), "feedback": summary}),
         page(),
     )
     client = connect(server)
@@ -178,24 +178,24 @@ def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -
 
 
 def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
-    server = serve(page(message(1), message(2), cursor="a"), page(message(3)))
+    server = serve(page(make_message(1), make_message(2), cursor="a"), page(make_message(3)))
     messages = connect(server).messages(THREAD)
-    assert messages == [HistoryMessage(**message(number)) for number in (1, 2, 3)]
-    assert [message.token_count for message in messages] == [None, 42, None]
+    assert messages == [HistoryMessage(**make_message(number)) for number in (1, 2, 3)]
+    assert [make_message.token_count for make_message in messages] == [None, 42, None]
     assert server.requests[1].target == f"/v1/conversations/{THREAD}/messages?limit=100&cursor=a"
 
 
 def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, connect: Connect) -> None:
-    server = serve(as_json(thread(7)), problem(404, "conversation_not_found"))
+    server = serve(as_json(make_conversation(7)), respond_problem(404, "conversation_not_found"))
     client = connect(server)
-    assert client.conversation("thread-7") == Conversation(**thread(7))
+    assert client.conversation("thread-7") == Conversation(**make_conversation(7))
     with pytest.raises(NotFound):
         client.conversation("../admin?x=1")
     assert server.requests[1].target == "/v1/conversations/..%2Fadmin%3Fx%3D1"
 
 
 def test_a_run_is_cancelled_by_its_trace(serve: Serve, connect: Connect) -> None:
-    server = serve(plain(b"", 202), problem(409, "run_ended"))
+    server = serve(respond_plain(b"", 202), respond_problem(409, "run_ended"))
     client = connect(server)
     client.cancel(TRACE)
     with pytest.raises(Conflict):

@@ -33,7 +33,7 @@ NEEDED = values.ApprovalNeeded(
 SOURCE = values.Source(index=1, id="s", title="t", url="u", source_type="web", score=0.5, snippet="w")
 
 
-def needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
+def list_needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
     """The fields in order, and whether they may be left out."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(kind)]
 
@@ -42,13 +42,13 @@ def needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
 def test_a_model_has_the_fields_of_its_contract(
     ours: type[msgspec.Struct], theirs: type[msgspec.Struct]
 ) -> None:
-    assert needed(ours) == needed(theirs)
+    assert list_needed(ours) == list_needed(theirs)
     assert ours.__struct_config__.tag == theirs.__struct_config__.tag
     assert ours.__struct_config__.tag_field == theirs.__struct_config__.tag_field
 
 
 def test_a_reply_has_the_contracts_fields_and_the_trace_of_its_header() -> None:
-    assert needed(models.Reply) == [*needed(http.ChatReply), ("trace_id", False)]
+    assert list_needed(models.Reply) == [*list_needed(http.ChatReply), ("trace_id", False)]
 
 
 def test_every_stream_event_of_the_contracts_has_its_model() -> None:
@@ -69,7 +69,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_an_event_of_the_contracts_reads_as_its_model_with_nothing_lost(event: http.StreamEvent) -> None:
+def test_contract_events_read_as_models_without_loss(event: http.StreamEvent) -> None:
     sent = msgspec.json.encode(event)
     read = stream_events.decode(sent)
     ours = next(ours for ours, theirs in SAME if theirs is type(event))

@@ -10,16 +10,16 @@ from agentchat.client.errors import AgentChatError, Conflict, InvalidResponse, M
 from agentchat.client.retries import Budget
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import Clock
-from tests.client.given import REPLY, thread
-from tests.client.server import RESET, Answer, as_json, plain, problem
+from tests.client.given import REPLY, make_conversation
+from tests.client.server import RESET, Answer, as_json, respond_plain, respond_problem
 
-OVERLOADED = problem(503, "overloaded")
+OVERLOADED = respond_problem(503, "overloaded")
 
 
 def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
     serve: Serve, connect: Connect, clock: Clock
 ) -> None:
-    server = serve(problem(429, "rate_limited", headers={"Retry-After": "3"}), as_json(REPLY))
+    server = serve(respond_problem(429, "rate_limited", headers={"Retry-After": "3"}), as_json(REPLY))
     assert connect(server).chat("Hello").text == "Grüße, Ada."
     (wait,) = clock.slept
     assert 3.0 <= wait <= 3.5
@@ -28,7 +28,13 @@ def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
 
 @pytest.mark.parametrize(
     "failing",
-    [OVERLOADED, plain(b"<html>", 502), problem(500, "internal_error"), RESET, Answer(b"", "close")],
+    [
+        OVERLOADED,
+        respond_plain(b"<html>", 502),
+        respond_problem(500, "internal_error"),
+        RESET,
+        Answer(b"", "close"),
+    ],
     ids=["503", "a proxy's 502", "500", "reset", "closed"],
 )
 def test_transient_refusals_are_retried(
@@ -60,9 +66,7 @@ def test_retries_are_bounded(serve: Serve, connect: Connect, clock: Clock, retri
     assert len(clock.slept) == retries
 
 
-def test_a_refused_connection_is_retried_and_then_raised_with_its_cause(
-    connect: Connect, clock: Clock
-) -> None:
+def test_refused_connection_is_retried_then_raised_with_cause(connect: Connect, clock: Clock) -> None:
     with socket.socket() as taken:  # bound but not listening: nobody else can answer there
         taken.bind(("127.0.0.1", 0))
         client = connect(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
@@ -110,7 +114,7 @@ def test_retries_share_an_idempotency_key_and_calls_do_not(serve: Serve, connect
 def test_permanent_refusals_are_not_retried(
     serve: Serve, connect: Connect, clock: Clock, status: int, code: str
 ) -> None:
-    server = serve(problem(status, code, headers={"Retry-After": "1"}))
+    server = serve(respond_problem(status, code, headers={"Retry-After": "1"}))
     with pytest.raises(AgentChatError, match=code):
         connect(server).chat("Hello")
     assert len(server.requests) == 1
@@ -120,7 +124,7 @@ def test_permanent_refusals_are_not_retried(
 def test_a_retry_after_beyond_a_minute_is_raised_at_once(
     serve: Serve, connect: Connect, clock: Clock
 ) -> None:
-    server = serve(problem(429, "rate_limited", headers={"Retry-After": "61"}))
+    server = serve(respond_problem(429, "rate_limited", headers={"Retry-After": "61"}))
     with pytest.raises(RateLimited) as raised:
         connect(server).chat("Hello")
     assert raised.value.retry_after == 61.0
@@ -128,7 +132,7 @@ def test_a_retry_after_beyond_a_minute_is_raised_at_once(
 
 
 def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
-    server = serve(*[problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
+    server = serve(*[respond_problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
     with pytest.raises(RateLimited):
         connect(server, max_retries=9).chat("Hello")
     assert len(server.requests) == 3
@@ -136,7 +140,7 @@ def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clo
 
 
 def test_reads_are_retried_too(serve: Serve, connect: Connect, clock: Clock) -> None:
-    server = serve(OVERLOADED, as_json({"data": [thread(1)], "next_cursor": None}))
+    server = serve(OVERLOADED, as_json({"data": [make_conversation(1)], "next_cursor": None}))
     assert len(connect(server).conversations()) == 1
     assert len(clock.slept) == 1
     assert "idempotency-key" not in server.requests[0].headers

@@ -11,7 +11,7 @@ from agentchat.client.api_calls import ApiKey
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT, KEY
 from tests.client.given import FORM_2, REPLY
-from tests.client.server import as_json, chunks, lines
+from tests.client.server import as_json, encode_lines, split_chunks
 
 URL = "http://127.0.0.1:1"
 
@@ -132,7 +132,7 @@ def test_threads_share_a_blocking_client(serve: Serve) -> None:
 
 def test_the_blocking_client_works_within_a_running_loop(serve: Serve) -> None:
     """As in a notebook. A stream that is dropped half read leaves nothing to the loop."""
-    server = serve(as_json(REPLY), chunks(lines(*FORM_2)))
+    server = serve(as_json(REPLY), split_chunks(encode_lines(*FORM_2)))
 
     async def chat_and_stream() -> None:
         with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client:

@@ -36,13 +36,22 @@ from tests.client.given import (
     START,
     THREAD,
     TOOL,
-    delta,
+    make_delta,
 )
-from tests.client.server import RESET, TRACE, as_json, chunks, lines, plain, problem, unfinished
+from tests.client.server import (
+    RESET,
+    TRACE,
+    as_json,
+    encode_lines,
+    respond_plain,
+    respond_problem,
+    split_chunks,
+    stop_unfinished,
+)
 
 
 def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(chunks(lines(*FORM_1)))).read("Hello", form=1)
+    result = connect(serve(split_chunks(encode_lines(*FORM_1)))).read("Hello", form=1)
     assert result.events == [
         Meta(conversation_id=THREAD, trace_id=TRACE),
         Sources(sources=(Source(**SOURCE),)),
@@ -59,7 +68,7 @@ def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
 
 
 def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(chunks(lines(*FORM_2)))).read("Hello", form=2)
+    result = connect(serve(split_chunks(encode_lines(*FORM_2)))).read("Hello", form=2)
     assert result.events == [
         Start(conversation_id=THREAD),
         Delta(content="Grüße, "),
@@ -76,13 +85,13 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
 
 def test_a_form_2_reply_without_tools_has_none(serve: Serve, connect: Connect) -> None:
     done = {"type": "done", "message": MESSAGE}
-    result = connect(serve(chunks(lines(START, HELLO, ADA, done)))).read("Hello")
+    result = connect(serve(split_chunks(encode_lines(START, HELLO, ADA, done)))).read("Hello")
     assert result.events[-1] == MessageDone(message=Message(**MESSAGE), tool_calls=())
     assert result.stream.tool_calls == ()
 
 
 def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
-    server = serve(*(chunks(lines(*FORM_1)) for _ in range(2)))
+    server = serve(*(split_chunks(encode_lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
     client.read("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
     client.read("Hello")
@@ -99,9 +108,9 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect: Connect, size: int) -> None:
-    complete = lines(*FORM_2[:1], delta("Grüße 🙂 你好"), *FORM_2[2:])
+    complete = encode_lines(*FORM_2[:1], make_delta("Grüße 🙂 你好"), *FORM_2[2:])
     pieces = [complete[at : at + size] for at in range(0, len(complete), size)]
-    result = connect(serve(chunks(*pieces))).read("Hello")
+    result = connect(serve(split_chunks(*pieces))).read("Hello")
     assert [type(event).__name__ for event in result.events] == [
         "Start",
         "Delta",
@@ -112,27 +121,25 @@ def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect:
     assert result.stream.text == "Grüße 🙂 你好Ada."
 
 
-def test_keep_alive_comments_other_fields_and_unknown_events_are_ignored(
-    serve: Serve, connect: Connect
-) -> None:
+def test_comments_other_fields_and_unknown_events_are_ignored(serve: Serve, connect: Connect) -> None:
     stream = (
         b": ping\n\nevent: message\nid: 7\nretry: 5\ndata:{no space}\n data: {indented}\n"
-        + lines(META, {"type": "thinking", "content": "hm"}, {**HELLO, "new_field": [1]})
+        + encode_lines(META, {"type": "thinking", "content": "hm"}, {**HELLO, "new_field": [1]})
         + b": ping\n\n"
-        + lines(DONE_1)
+        + encode_lines(DONE_1)
     )
-    result = connect(serve(chunks(stream))).read("Hello")
+    result = connect(serve(split_chunks(stream))).read("Hello")
     assert [type(event) for event in result.events] == [Meta, Delta, Done]
 
 
 def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(chunks(lines(META, DONE_1, delta("too late"))))).read("Hello")
+    result = connect(serve(split_chunks(encode_lines(META, DONE_1, make_delta("too late"))))).read("Hello")
     assert [type(event) for event in result.events] == [Meta, Done]
     assert result.stream.text == ""
 
 
 def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Serve, connect: Connect) -> None:
-    server = serve(chunks(lines(*FORM_1)), chunks(lines(*FORM_2)))
+    server = serve(split_chunks(encode_lines(*FORM_1)), split_chunks(encode_lines(*FORM_2)))
     client = connect(server)
     client.read("one")
     client.read("two")
@@ -140,7 +147,7 @@ def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Ser
 
 
 def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, connect: Connect) -> None:
-    server = serve(unfinished(lines(META, HELLO)), chunks(lines(*FORM_1)))
+    server = serve(stop_unfinished(encode_lines(META, HELLO)), split_chunks(encode_lines(*FORM_1)))
     client = connect(server)
     result = client.read("Hello", at_most=2)
     assert result.stream.text == "Grüße, "
@@ -154,7 +161,7 @@ def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, c
 def test_an_error_event_is_raised_behind_the_events_before_it(
     serve: Serve, connect: Connect, first: dict[str, str]
 ) -> None:
-    server = serve(chunks(lines(first, HELLO, FAILURE)))
+    server = serve(split_chunks(encode_lines(first, HELLO, FAILURE)))
     result = connect(server).read("Hello")
     assert [type(event) for event in result.events][1:] == [Delta]
     error = result.failure
@@ -167,13 +174,13 @@ def test_an_error_event_is_raised_behind_the_events_before_it(
     assert len(server.requests) == 1
 
 
-def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
-    serve: Serve, connect: Connect
-) -> None:
+def test_approval_is_named_decided_and_reply_continues(serve: Serve, connect: Connect) -> None:
     waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}
     code = {"type": "error", "code": "approval_required", "message": "A person has to approve it."}
     server = serve(
-        chunks(lines(START, HELLO, code | {"approvals": [waiting]})), as_json({}), chunks(lines(*FORM_2))
+        split_chunks(encode_lines(START, HELLO, code | {"approvals": [waiting]})),
+        as_json({}),
+        split_chunks(encode_lines(*FORM_2)),
     )
     client = connect(server)
     error = client.read("Hello").failure
@@ -191,10 +198,10 @@ def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
 @pytest.mark.parametrize(
     "answer",
     [
-        chunks(lines(META, HELLO)),
-        unfinished(lines(META, HELLO), then="close"),
-        unfinished(lines(META, HELLO) + b'data: {"type":"delta","cont', then="close"),
-        chunks(lines(META, HELLO) + b'data: {"type":"delta","cont'),
+        split_chunks(encode_lines(META, HELLO)),
+        stop_unfinished(encode_lines(META, HELLO), then="close"),
+        stop_unfinished(encode_lines(META, HELLO) + b'data: {"type":"delta","cont', then="close"),
+        split_chunks(encode_lines(META, HELLO) + b'data: {"type":"delta","cont'),
     ],
     ids=["without an end", "connection closed", "closed within a line", "ended within a line"],
 )
@@ -212,10 +219,8 @@ def test_a_cut_stream_is_interrupted_with_its_thread_and_not_repeated(
     assert clock.slept == []
 
 
-def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
-    serve: Serve, connect: Connect
-) -> None:
-    server = serve(unfinished(then="close"))
+def test_stream_cut_before_first_event_has_only_a_trace(serve: Serve, connect: Connect) -> None:
+    server = serve(stop_unfinished(then="close"))
     error = connect(server).read("Hello").failure
     assert isinstance(error, StreamInterrupted)
     assert error.trace_id == TRACE
@@ -224,13 +229,13 @@ def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
 
 
 def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(unfinished(lines(META), then="reset"))).read("Hello")
+    result = connect(serve(stop_unfinished(encode_lines(META), then="reset"))).read("Hello")
     assert isinstance(result.failure, StreamInterrupted)
     assert result.failure.__cause__ is not None
 
 
 def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connect: Connect) -> None:
-    client = connect(serve(unfinished(lines(START))), timeouts=Timeouts(read=0.1))
+    client = connect(serve(stop_unfinished(encode_lines(START))), timeouts=Timeouts(read=0.1))
     error = client.read("Hello").failure
     assert isinstance(error, StreamInterrupted)
     assert "ReadTimeout" in str(error)
@@ -239,7 +244,7 @@ def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connec
 
 def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(
-        serve(unfinished(lines(START), *[b": ping\n\n"] * 50)),
+        serve(stop_unfinished(encode_lines(START), *[b": ping\n\n"] * 50)),
         clock=Clock(step=1.0),
         timeouts=Timeouts(total=10.0),
     )
@@ -249,7 +254,7 @@ def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Ser
 
 
 def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(chunks(lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).read("Hello")
+    result = connect(serve(split_chunks(encode_lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).read("Hello")
     assert result.failure is None
     assert result.stream.message == Message(**MESSAGE)
 
@@ -260,7 +265,9 @@ def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect
     ids=["cut JSON", "an array", "no type", "no content", "too deep"],
 )
 def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: Connect, line: bytes) -> None:
-    result = connect(serve(chunks(lines(META) + line + b"\n\n" + lines(DONE_1)))).read("Hello")
+    result = connect(serve(split_chunks(encode_lines(META) + line + b"\n\n" + encode_lines(DONE_1)))).read(
+        "Hello"
+    )
     assert [type(event) for event in result.events] == [Meta]
     assert isinstance(result.failure, InvalidResponse)
     assert result.failure.trace_id == TRACE
@@ -270,8 +277,8 @@ def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: C
     "answer",
     [
         as_json({"conversation_id": THREAD}),
-        plain(b"<html>", headers={"Content-Type": "text/html"}),
-        plain(b""),
+        respond_plain(b"<html>", headers={"Content-Type": "text/html"}),
+        respond_plain(b""),
     ],
     ids=["JSON", "a page", "nothing"],
 )
@@ -284,7 +291,11 @@ def test_an_answer_that_is_no_stream_is_an_invalid_response(
 
 
 def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
-    server = serve(RESET, problem(503, "overloaded", headers={"Retry-After": "2"}), chunks(lines(*FORM_2)))
+    server = serve(
+        RESET,
+        respond_problem(503, "overloaded", headers={"Retry-After": "2"}),
+        split_chunks(encode_lines(*FORM_2)),
+    )
     result = connect(server).read("Hello")
     assert result.stream.ended
     assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
@@ -293,17 +304,15 @@ def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect,
     assert 2 <= second <= 3
 
 
-def test_a_stream_that_breaks_off_reconnects_behind_its_last_whole_event(
-    serve: Serve, connect: Connect
-) -> None:
+def test_broken_stream_reconnects_after_last_whole_event(serve: Serve, connect: Connect) -> None:
     def marked(*events: object, first: int = 0) -> bytes:
-        return b"".join(b"id: %d\n" % n + lines(event) for n, event in enumerate(events, first))
+        return b"".join(b"id: %d\n" % n + encode_lines(event) for n, event in enumerate(events, first))
 
     complete = marked(META, HELLO, ADA, DONE_1)
     server = serve(
-        unfinished(complete[: complete.index(b"Ada")], then="close"),
-        chunks(marked(ADA, DONE_1, first=2)),
-        problem(410, "cursor_expired"),
+        stop_unfinished(complete[: complete.index(b"Ada")], then="close"),
+        split_chunks(marked(ADA, DONE_1, first=2)),
+        respond_problem(410, "cursor_expired"),
     )
     client = connect(server)
     first = client.join(TRACE, form=1)

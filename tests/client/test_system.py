@@ -129,13 +129,13 @@ def test_the_models_of_lists_have_the_fields_that_the_service_sends(
     with httpx.Client(base_url=stack.environment.base_url, headers=headers) as http:
         conversation: dict[str, Any] = http.get(f"/v1/conversations/{thread}").json()
         user, assistant = http.get(f"/v1/conversations/{thread}/messages").json()["data"]
-    assert set(conversation) == _fields(Conversation)
-    assert set(assistant) == _fields(HistoryMessage)
-    assert set(user) == _fields(HistoryMessage) - {"token_count", "feedback"}
-    assert set(assistant["feedback"]) == _fields(FeedbackSummary)
-    assert set(assistant["feedback"]["newest"]) == _fields(Feedback)
+    assert set(conversation) == list_fields(Conversation)
+    assert set(assistant) == list_fields(HistoryMessage)
+    assert set(user) == list_fields(HistoryMessage) - {"token_count", "feedback"}
+    assert set(assistant["feedback"]) == list_fields(FeedbackSummary)
+    assert set(assistant["feedback"]["newest"]) == list_fields(Feedback)
     assert client.feedback(reply.message.id)[0].comment == "Too short."
 
 
-def _fields(kind: type[msgspec.Struct]) -> set[str]:
+def list_fields(kind: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)}

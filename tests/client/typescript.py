@@ -17,15 +17,15 @@ _ERASED = (
 )
 
 
-def version(node: str) -> tuple[int, ...]:
+def read_version(node: str) -> tuple[int, ...]:
     printed = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=20)
     return tuple(int(part) for part in printed.stdout.strip().removeprefix("v").split("."))
 
 
-def runner(examples: Path, scratch: Path) -> Node | None:
+def find_runner(examples: Path, scratch: Path) -> Node | None:
     """What to call an example with: `runner("chat.ts", *arguments)` is a command. None without Node 18."""
     node = shutil.which("node")
-    found = version(node) if node else (0,)
+    found = read_version(node) if node else (0,)
     if node is None or found < (18,):
         return None
     if found >= (22, 6):

@@ -62,7 +62,7 @@ async def ask(stack: RunningStack, message: str) -> int:
     return int(reply.json()["message"]["token_count"])
 
 
-async def caught_up(example: Example, file: Path) -> tuple[int, int]:
+async def wait_until_caught_up(example: Example, file: Path) -> tuple[int, int]:
     """(runs, tokens) of the load account, when the consumer has come to the end of the feed."""
     process = await example.start("tokens_per_hour.py", str(file), "--once")
     async with asyncio.timeout(SECONDS):
@@ -75,10 +75,10 @@ async def caught_up(example: Example, file: Path) -> tuple[int, int]:
     return sum(runs for runs, _ in mine), sum(tokens for _, tokens in mine)
 
 
-async def fed_to(file: Path, example: Example, runs: int) -> tuple[int, int]:
+async def feed_to(file: Path, example: Example, runs: int) -> tuple[int, int]:
     """The feed is some milliseconds behind the reply."""
     async with asyncio.timeout(SECONDS):
-        while (found := await caught_up(example, file))[0] < runs:
+        while (found := await wait_until_caught_up(example, file))[0] < runs:
             pass
     return found
 
@@ -88,12 +88,12 @@ async def test_tokens_are_counted_once_over_restarts_and_a_lost_consumer(
 ) -> None:
     file = tmp_path / "tokens.sqlite"
     first = await ask(stack, "one")
-    runs, tokens = await caught_up(example, file)
+    runs, tokens = await wait_until_caught_up(example, file)
     more = [await ask(stack, f"message {number}") for number in range(3)]
-    after = await fed_to(file, example, runs + 3)
+    after = await feed_to(file, example, runs + 3)
     assert after in ((runs + 3, tokens + sum(more)), (runs + 4, tokens + first + sum(more)))
     await example.forget()  # now everything is delivered again
-    assert await caught_up(example, file) == after
+    assert await wait_until_caught_up(example, file) == after
 
 
 # What was on its way to a consumer that ended comes again only after the 30 s of its acknowledgement.

@@ -23,7 +23,7 @@ from agentchat.conversations.erasures import Erasure, ErasureChunk, finish_chunk
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import trace
-from tests.gateway.stored import AT, ended, write
+from tests.gateway.stored import AT, has_ended, write
 
 
 async def _claim(
@@ -173,7 +173,7 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
 ) -> None:
     account = make_id()
     first = await _claim(claims, account, seconds=0.0)
-    await write(store, _request(first), *ended(_request(first), "Hello."))
+    await write(store, _request(first), *has_ended(_request(first), "Hello."))
     begun = await store.load(first.conversation_id)
     await store.append(begun, [ConversationErased(trace_id=trace("erase"), at=AT, account_id=account)])
     chunk = ErasureChunk(

@@ -295,7 +295,7 @@ async def test_a_trace_is_shown_as_it_was_and_drives_no_terminal(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     asked = stored.request(Account())
-    await stored.write(store, asked, *stored.ended(asked, TEXT, ids.make_id()))
+    await stored.write(store, asked, *stored.has_ended(asked, TEXT, ids.make_id()))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     environ = {**kept, "AGENTCHAT_DATABASE_URL": migrated_database_url}
     filed, seen = await asyncio.gather(

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agentchat.console.settings import ConsoleSettings
-from agentchat.gateway.settings import Settings as GatewaySettings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.mcp_demo.__main__ import McpDemoSettings
 from agentchat.model_demo.__main__ import ModelDemoSettings
 from agentchat.ops.prepare import DatabaseSettings

@@ -138,7 +138,7 @@ def check_problem(response: httpx.Response, status: int, code: str) -> dict[str,
 
 
 @contextlib.asynccontextmanager
-async def accepted(
+async def is_accepted(
     client: Client, worker: Worker, form: int | None = None, message: str = "hi", **body: Any
 ) -> AsyncIterator[tuple[Turn, EventReader]]:
     """A stream whose request the worker has accepted, with nothing said yet."""

@@ -22,7 +22,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
-from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
+from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
 
@@ -95,7 +95,7 @@ async def start_gateway(
         async def start(hurry: Mapping[str, float] | None = None, **own: str) -> EmbeddedGateway:
             for name, value in (hurry or {}).items():
                 monkeypatch.setattr(f"agentchat.gateway.{name}", value)
-            return await running.enter_async_context(embedded_gateway(environ | own))
+            return await running.enter_async_context(run_embedded_gateway(environ | own))
 
         yield start
 
@@ -114,7 +114,7 @@ async def start_process(environ: dict[str, str], tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture(scope="module")
 async def gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
-    async with embedded_gateway(environ) as running:
+    async with run_embedded_gateway(environ) as running:
         yield running
 
 
@@ -158,7 +158,7 @@ async def admin_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGatewa
     """A gateway that serves the admin API too."""
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": key}
-    async with embedded_gateway(environ | own) as running:
+    async with run_embedded_gateway(environ | own) as running:
         yield running
 
 
@@ -176,7 +176,7 @@ async def account(admin: AdminClient) -> str:
 
 @pytest.fixture(scope="module")
 async def second_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
-    async with embedded_gateway(environ) as running:
+    async with run_embedded_gateway(environ) as running:
         yield running
 
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 
 from agentchat.gateway import service
-from agentchat.gateway.settings import Settings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.runtime.settings import load
 from tests.ports import find_free_port
 
@@ -16,7 +16,7 @@ class EmbeddedGateway:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.port = find_free_port()
         self.stop = asyncio.Event()
-        settings = load(Settings, {**environ, "AGENTCHAT_PORT": str(self.port)})
+        settings = load(GatewaySettings, {**environ, "AGENTCHAT_PORT": str(self.port)})
         self.serving = asyncio.create_task(service.run(settings, "gateway-1", self.stop))
 
     @property
@@ -25,10 +25,10 @@ class EmbeddedGateway:
 
 
 @contextlib.asynccontextmanager
-async def embedded_gateway(environ: Mapping[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def run_embedded_gateway(environ: Mapping[str, str]) -> AsyncIterator[EmbeddedGateway]:
     """It runs and is ready while the block runs: the same as a process, but for the start of one."""
     gateway = EmbeddedGateway(environ)
-    await until_listening(gateway.port, gateway.serving)
+    await wait_until_listening(gateway.port, gateway.serving)
     try:
         yield gateway
     finally:
@@ -36,7 +36,7 @@ async def embedded_gateway(environ: Mapping[str, str]) -> AsyncIterator[Embedded
         await gateway.serving
 
 
-async def until_listening(port: int, serving: "asyncio.Task[None]") -> None:
+async def wait_until_listening(port: int, serving: "asyncio.Task[None]") -> None:
     async with asyncio.timeout(30):
         while True:
             if serving.done():

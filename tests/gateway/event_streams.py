@@ -10,7 +10,7 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import Source, Usage
 from tests.gateway.client import Client, EventReader
 from tests.gateway.conftest import Accounts
-from tests.gateway.stored import AT, ended
+from tests.gateway.stored import AT, has_ended
 
 Event = tuple[str | None, str]
 """The id of an event, and its data."""
@@ -20,7 +20,7 @@ FIRST, SECOND = "Let me 👀 look.", " déjà\u2028 vu 😀."
 SOURCE = Source(index=1, id="a", title="A", url="/a", source_type="document", score=0.5, snippet="…")
 
 
-def parsed(data: bytes) -> list[Event]:
+def parse_stream(data: bytes) -> list[Event]:
     """The events of a stream that holds nothing else."""
     assert _EVENT.sub(b"", data.replace(b": ping\n\n", b"")) == b""
     return [(cursor.decode() or None, text.decode()) for cursor, text in _EVENT.findall(data)]
@@ -49,10 +49,10 @@ async def read(
     assert reader.response.headers["content-type"] == "text/event-stream"
     assert reader.response.headers["x-trace-id"] == trace_id
     await reader.rest()
-    return parsed(reader.bytes)
+    return parse_stream(reader.bytes)
 
 
-def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
+def ask_events(accounts: Accounts, form: str = "form1") -> ChatRequested:
     """A request that nobody sent."""
     return msgspec.convert(
         {
@@ -73,7 +73,7 @@ def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
     )
 
 
-def story(request: ChatRequested) -> list[events.Event]:
+def tell_story(request: ChatRequested) -> list[events.Event]:
     """Sources, a round with text in pieces and two calls, and a round that ends it."""
     trace_id, usage = request.trace_id, Usage(input_tokens=3, output_tokens=2)
     calls = [
@@ -89,7 +89,7 @@ def story(request: ChatRequested) -> list[events.Event]:
     replied = events.ModelReplied(
         trace_id=trace_id, at=AT, round=1, blocks=(), stop_reason="tool_use", usage=usage
     )
-    said, replied_again, saved, completed = ended(request, SECOND)
+    said, replied_again, saved, completed = has_ended(request, SECOND)
     last = [
         replace(said, round=2, cuts=(3, 6, 10)),
         replace(replied_again, round=2),

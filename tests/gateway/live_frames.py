@@ -15,23 +15,23 @@ ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")
 
 
-def delta(seq: int, text: str, offset: int, attempt: int = 1) -> frames.DeltaFrame:
+def make_delta(seq: int, text: str, offset: int, attempt: int = 1) -> frames.DeltaFrame:
     return frames.DeltaFrame(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
 
 
-def alive(seq: int, attempt: int = 1) -> frames.Alive:
+def make_alive(seq: int, attempt: int = 1) -> frames.Alive:
     return frames.Alive(seq=seq, attempt=attempt)
 
 
-def message(content: str) -> Message:
+def make_message(content: str) -> Message:
     return Message(id="m", conversation_id="c", content=content, token_count=3, created_at="t")
 
 
-def completed(seq: int, content: str, *, attempt: int = 1, tool_calls: int = 0) -> frames.Completed:
-    return frames.Completed(seq=seq, attempt=attempt, message=message(content), tool_calls=tool_calls)
+def make_completed(seq: int, content: str, *, attempt: int = 1, tool_calls: int = 0) -> frames.Completed:
+    return frames.Completed(seq=seq, attempt=attempt, message=make_message(content), tool_calls=tool_calls)
 
 
-def resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Resumed:
+def make_resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Resumed:
     return frames.Resumed(
         seq=1,
         attempt=attempt,
@@ -41,11 +41,11 @@ def resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Res
     )
 
 
-def called(seq: int, call_id: str = "call") -> frames.ToolCalledFrame:
+def make_called(seq: int, call_id: str = "call") -> frames.ToolCalledFrame:
     return frames.ToolCalledFrame(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1}, round=1)
 
 
-def returned(seq: int, call_id: str = "call") -> frames.ToolReturnedFrame:
+def make_returned(seq: int, call_id: str = "call") -> frames.ToolReturnedFrame:
     return frames.ToolReturnedFrame(seq=seq, attempt=1, call_id=call_id, is_error=False)
 
 
@@ -65,11 +65,11 @@ def feed(view: View, *given: frames.Frame) -> list[Update]:
     return [update for frame in given for update in view.feed(frame)]
 
 
-def text_of(updates: list[Update]) -> str:
+def join_text(updates: list[Update]) -> str:
     return "".join(update.text for update in updates if isinstance(update, TextUpdate))
 
 
-def events_of(stream: bytes) -> list[Any]:
+def make_events(stream: bytes) -> list[Any]:
     """The data of a stream's events, each on a line of its own; `[DONE]` as it is."""
     *blocks, left = stream.decode().split("\n\n")
     assert left == ""
@@ -78,7 +78,7 @@ def events_of(stream: bytes) -> list[Any]:
     return ["[DONE]" if line == "data: [DONE]" else json.loads(line[6:]) for line in lines]
 
 
-def finished(content: str, cut: Any = None) -> Finished:
+def make_finished(content: str, cut: Any = None) -> Finished:
     """The end of a reply of the examples' run, for 7 tokens in and 2 out."""
     reply = Message(
         id=ids.derive_reply_id(TRACE),

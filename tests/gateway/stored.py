@@ -73,7 +73,7 @@ async def add(store: ConversationStore, request: messages.ChatRequested, *follow
     await store.append(await store.load(request.conversation_id), list(following))
 
 
-def ended(
+def has_ended(
     request: messages.ChatRequested, content: str, message_id: str = "0192f0c1-7d11-7aaa-8bbb-0000000000d2"
 ) -> list[events.Event]:
     """A round with this text, and the end of the run."""
@@ -106,7 +106,7 @@ async def complete(store: ConversationStore, turn: Turn) -> Message:
     request, message_id = turn.request, ids.make_id()
     begun = (await store.load(request.conversation_id)).run(request.trace_id) is not None
     put = add if begun else write
-    await put(store, request, *turn.tools, *ended(request, turn.text, message_id))
+    await put(store, request, *turn.tools, *has_ended(request, turn.text, message_id))
     run = (await store.load(request.conversation_id)).run(request.trace_id)
     assert run is not None
     assert run.reply is not None

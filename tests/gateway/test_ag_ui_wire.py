@@ -23,8 +23,8 @@ from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from agentchat.gateway.protocols.ag_ui.run_agent import RunAgentInput, read_history, read_verdicts
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.runs.run_request import Verdict
-from tests.gateway.live_frames import events_of, finished
-from tests.gateway.test_behind import FORM, LINK, WAIT, asking
+from tests.gateway.live_frames import make_events, make_finished
+from tests.gateway.test_behind import FORM, LINK, WAIT, make_request
 
 HI = {"id": "1", "role": "user", "content": "hi"}
 RUN = {"threadId": "t", "runId": "r"}
@@ -41,10 +41,10 @@ def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | Non
     return None if body.resume else read_history(body), read_verdicts(body)
 
 
-def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
+def read_events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
     data = AgUiEvents("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0).encode(updates)
     assert b"null" not in data, "which 0.0.59 takes for no optional field"
-    return events_of(data)
+    return make_events(data)
 
 
 def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
@@ -76,7 +76,7 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 
 
 def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
-    told = events(
+    told = read_events(
         [
             Started(),
             RetrievedSources((SOURCE,)),
@@ -89,7 +89,7 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
             ToolEnded("2", True, '"It is away."'),
             NextRound(3),
             TextUpdate("c"),
-            finished("ab\u2028c"),
+            make_finished("ab\u2028c"),
         ]
     )
     assert [each["type"] for each in told] == [
@@ -116,8 +116,8 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
 
 
 @pytest.mark.parametrize(("is_1_0", "expiry"), [(True, {"expiresAt": "later"}), (False, {})])
-def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0: bool, expiry: Any) -> None:
-    *_, last = events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
+def test_pause_is_an_interrupt_and_the_rest_another_run(is_1_0: bool, expiry: Any) -> None:
+    *_, last = read_events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
     interrupt = last["outcome"]["interrupts"][0]
     assert (last["type"], last["outcome"]["type"]) == ("RUN_FINISHED", "interrupt")
     assert interrupt.pop("responseSchema")["required"] == ["approved"]
@@ -128,7 +128,9 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
         "message": "The agent asks to run find.",
         **expiry,
     }
-    told = events([Started(), ToolEnded("3", False, "{}"), NextRound(3), TextUpdate("b"), finished("ab")])
+    told = read_events(
+        [Started(), ToolEnded("3", False, "{}"), NextRound(3), TextUpdate("b"), make_finished("ab")]
+    )
     assert [each["type"] for each in told] == [
         *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT"),
         *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"),
@@ -136,13 +138,13 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
     assert told[3]["messageId"] == f"{REPLY}-3"
 
 
-def test_what_a_tool_asks_for_is_an_interrupt_with_its_schema_or_its_link() -> None:
-    *_, last = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
+def test_elicitation_is_an_interrupt_with_schema_or_link() -> None:
+    *_, last = read_events([Started(), ToolStarted("3", "find", {}), *make_request(FORM)])
     (interrupt,) = last["outcome"]["interrupts"]
     assert (interrupt["reason"], interrupt["message"]) == ("input_required", "Who?")
     assert interrupt["responseSchema"]["properties"]["input"] == FORM.requested_schema
     assert "metadata" not in interrupt
-    *_, last = events([Started(), ToolStarted("3", "find", {}), *asking(LINK)])
+    *_, last = read_events([Started(), ToolStarted("3", "find", {}), *make_request(LINK)])
     (interrupt,) = last["outcome"]["interrupts"]
     assert interrupt["metadata"] == {"url": "https://pay.example/"}
     assert "input" not in interrupt["responseSchema"]["properties"]
@@ -171,19 +173,19 @@ def test_interrupts_are_answered_or_dismissed() -> None:
 
 
 def test_a_reply_that_was_cut_or_cancelled_or_broke_says_so() -> None:
-    assert events([Started(), finished("", "length")])[-1]["result"] == {"cut": "length"}
+    assert read_events([Started(), make_finished("", "length")])[-1]["result"] == {"cut": "length"}
     said: list[Update] = [Started(), TextUpdate("a")]
-    *_, ended, last = events([*said, updates.CANCELLED])
+    *_, ended, last = read_events([*said, updates.CANCELLED])
     assert (ended["type"], last["type"], last["outcome"]) == (
         *("TEXT_MESSAGE_END", "RUN_FINISHED"),
         {"type": "cancelled"},
     )
-    last = events([*said, updates.CANCELLED], is_1_0=False)[-1]
+    last = read_events([*said, updates.CANCELLED], is_1_0=False)[-1]
     assert (last["type"], last["code"]) == ("RUN_ERROR", "cancelled")
-    last = events([*said, Broken("provider_timeout", "")])[-1]
+    last = read_events([*said, Broken("provider_timeout", "")])[-1]
     assert last == {
         "type": "RUN_ERROR",
         "code": "provider_timeout",
         "message": "The model provider did not answer in time",
     }
-    assert events([Broken("unheard-of", "x")])[-1]["code"] == "internal_error"
+    assert read_events([Broken("unheard-of", "x")])[-1]["code"] == "internal_error"

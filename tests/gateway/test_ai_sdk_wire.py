@@ -20,15 +20,15 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, read_chat_name, read_history, read_verdicts
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
-from tests.gateway.live_frames import events_of, finished
-from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
+from tests.gateway.live_frames import make_events, make_finished
+from tests.gateway.test_behind import FORM, LINK, WAIT, make_denied, make_request
 
 
-def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
+def make_message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
     return {"id": "m", "role": role, "parts": [{"type": "text", "text": text} for text in texts], **more}
 
 
-HI = message("user", "hi")
+HI = make_message("user", "hi")
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
@@ -36,13 +36,13 @@ def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
     return msgspec.json.decode(data, type=UiChat)
 
 
-def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
-    return events_of(AiSdkChunks(TRACE, CONVERSATION, behind).encode(updates))
+def read_events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
+    return make_events(AiSdkChunks(TRACE, CONVERSATION, behind).encode(updates))
 
 
 def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
     ran = {"type": "dynamic-tool", "toolCallId": "1", "toolName": "find", "state": "output-available"}
-    reply = message("assistant", "Wait.", "Found.")
+    reply = make_message("assistant", "Wait.", "Found.")
     reply["parts"] = [
         {"type": "step-start"},
         reply["parts"][0],
@@ -51,7 +51,9 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         {"type": "reasoning", "text": "Hm."},
         reply["parts"][1],
     ]
-    body = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
+    body = parse(
+        make_message("system", "Be brief."), HI, reply, make_message("user", "a", "b"), custom={"x": 1}
+    )
     assert read_chat_name(body) == "c"
     shown = read_history(body)
     assert shown.instructions == "Be brief."
@@ -63,7 +65,7 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 
 
 def test_rounds_are_steps_and_each_text_is_a_part() -> None:
-    told = events(
+    told = read_events(
         [
             Started(),
             RetrievedSources((SOURCE,)),
@@ -75,7 +77,7 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
             ToolEnded("2", True, '"It is away."'),
             NextRound(2),
             TextUpdate("c"),
-            finished("ab\u2028c"),
+            make_finished("ab\u2028c"),
         ]
     )
     mark = {"providerExecuted": True, "dynamic": True}
@@ -110,8 +112,8 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     ]
 
 
-def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_message() -> None:
-    asked = events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT])
+def test_pause_ends_stream_and_rest_continues_same_message() -> None:
+    asked = read_events([Started(), TextUpdate("a"), ToolStarted("3", "find", {}), WAIT])
     assert [each if isinstance(each, str) else each["type"] for each in asked] == [
         *("start", "start-step", "text-start", "text-delta", "text-end"),
         *("tool-input-available", "tool-approval-request", "finish-step", "finish", "[DONE]"),
@@ -119,7 +121,7 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
     assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
     goes_on: list[Update] = [Started(), ToolEnded("3", True, '"No."'), NextRound(3), TextUpdate("b"), WAIT]
-    told = events(goes_on, AfterPause(denied(), PausePoint(2)))
+    told = read_events(goes_on, AfterPause(make_denied(), PausePoint(2)))
     assert [each if isinstance(each, str) else each["type"] for each in told] == [
         *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),
         *("tool-approval-request", "finish-step", "finish", "[DONE]"),
@@ -127,8 +129,8 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     assert told[0]["messageId"] == asked[0]["messageId"]
 
 
-def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_the_messages() -> None:
-    told = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
+def test_elicitation_is_data_and_answered_by_approval_inputs() -> None:
+    told = read_events([Started(), ToolStarted("3", "find", {}), *make_request(FORM)])
     data, request = told[3:5]
     assert data["data"] == {
         "approvalId": "approval-1",
@@ -137,8 +139,8 @@ def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_t
         "requestedSchema": FORM.requested_schema,
     }
     assert (data["type"], request["type"]) == ("data-elicitation", "tool-approval-request")
-    assert events([Started(), *asking(LINK)])[2]["data"]["url"] == "https://pay.example/"
-    reply = message("assistant", "Wait.")
+    assert read_events([Started(), *make_request(LINK)])[2]["data"]["url"] == "https://pay.example/"
+    reply = make_message("assistant", "Wait.")
     given = {"id": "1", "approved": True}
     reply["parts"] += [{"type": "tool-find", "state": "approval-responded", "approval": given}]
     (said,) = read_verdicts(parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}))
@@ -149,7 +151,7 @@ def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
     def part(approval_id: str, **more: Any) -> dict[str, Any]:
         return {"type": "tool-find", "state": "approval-responded", "approval": {"id": approval_id, **more}}
 
-    reply = message("assistant", "Wait.")
+    reply = make_message("assistant", "Wait.")
     reply["parts"] += [
         part("1", approved=True),
         part("2", approved=False, reason="No."),
@@ -161,16 +163,16 @@ def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
         ("1", "approved", None),
         ("2", "denied", "No."),
     ]
-    assert read_verdicts(parse(HI, reply, message("user", "and?"))) == ()
+    assert read_verdicts(parse(HI, reply, make_message("user", "and?"))) == ()
 
 
-def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:
-    *_, cut, _ = events([Started(), finished("", "length")])
+def test_cut_reply_says_so_and_broken_reply_never_finishes() -> None:
+    *_, cut, _ = read_events([Started(), make_finished("", "length")])
     assert cut["finishReason"] == "length"
-    told = events([Started(), TextUpdate("a"), Broken("provider_timeout", "")])
+    told = read_events([Started(), TextUpdate("a"), Broken("provider_timeout", "")])
     assert told[-1] == {
         "type": "error",
         "errorText": "provider_timeout: The model provider did not answer in time",
     }
     assert "finish" not in {each["type"] for each in told}
-    assert events([Broken("unheard-of", "x")]) == [{"type": "error", "errorText": "internal_error: x"}]
+    assert read_events([Broken("unheard-of", "x")]) == [{"type": "error", "errorText": "internal_error: x"}]

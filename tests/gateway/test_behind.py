@@ -27,7 +27,7 @@ from agentchat.gateway.protocols.openai.responses.previous_response import (
     parse_response_id,
 )
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
-from tests.gateway.live_frames import message, run
+from tests.gateway.live_frames import make_message, run
 from tests.gateway.test_view_paused import ASKED
 
 WAIT = Broken(
@@ -41,13 +41,13 @@ FORM = Elicitation(message="Who?", requested_schema={"type": "object", "properti
 LINK = Elicitation(message="Pay.", mode="url", url="https://pay.example/")
 
 
-def asking(elicitation: Elicitation) -> list[Update]:
+def make_request(elicitation: Elicitation) -> list[Update]:
     """The same wait, for what the tool asks."""
     (needed,) = WAIT.approvals
     return [replace(WAIT, approvals=(replace(needed, elicitation=elicitation),))]
 
 
-END = Finished(message("Hello. So. Bye."), (), Usage())
+END = Finished(make_message("Hello. So. Bye."), (), Usage())
 
 
 DENIED = events.ApprovalDecided(
@@ -59,7 +59,7 @@ DENIED = events.ApprovalDecided(
 )
 
 
-def waited(decided: events.ApprovalDecided | None = None) -> Run:
+def make_waited(decided: events.ApprovalDecided | None = None) -> Run:
     """It has said two rounds; in the second one call has returned, and one waits for a person."""
     call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
     ran = Call(call_id="1", output="{}", **call)
@@ -69,12 +69,12 @@ def waited(decided: events.ApprovalDecided | None = None) -> Run:
     return run(rounds=(first, Round(number=2, text=" So.", cuts=(), blocks=(), calls=(asked, also))))
 
 
-def denied() -> Run:
+def make_denied() -> Run:
     """The same, once the person has refused it."""
-    return waited(DENIED)
+    return make_waited(DENIED)
 
 
-def whole(*texts: str) -> list[Update]:
+def read_all(*texts: str) -> list[Update]:
     """All of it, with the texts of its first two rounds in these pieces."""
     first, *second = map(TextUpdate, texts)
     before: list[Update] = [
@@ -97,8 +97,8 @@ BEHIND = [
 
 @pytest.mark.parametrize("texts", [("Hello.", " So."), ("Hel", "lo", ". So.")])
 def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> None:
-    behind = AfterPause(waited(), PausePoint(2))
-    assert [rest for update in whole(*texts) for rest in behind.take_rest([update])] == BEHIND
+    behind = AfterPause(make_waited(), PausePoint(2))
+    assert [rest for update in read_all(*texts) for rest in behind.take_rest([update])] == BEHIND
     assert list(behind.calls) == ["3"]
 
 
@@ -125,6 +125,6 @@ def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | No
 
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
-    behind = AfterPause(waited(), PausePoint(2))
+    behind = AfterPause(make_waited(), PausePoint(2))
     rest = behind.take_rest([Started(), TextUpdate("Hello. So. Bye."), Broken("cancelled", "")])
     assert rest == [Started(), TextUpdate(" Bye."), Broken("cancelled", "")]

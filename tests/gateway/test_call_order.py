@@ -22,35 +22,39 @@ from agentchat.gateway.runs.progress import CallOrder
 FINISHED = Finished(Message(id="m", conversation_id="c", content="", token_count=1, created_at=""), ())
 
 
-def started(call_id: str) -> ToolStarted:
+def make_started(call_id: str) -> ToolStarted:
     return ToolStarted(call_id, "find", {})
 
 
-def returned(call_id: str) -> ToolEnded:
+def make_returned(call_id: str) -> ToolEnded:
     return ToolEnded(call_id, False, "{}")
 
 
-ROUND: tuple[Update, ...] = (Started(), TextUpdate("a"), started("1"), started("2"), started("3"))
-NEXT: tuple[Update, ...] = (NextRound(2), TextUpdate("b"), started("4"))
-RETURNED = tuple(map(returned, "123"))
+ROUND: tuple[Update, ...] = (
+    Started(),
+    TextUpdate("a"),
+    make_started("1"),
+    make_started("2"),
+    make_started("3"),
+)
+NEXT: tuple[Update, ...] = (NextRound(2), TextUpdate("b"), make_started("4"))
+RETURNED = tuple(map(make_returned, "123"))
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(RETURNED)])
 @pytest.mark.parametrize("late", range(4))
-def test_outputs_that_come_late_and_in_any_order_are_told_in_the_order_of_the_calls(
-    order: tuple[ToolEnded, ...], late: int
-) -> None:
+def test_late_outputs_are_sent_in_order_of_calls(order: tuple[ToolEnded, ...], late: int) -> None:
     came = (
         *ROUND,
         *order[late:],
         *NEXT,
         *order[:late],
-        returned("4"),
+        make_returned("4"),
         NextRound(3),
         TextUpdate("c"),
         FINISHED,
     )
-    told = (*ROUND, *RETURNED, *NEXT, returned("4"), NextRound(3), TextUpdate("c"), FINISHED)
+    told = (*ROUND, *RETURNED, *NEXT, make_returned("4"), NextRound(3), TextUpdate("c"), FINISHED)
     at_once = CallOrder()
     assert tuple(at_once.add(came)) == told
     one_by_one = CallOrder()
@@ -60,5 +64,5 @@ def test_outputs_that_come_late_and_in_any_order_are_told_in_the_order_of_the_ca
 def test_a_call_that_never_returns_holds_up_no_end() -> None:
     order = CallOrder()
     broken = Broken("provider_error", "")
-    assert order.add([*ROUND, returned("2"), *NEXT]) == [*ROUND]
-    assert order.add([broken]) == [returned("2"), *NEXT, broken]
+    assert order.add([*ROUND, make_returned("2"), *NEXT]) == [*ROUND]
+    assert order.add([broken]) == [make_returned("2"), *NEXT, broken]

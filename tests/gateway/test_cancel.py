@@ -15,7 +15,7 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
-from tests.gateway.stored import AT, add, ended, write
+from tests.gateway.stored import AT, add, has_ended, write
 from tests.gateway.worker import Turn, Worker
 
 
@@ -33,7 +33,7 @@ async def _cancel(client: Client, trace_id: str, **headers: str) -> httpx.Respon
     return await client.send("POST", f"/v1/chat/{trace_id}/cancel", headers=headers)
 
 
-async def _begun(
+async def wait_until_begun(
     client: Client, worker: Worker, store: ConversationStore
 ) -> tuple[Turn, "asyncio.Task[httpx.Response]"]:
     message = uuid.uuid4().hex
@@ -47,7 +47,7 @@ async def _begun(
 async def test_a_run_under_way_is_told_to_end(
     client: Client, worker: Worker, store: ConversationStore, asked: "asyncio.Queue[messages.CancelRequested]"
 ) -> None:
-    turn, waiting = await _begun(client, worker, store)
+    turn, waiting = await wait_until_begun(client, worker, store)
     trace_id = turn.request.trace_id
     for _ in range(2):
         response = await _cancel(client, trace_id)
@@ -70,7 +70,7 @@ async def test_a_request_in_line_is_told_to_end(
     migrated_database_url: str,
     asked: "asyncio.Queue[messages.CancelRequested]",
 ) -> None:
-    turn, waiting = await _begun(client, worker, store)
+    turn, waiting = await wait_until_begun(client, worker, store)
     in_line = uuid.uuid4().hex
     async with open_pool(migrated_database_url) as pool:
         await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT, "account")
@@ -87,7 +87,7 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     store: ConversationStore,
     asked: "asyncio.Queue[messages.CancelRequested]",
 ) -> None:
-    turn, waiting = await _begun(client, worker, store)
+    turn, waiting = await wait_until_begun(client, worker, store)
     trace_id = turn.request.trace_id
     foreign = check_problem(await _cancel(starter, trace_id), 404, "not_found")
     unknown = check_problem(await _cancel(client, uuid.uuid4().hex), 404, "not_found")
@@ -97,7 +97,7 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     for key in ({"X-Api-Key": ""}, {"X-Api-Key": "sk-ac-unknown"}):
         assert (await _cancel(client, trace_id, **key)).status_code == 401
     assert (await client.get(f"/v1/chat/{trace_id}/cancel")).status_code == 405
-    await add(store, turn.request, *ended(turn.request, "Hello."))
+    await add(store, turn.request, *has_ended(turn.request, "Hello."))
     await turn.answer_from_here("Hello.")
     assert (await waiting).status_code == 200
     check_problem(await _cancel(client, trace_id), 409, "run_ended")

@@ -30,7 +30,7 @@ from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM
 from agentchat.gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
-from tests.gateway.event_streams import asked
+from tests.gateway.event_streams import ask_events
 from tests.gateway.stored import write
 from tests.gateway.worker import Turn
 
@@ -40,7 +40,7 @@ CALLS = [ToolStarted(f"c{n}", "look", {"n": n}) for n in range(3)]
 DONE = Finished(Message(id="m", conversation_id="c", content=TEXT, token_count=1, created_at=""), ())
 
 
-def rendition(seed: int) -> list[Update]:
+def render(seed: int) -> list[Update]:
     """The run as some gateway tells it: the text in any pieces, the calls in order but anywhere."""
     chance = random.Random(seed)
     ends = [*sorted(chance.sample(range(1, len(TEXT)), chance.randrange(12))), len(TEXT)]
@@ -52,20 +52,20 @@ def rendition(seed: int) -> list[Update]:
     return [Started(), RetrievedSources(()), *middle, DONE]
 
 
-def told(updates: list[Update]) -> UpdateHistory:
+def read_told(updates: list[Update]) -> UpdateHistory:
     buffer = UpdateHistory()
     buffer.add(updates)
     return buffer
 
 
-def cursor_of(entry: MarkedUpdate) -> str:
+def make_cursor(entry: MarkedUpdate) -> str:
     assert entry.cursor is not None
     return entry.cursor.format(TRACE)
 
 
 def test_a_cursor_is_of_its_trace_alone() -> None:
-    for entry in told(rendition(1)).entries:
-        cursor = cursor_of(entry)
+    for entry in read_told(render(1)).entries:
+        cursor = make_cursor(entry)
         assert parse_cursor(cursor, TRACE) == entry.cursor
         for wrong in (
             cursor + "0",
@@ -84,12 +84,12 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
     heard: list[Update] = []
     cursor: Cursor | None = None
     for visit in range(6):
-        position = ReadPosition(told(rendition(seed * 100 + visit)), cursor)
+        position = ReadPosition(read_told(render(seed * 100 + visit)), cursor)
         assert not position.is_lost
         taken = position.take_marked()
         for entry in taken[: None if visit == 5 else chance.randrange(len(taken) + 1)]:
             heard.append(entry.update)
-            cursor = parse_cursor(cursor_of(entry), TRACE)
+            cursor = parse_cursor(make_cursor(entry), TRACE)
     assert "".join(update.text for update in heard if isinstance(update, TextUpdate)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
     assert heard[0] == Started()
@@ -100,8 +100,8 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> None:
-    chance, updates = random.Random(seed), rendition(seed)
-    cursor = chance.choice(told(updates).entries).cursor
+    chance, updates = random.Random(seed), render(seed)
+    cursor = chance.choice(read_told(updates).entries).cursor
     buffer = UpdateHistory()
     position, taken = ReadPosition(buffer, cursor), []
     for update in updates:
@@ -110,23 +110,23 @@ def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> Non
             taken += position.take_marked()
     taken += position.take_marked()
     assert position.ended
-    whole = ReadPosition(told(updates), cursor).take_marked()
+    whole = ReadPosition(read_told(updates), cursor).take_marked()
     assert [(each.update, each.cursor) for each in taken] == [(each.update, each.cursor) for each in whole]
 
 
 def test_events_of_the_gateway_itself_have_no_cursor() -> None:
-    buffer = told([Started(), TextUpdate("He"), SHUTDOWN])
+    buffer = read_told([Started(), TextUpdate("He"), SHUTDOWN])
     assert buffer.is_local is True
     assert buffer.entries[-1].cursor is None
     ahead = Cursor(stage=1, calls=0, length=9, digest="0" * 8)
     assert [entry.update for entry in ReadPosition(buffer, ahead).take_marked()] == [SHUTDOWN]
-    failed = told([Started(), TextUpdate("He"), Broken("provider_error", "no")])
+    failed = read_told([Started(), TextUpdate("He"), Broken("provider_error", "no")])
     assert not failed.is_local
     assert ReadPosition(failed, ahead).is_lost
 
 
 def test_a_reconnect_gets_nothing_of_another_text() -> None:
-    cursor = told([Started(), TextUpdate("Hello")]).entries[-1].cursor
+    cursor = read_told([Started(), TextUpdate("Hello")]).entries[-1].cursor
     buffer = UpdateHistory()
     position = ReadPosition(buffer, cursor)
     for update in (Started(), CALLS[0], TextUpdate("Ha")):
@@ -138,15 +138,15 @@ def test_a_reconnect_gets_nothing_of_another_text() -> None:
 
 
 def test_a_reconnect_behind_text_gets_no_sources() -> None:
-    cursor = told([Started(), TextUpdate("He")]).entries[-1].cursor  # by a gateway that had missed them
-    buffer = told([Started(), RetrievedSources(()), TextUpdate("Hello")])
+    cursor = read_told([Started(), TextUpdate("He")]).entries[-1].cursor  # by a gateway that had missed them
+    buffer = read_told([Started(), RetrievedSources(()), TextUpdate("Hello")])
     assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [TextUpdate("llo")]
 
 
 async def test_hundreds_of_subscribers_share_one_nats_subscription(
     fresh_nats_url: str, migrated_database_url: str, accounts: Accounts, store: ConversationStore
 ) -> None:
-    request = asked(accounts)
+    request = ask_events(accounts)
     await write(store, request)
     async with Bus.connect(fresh_nats_url, name="counted") as bus, open_log(migrated_database_url) as log:
         bus.traces = counted = Counted(bus._connection)
@@ -162,7 +162,7 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
         await turn.delta(" there.")
         await turn.complete()
         for reader in readers:
-            assert await _text(reader) == "Hello there."
+            assert await join_text(reader) == "Hello there."
         assert counted.followed == 1
         assert counted.read_back == 1
         assert len(runs) == 1
@@ -171,7 +171,7 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
         assert len(runs) == 0
 
 
-async def _text(reader: RunFollower) -> str:
+async def join_text(reader: RunFollower) -> str:
     text = ""
     async with asyncio.timeout(20):
         while True:

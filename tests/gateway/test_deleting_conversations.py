@@ -9,7 +9,9 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
 
 
-def erasing(worker: Worker, outcome: EraseOutcome) -> AbstractAsyncContextManager[list[EraseConversation]]:
+def answer_erasures(
+    worker: Worker, outcome: EraseOutcome
+) -> AbstractAsyncContextManager[list[EraseConversation]]:
     """Commands are answered so; gives those that come."""
     return worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome=outcome))
 
@@ -18,7 +20,7 @@ async def test_what_was_erased_is_answered_without_a_body(
     client: Client, worker: Worker, accounts: Accounts
 ) -> None:
     conversation_id = ids.make_id()
-    async with erasing(worker, "erased") as heard:
+    async with answer_erasures(worker, "erased") as heard:
         response = await client.send("DELETE", f"/v1/conversations/{conversation_id.upper()}")
     assert response.status_code == 204
     assert response.content == b""
@@ -33,7 +35,7 @@ async def test_what_was_erased_is_answered_without_a_body(
 
 
 async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -> None:
-    async with erasing(worker, "erased") as heard:
+    async with answer_erasures(worker, "erased") as heard:
         response = await client.http.delete(f"{client.url}/v1/conversations/{ids.make_id()}")
         check_problem(response, 401, "missing_api_key")
     assert heard == []
@@ -41,7 +43,7 @@ async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -
 
 async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
     details = set()
-    async with erasing(worker, "not_found") as heard:
+    async with answer_erasures(worker, "not_found") as heard:
         for conversation_id in (ids.make_id(), "thread-1", "%00", "a" * 3000):
             path = f"/v1/conversations/{conversation_id}"
             for response in (await client.send("DELETE", path), await client.get(path)):
@@ -50,10 +52,8 @@ async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Cl
     assert len(heard) == 1
 
 
-async def test_where_it_is_unknown_whether_it_was_erased_it_may_be_tried_again(
-    client: Client, worker: Worker
-) -> None:
-    async with erasing(worker, "unavailable"):
+async def test_unknown_erasure_outcome_can_be_retried(client: Client, worker: Worker) -> None:
+    async with answer_erasures(worker, "unavailable"):
         response = await client.send("DELETE", f"/v1/conversations/{ids.make_id()}")
     check_problem(response, 503, "overloaded")
     assert response.headers["retry-after"].isdigit()

@@ -16,7 +16,7 @@ from tests.gateway.conftest import Account, Accounts
 from tests.gateway.worker import Worker
 
 
-def describing(
+def answer_descriptions(
     worker: Worker, outcome: DescribeOutcome = "described", version: int = 0
 ) -> AbstractAsyncContextManager[list[DescribeConversation]]:
     """Commands are answered so; gives those that come."""
@@ -24,10 +24,10 @@ def describing(
     return worker.answering(subjects.ALL_COMMANDS, DescribeConversation, answered)
 
 
-async def thread(store: ConversationStore, account: Account, **metadata: str) -> str:
+async def make_thread(store: ConversationStore, account: Account, **metadata: str) -> str:
     """Four versions of a conversation and, as the fifth, its description."""
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
+    await stored.write(store, asked, *stored.has_ended(asked, "It has shipped.", ids.make_id()))
     conversation = await store.load(asked.conversation_id)
     described = events.ConversationDescribed(
         trace_id=os.urandom(16).hex(), at=stored.AT, title="The parcel", metadata=metadata
@@ -43,9 +43,9 @@ async def patch(client: Client, conversation_id: str, body: Any, **headers: str)
 async def test_what_is_set_is_answered_as_it_then_is(
     client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
 ) -> None:
-    conversation_id = await thread(store, accounts.free, customer="C-77")
+    conversation_id = await make_thread(store, accounts.free, customer="C-77")
     version = (await store.load(conversation_id)).version
-    async with describing(worker, version=version) as heard:
+    async with answer_descriptions(worker, version=version) as heard:
         response = await patch(
             client,
             conversation_id.upper(),
@@ -70,7 +70,7 @@ async def test_what_is_set_is_answered_as_it_then_is(
 
 
 async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client, worker: Worker) -> None:
-    async with describing(worker, "not_found") as heard:
+    async with answer_descriptions(worker, "not_found") as heard:
         for body in ({"title": None}, {"metadata": None}, {"title": "a\0b", "metadata": {"k\0": "v\0"}}):
             check_problem(await patch(client, ids.make_id(), body), 404, "conversation_not_found")
     first, second, third = (wire.encode(each) for each in heard)
@@ -101,7 +101,7 @@ async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client
 async def test_what_cannot_be_set_is_refused_by_its_name(
     client: Client, worker: Worker, body: dict[str, Any], field: str
 ) -> None:
-    async with describing(worker) as heard:
+    async with answer_descriptions(worker) as heard:
         problem = check_problem(await patch(client, ids.make_id(), body), 400, "invalid_request")
     assert problem["errors"][0]["field"] == field
     assert heard == []
@@ -109,13 +109,13 @@ async def test_what_cannot_be_set_is_refused_by_its_name(
 
 async def test_as_much_as_there_may_be_is_let_pass(client: Client, worker: Worker) -> None:
     body = {"title": "\U0001f600" * 256, "metadata": {f"{n:064}": "ä" * 512 for n in range(16)}}
-    async with describing(worker, "not_found") as heard:
+    async with answer_descriptions(worker, "not_found") as heard:
         check_problem(await patch(client, ids.make_id(), body), 404, "conversation_not_found")
     assert (heard[0].title, heard[0].metadata) == (body["title"], body["metadata"])
 
 
 async def test_too_many_pairs_in_all_are_refused_by_their_name(client: Client, worker: Worker) -> None:
-    async with describing(worker, "too_many_pairs"):
+    async with answer_descriptions(worker, "too_many_pairs"):
         problem = check_problem(
             await patch(client, ids.make_id(), {"metadata": {"k": "v"}}), 400, "invalid_request"
         )
@@ -125,10 +125,10 @@ async def test_too_many_pairs_in_all_are_refused_by_their_name(client: Client, w
 async def test_a_key_stands_for_one_request(
     client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
 ) -> None:
-    conversation_id = await thread(store, accounts.free)
+    conversation_id = await make_thread(store, accounts.free)
     version = (await store.load(conversation_id)).version
     key = {"Idempotency-Key": ids.make_id()}
-    async with describing(worker, version=version) as heard:
+    async with answer_descriptions(worker, version=version) as heard:
         first = await patch(client, conversation_id, {"metadata": {"a": "1", "b": "2"}}, **key)
         again = await patch(client, conversation_id, {"metadata": {"b": "2", "a": "1"}}, **key)
         assert first.headers["x-trace-id"] == again.headers["x-trace-id"]
@@ -146,7 +146,7 @@ async def test_a_key_stands_for_one_request(
 
 async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
     details = set()
-    async with describing(worker, "not_found"):
+    async with answer_descriptions(worker, "not_found"):
         for conversation_id in (ids.make_id(), "thread-1", "%00"):
             response = await patch(client, conversation_id, {"title": "x"})
             details.add(check_problem(response, 404, "conversation_not_found")["detail"])
@@ -160,5 +160,5 @@ async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Cl
 
 
 async def test_a_full_conversation_is_refused(client: Client, worker: Worker) -> None:
-    async with describing(worker, "full"):
+    async with answer_descriptions(worker, "full"):
         check_problem(await patch(client, ids.make_id(), {"title": "x"}), 409, "conversation_full")

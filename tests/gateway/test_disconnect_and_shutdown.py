@@ -11,7 +11,7 @@ import pytest
 
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.blocking import until_blocked_by
-from tests.gateway.client import Client, accepted, check_problem, slow_socket
+from tests.gateway.client import Client, check_problem, is_accepted, slow_socket
 from tests.gateway.conftest import Accounts, StartGateway, StartProcess
 from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.process import GatewayProcess
@@ -50,7 +50,7 @@ async def test_a_slow_client_gets_everything_and_holds_up_nobody(
     loop = asyncio.get_running_loop()
     slow = await slow_socket(gateway.port, client.bytes())
     slow_turn = await (await worker.next()).accept()
-    async with accepted(client, worker) as (turn, events):
+    async with is_accepted(client, worker) as (turn, events):
         for number in range(1000):
             await slow_turn.delta("x" * 6000)
             if number % 20 == 0:
@@ -111,8 +111,8 @@ async def test_shutdown_drains_open_requests_in_time(
     json_call = asyncio.create_task(client.chat())
     json_turn = await (await worker.next()).accept()
     async with (
-        accepted(client, worker) as (ending, ending_events),
-        accepted(client, worker) as (turn, events),
+        is_accepted(client, worker) as (ending, ending_events),
+        is_accepted(client, worker) as (turn, events),
     ):
         gateway.stop.set()
         began = time.monotonic()

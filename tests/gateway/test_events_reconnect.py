@@ -11,18 +11,27 @@ from agentchat.contracts import events, frames, ids
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import open_pool
-from tests.gateway.client import Client, EventReader, accepted, check_problem
+from tests.gateway.client import Client, EventReader, check_problem, is_accepted
 from tests.gateway.conftest import Accounts
-from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
+from tests.gateway.event_streams import (
+    FIRST,
+    SECOND,
+    SOURCE,
+    ask_events,
+    open_events,
+    parse_stream,
+    read,
+    tell_story,
+)
 from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
 
 
-async def test_a_run_out_of_the_log_resumes_behind_each_cursor_at_each_gateway(
+async def test_logged_run_resumes_after_each_cursor_at_each_gateway(
     client: Client, elsewhere: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    request = asked(accounts)
-    await write(store, request, *story(request))
+    request = ask_events(accounts)
+    await write(store, request, *tell_story(request))
     told = {form: await read(client, request.trace_id, form) for form in (1, 2)}
     assert await read(elsewhere, request.trace_id) == told[1]  # the form of the first request
     for form, whole in told.items():
@@ -44,7 +53,7 @@ async def test_a_live_run_is_joined_and_resumed_at_each_gateway(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
 ) -> None:
     pieces = ["Hel", "lo ", "the", "re."]
-    async with accepted(client, worker, 2, "live") as (turn, first):
+    async with is_accepted(client, worker, 2, "live") as (turn, first):
         await write(store, turn.request)
         trace_id = turn.request.trace_id
         watching = await open_events(elsewhere, trace_id, 2)
@@ -57,26 +66,26 @@ async def test_a_live_run_is_joined_and_resumed_at_each_gateway(
             cut.append(await open_events((client, elsewhere)[number % 2], trace_id, 2))
             while piece not in (await cut[-1].next()).get("content", ""):
                 pass
-            cursor = parsed(cut[-1].bytes)[-1][0]
+            cursor = parse_stream(cut[-1].bytes)[-1][0]
             assert cursor is not None
             await cut[-1].response.aclose()
             cut.append(await open_events((elsewhere, client)[number % 2], trace_id, 2, after=cursor))
         await complete(store, turn)
         await first.rest()
         await watching.rest()
-        whole = parsed(watching.bytes)
+        whole = parse_stream(watching.bytes)
         assert b"".join(f"data: {data}\n\n".encode() for _, data in whole) == first.bytes
         for before, after in zip(cut[::2], cut[1::2], strict=True):
             await after.rest()
-            assert parsed(before.bytes) + parsed(after.bytes) == whole
+            assert parse_stream(before.bytes) + parse_stream(after.bytes) == whole
 
 
 async def test_an_unknown_cursor_is_refused(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    request, other = asked(accounts), asked(accounts)
+    request, other = ask_events(accounts), ask_events(accounts)
     for each in (request, other):
-        await write(store, each, *story(each))
+        await write(store, each, *tell_story(each))
     trace_id = request.trace_id
     good = (await read(client, trace_id))[3][0] or ""
     foreign = (await read(client, other.trace_id))[3][0] or ""
@@ -109,8 +118,8 @@ async def test_an_unknown_cursor_is_refused(
 async def test_who_may_read_which_run_in_which_form(
     client: Client, store: ConversationStore, accounts: Accounts, http: httpx.AsyncClient
 ) -> None:
-    request = asked(accounts, "json")
-    await write(store, request, *story(request))
+    request = ask_events(accounts, "json")
+    await write(store, request, *tell_story(request))
     path = f"/v1/chat/{request.trace_id}/events"
     assert (await read(client, request.trace_id))[0][1].startswith('{"type":"meta"')  # the deployment's form
     foreign = Client(http, client.url, accounts.other.key, accounts.other.agent)
@@ -125,18 +134,20 @@ async def test_who_may_read_which_run_in_which_form(
     await bad.response.aread()
     assert check_problem(bad.response, 400, "invalid_request")["errors"][0]["field"] == "X-Stream-Form"
     theirs = replace(
-        asked(accounts, "form2"), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
+        ask_events(accounts, "form2"), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
     )
-    await write(store, theirs, *story(theirs))
+    await write(store, theirs, *tell_story(theirs))
     starter = Client(http, client.url, accounts.starter.key, accounts.starter.agent)
     check_problem(await starter.get(f"/v1/chat/{theirs.trace_id}/events"), 403, "plan_upgrade_required")
     assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
 
 
-async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_comes(
+async def test_form_outside_plan_is_refused_while_queued(
     starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
 ) -> None:
-    theirs = replace(asked(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent)
+    theirs = replace(
+        ask_events(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
+    )
     await write(store, theirs)
     in_line = ids.make_id().replace("-", "")
     async with open_pool(migrated_database_url) as pool:
@@ -151,8 +162,8 @@ async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_com
 async def test_a_run_of_an_erased_conversation_is_not_found(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    request = asked(accounts)
-    await write(store, request, *story(request))
+    request = ask_events(accounts)
+    await write(store, request, *tell_story(request))
     (cursor, _), *_ = await read(client, request.trace_id)
     by = ids.make_id().replace("-", "")
     erased = events.ConversationErased(trace_id=by, at=AT, account_id=accounts.free.account_id)
@@ -165,8 +176,10 @@ async def test_a_run_of_an_erased_conversation_is_not_found(
 async def test_a_reconnect_takes_nothing_of_the_request_rate_limit(
     client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
 ) -> None:
-    request = replace(asked(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent)
-    await write(store, request, *story(request))
+    request = replace(
+        ask_events(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent
+    )
+    await write(store, request, *tell_story(request))
     tight = Client(http, client.url, accounts.tight.key, accounts.tight.agent)
     for _ in range(5):  # of 2 a minute
         assert len(await read(tight, request.trace_id)) == 10
@@ -175,7 +188,7 @@ async def test_a_reconnect_takes_nothing_of_the_request_rate_limit(
 async def test_a_request_in_line_is_joined_when_its_turn_comes(
     client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str, worker: Worker
 ) -> None:
-    request = asked(accounts, "form2")
+    request = ask_events(accounts, "form2")
     before = replace(request, trace_id=ids.make_id().replace("-", ""))
     await write(store, before)
     async with open_pool(migrated_database_url) as pool:
@@ -196,14 +209,14 @@ async def test_a_request_in_line_is_joined_when_its_turn_comes(
 async def test_a_reconnect_does_not_join_a_reply_begun_again(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    async with accepted(client, worker, 1, "fresh") as (turn, _):
+    async with is_accepted(client, worker, 1, "fresh") as (turn, _):
         await write(store, turn.request)
         await turn.delta("Hello")
         trace_id = turn.request.trace_id
         first = await open_events(client, trace_id)
         while (await first.next())["type"] != "delta":
             pass
-        cursor = parsed(first.bytes)[-1][0] or ""
+        cursor = parse_stream(first.bytes)[-1][0] or ""
         length = cursor.split(".")[2]
         # The same length of another text: known at once. More text than there is yet: known when there is.
         other = await open_events(client, trace_id, after=cursor[:-8] + "0" * 8)
@@ -223,7 +236,7 @@ async def test_a_run_that_failed_or_was_cancelled_is_told_again_as_it_ended(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
     for code in ("provider_timeout", "cancelled"):
-        request = asked(accounts)
+        request = ask_events(accounts)
         trace_id = request.trace_id
         said = events.Delta(trace_id=trace_id, at=AT, round=1, text="So f", cuts=(4,))
         failed = events.RunFailed(trace_id=trace_id, at=AT, code=code, message="too slow")

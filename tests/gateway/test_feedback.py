@@ -40,14 +40,14 @@ async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[lis
 async def reply(store: ConversationStore, accounts: Accounts, pool: Pool) -> events.MessageSaved:
     """A reply of the free account, which the read model knows."""
     request = stored.request(accounts.free)
-    ended = stored.ended(request, "It has shipped.", ids.derive_reply_id(request.trace_id))
+    ended = stored.has_ended(request, "It has shipped.", ids.derive_reply_id(request.trace_id))
     await stored.write(store, request, *ended)
     await stored.project(pool, *READ_MODELS)
     (saved,) = (each for each in ended if isinstance(each, events.MessageSaved))
     return saved
 
 
-async def messages(client: Client, conversation_id: str, **query: str) -> list[dict[str, Any]]:
+async def list_messages(client: Client, conversation_id: str, **query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (
         await client.get(f"/v1/conversations/{conversation_id}/messages", **query)
     ).json()["data"]
@@ -77,10 +77,10 @@ async def test_it_is_given_read_replaced_and_taken_back(
     assert other.json()["message_id"] == reply.message_id, "by the trace of its run too"
     given = (await client.get(path)).json()["data"]
     assert given == [other.json(), first.json()]
-    question, answer = await messages(client, conversation_id)
+    question, answer = await list_messages(client, conversation_id)
     assert "feedback" not in question
     assert answer["feedback"] == {"count": 2, "mean_score": -0.25, "newest": other.json()}
-    before = await messages(client, conversation_id, at="7")
+    before = await list_messages(client, conversation_id, at="7")
     assert "feedback" not in before[1], "as it was"
     await stored.project(pool, *READ_MODELS)
     listed = (await client.get("/v1/conversations", rating="bad")).json()["data"]
@@ -103,7 +103,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
 ) -> None:
     request = stored.request(accounts.free)
     message_id = ids.make_id()
-    await stored.write(store, request, *stored.ended(request, "It has shipped.", message_id))
+    await stored.write(store, request, *stored.has_ended(request, "It has shipped.", message_id))
     path = f"/v1/messages/{message_id}/feedback"
     problem = check_problem(await client.send("POST", path, json={"score": 1}), 503, "overloaded")
     assert problem["detail"] == "The newest messages are not known yet."

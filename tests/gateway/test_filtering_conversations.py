@@ -13,7 +13,7 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
 
 
-async def _thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
+async def store_thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
     conversation_id, trace_id = ids.make_id(), os.urandom(16).hex()
     at = f"2026-11-{day:02}T09:30:00.000000Z"
     started = events.ConversationStarted(trace_id=trace_id, at=at, account_id=account.account_id)
@@ -29,9 +29,9 @@ async def test_conversations_are_found_by_agent_time_and_title(
 ) -> None:
     account = await make_account(pool, "Unlimited")
     mine = Client(client.http, client.url, account.key, account.agent)
-    one = await _thread(store, account, account.agent, "Where is my PARCEL?", 1)
-    two = await _thread(store, account, account.second_agent, "100 % wool_socks", 2)
-    three = await _thread(store, account, account.agent, "A parcel is lost", 3)
+    one = await store_thread(store, account, account.agent, "Where is my PARCEL?", 1)
+    two = await store_thread(store, account, account.second_agent, "100 % wool_socks", 2)
+    three = await store_thread(store, account, account.agent, "A parcel is lost", 3)
     described = events.ConversationDescribed(
         trace_id=os.urandom(16).hex(), at=stored.AT, title="Ärger", metadata={"customer": "C-77"}
     )

@@ -20,7 +20,7 @@ from tests.gateway.conftest import Account, Accounts
 from tests.gateway.worker import Worker
 
 
-def forks(
+def answer_forks(
     worker: Worker, outcome: ForkOutcome = "forked", store: ConversationStore | None = None
 ) -> AbstractAsyncContextManager[list[ForkConversation]]:
     """Commands are answered so, and obeyed where there is a store; gives those that come."""
@@ -28,13 +28,13 @@ def forks(
     async def answered(command: ForkConversation) -> ForkAnswered:
         version = 9
         if store is not None and (await store.load(command.conversation_id)).version == 0:
-            version = await _obey(store, command)
+            version = await obey(store, command)
         return ForkAnswered(outcome=outcome, version=version)
 
     return worker.answering(subjects.ALL_COMMANDS, ForkConversation, answered)
 
 
-async def _obey(store: ConversationStore, command: ForkConversation) -> int:
+async def obey(store: ConversationStore, command: ForkConversation) -> int:
     source = SOURCES[command.source_id]
     decided = forking.fork(source, [0] * len(source), command, stored.AT)
     assert not isinstance(decided, ForkAnswered)
@@ -45,9 +45,9 @@ async def _obey(store: ConversationStore, command: ForkConversation) -> int:
 SOURCES: dict[str, list[events.Event]] = {}
 
 
-async def thread(store: ConversationStore, log: Log, account: Account) -> str:
+async def make_thread(store: ConversationStore, log: Log, account: Account) -> str:
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
+    await stored.write(store, asked, *stored.has_ended(asked, "It has shipped.", ids.make_id()))
     SOURCES[asked.conversation_id] = await log.read_events(asked.conversation_id)
     return asked.conversation_id
 
@@ -62,9 +62,9 @@ async def test_a_fork_is_a_conversation_that_says_of_which(
 ) -> None:
     async with open_pool(migrated_database_url) as pool:
         log = Log(pool)
-        source = await thread(store, log, accounts.free)
+        source = await make_thread(store, log, accounts.free)
         key = {"Idempotency-Key": ids.make_id()}
-        async with forks(worker, store=store) as heard:
+        async with answer_forks(worker, store=store) as heard:
             response = await fork(client, source.upper(), **key)
             assert response.status_code == 201
             again = await fork(client, source, {}, **key)
@@ -91,7 +91,7 @@ async def test_a_fork_is_a_conversation_that_says_of_which(
 
 async def test_places_are_asked_for_as_they_are_meant(client: Client, worker: Worker) -> None:
     message = ids.make_id()
-    async with forks(worker, "not_found") as heard:
+    async with answer_forks(worker, "not_found") as heard:
         for at in (None, "12", "2026-11-21T09:30:00Z", message.upper()):
             check_problem(await fork(client, ids.make_id(), {"at": at}), 404, "conversation_not_found")
         unlisted = ids.make_unlisted_id()
@@ -116,14 +116,14 @@ async def test_places_are_asked_for_as_they_are_meant(client: Client, worker: Wo
 async def test_why_there_is_no_fork_is_said_with_its_code(
     client: Client, worker: Worker, outcome: ForkOutcome, status: int, code: str, field: str | None
 ) -> None:
-    async with forks(worker, outcome):
+    async with answer_forks(worker, outcome):
         problem = check_problem(await fork(client, ids.make_id()), status, code)
     assert [error["field"] for error in problem.get("errors", [])] == ([field] if field else [])
 
 
 async def test_what_is_no_place_is_refused(client: Client, worker: Worker) -> None:
     wrong: list[dict[str, Any]] = [{"at": "soon"}, {"at": 1}, {"at": {}}, {"at": ""}]
-    async with forks(worker) as heard:
+    async with answer_forks(worker) as heard:
         for body in wrong:
             problem = check_problem(await fork(client, ids.make_id(), body), 400, "invalid_request")
             assert problem["errors"][0]["field"] == "at"

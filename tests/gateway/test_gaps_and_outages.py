@@ -19,12 +19,12 @@ from agentchat.runtime.postgres import Pool, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
 from tests.gateway import event_streams, stored
-from tests.gateway.client import Client, accepted, check_problem
+from tests.gateway.client import Client, check_problem, is_accepted
 from tests.gateway.conftest import Accounts, StartProcess, make_account
 from tests.gateway.worker import Worker
 
 
-def text_of(seen: list[dict[str, object]]) -> str:
+def join_text(seen: list[dict[str, object]]) -> str:
     return "".join(str(event["content"]) for event in seen if event["type"] == "delta")
 
 
@@ -42,7 +42,7 @@ async def test_tool_outputs_that_were_lost_come_from_the_log(
         events.ToolReturned(
             trace_id=trace_id, at=at, round=1, call_id="c1", output="[1]", is_error=False, ms=3
         ),
-        *stored.ended(turn.request, "Found it."),
+        *stored.has_ended(turn.request, "Found it."),
     )
     await turn.complete("Found it.", tool_calls=1)
     assert (await waiting).json()["tool_calls"] == [{"name": "find", "input": {"q": "x"}, "output": "[1]"}]
@@ -54,7 +54,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
 ) -> None:
     """Of its text only what is known to be whole."""
     asked = stored.request(accounts.free)
-    said, replied, reply, done = stored.ended(asked, "It has shipped.", ids.make_id())
+    said, replied, reply, done = stored.has_ended(asked, "It has shipped.", ids.make_id())
     await stored.write(store, asked, said)
     failed = events.RunFailed(
         trace_id=asked.trace_id, at=stored.AT, code="internal_error", message="Unreadable."
@@ -64,7 +64,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
     seen = [json.loads(data) for _, data in await event_streams.read(client, asked.trace_id)]
     if completed:
         assert [event["type"] for event in seen] == ["meta", "delta", "done"]
-        assert text_of(seen) == "It has shipped."
+        assert join_text(seen) == "It has shipped."
     else:
         assert [(event["type"], event.get("code")) for event in seen] == [
             ("meta", None),
@@ -86,7 +86,7 @@ async def test_a_run_survives_a_restart_of_nats(
         consuming = asyncio.create_task(worker.run())
         back = asyncio.Event()
         bus.on_reconnect(back.set)
-        async with accepted(client, worker) as (turn, events_read):
+        async with is_accepted(client, worker) as (turn, events_read):
             await stored.write(store, turn.request)
             await turn.delta("He")
             assert [(await events_read.next())["type"] for _ in range(2)] == ["meta", "delta"]
@@ -97,11 +97,11 @@ async def test_a_run_survives_a_restart_of_nats(
             await nats_server.start()
             await back.wait()
             await process.line("nats_reconnected")
-            await stored.add(store, turn.request, *stored.ended(turn.request, "Hello"))
+            await stored.add(store, turn.request, *stored.has_ended(turn.request, "Hello"))
             await turn.delta("o")
             await turn.complete("Hello")
             seen = await events_read.rest()
-        assert text_of(seen) == "llo"
+        assert join_text(seen) == "llo"
         assert seen[-1]["type"] == "done"
         waiting = asyncio.create_task(client.chat())
         await (await worker.next()).answer("again")
@@ -129,7 +129,7 @@ class HeldLog(Log):
         return rows
 
 
-async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_one(
+async def test_run_that_starts_during_log_read_is_not_lost(
     fresh_nats_url: str, pool: Pool, accounts: Accounts
 ) -> None:
     log, asked = HeldLog(pool), stored.request(accounts.free)
@@ -148,7 +148,7 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
             await run.close()
 
 
-async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
+async def test_postgres_outage_is_503_within_seconds_then_recovers(
     http: httpx.AsyncClient, start_process: StartProcess, worker: Worker, tmp_path: Path
 ) -> None:
     postgres = PostgresServer(tmp_path)

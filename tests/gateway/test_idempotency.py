@@ -14,7 +14,7 @@ from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts, StartProcess, make_account
-from tests.gateway.stored import AT, ended, write
+from tests.gateway.stored import AT, has_ended, write
 from tests.gateway.worker import Worker
 
 ONE = plan_with("One", concurrent_runs=1, tokens_per_month=100)
@@ -27,14 +27,14 @@ async def one(pool: Pool) -> Account:
     return await make_account(pool, "One")
 
 
-def keyed(client: Client, key: str) -> Client:
+def add_key(client: Client, key: str) -> Client:
     """The same caller, with this key on each request."""
     again = Client(client.http, client.url, "", "")
     again.headers = {**client.headers, "Idempotency-Key": key}
     return again
 
 
-async def claimed_for(conn: Connection, key: str, seconds: float) -> None:
+async def find_claim(conn: Connection, key: str, seconds: float) -> None:
     """As if the claim on that key ended so many seconds from now."""
     await conn.execute(
         "UPDATE idempotency_keys SET claimed_until = clock_timestamp() + make_interval(secs => %s)"
@@ -47,15 +47,15 @@ async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
     client: Client, elsewhere: Client, worker: Worker
 ) -> None:
     message = key = ids.make_id()
-    opening = asyncio.create_task(keyed(client, key).open(message))
+    opening = asyncio.create_task(add_key(client, key).open(message))
     turn = await (await worker.next(message)).accept()
     first = await opening
     await turn.delta("It ")
     assert [(await first.next())["type"] for _ in range(2)] == ["meta", "delta"]
-    second = await keyed(elsewhere, f'"{key}"').open(message, form=2)
+    second = await add_key(elsewhere, f'"{key}"').open(message, form=2)
     assert (await second.next())["type"] == "start"
     assert (await second.next())["content"] == "It "
-    waiting = asyncio.create_task(keyed(elsewhere, key).chat(message))
+    waiting = asyncio.create_task(add_key(elsewhere, key).chat(message))
     await turn.delta("has shipped.")
     saved = await turn.complete()
     last = (await first.rest())[-1]
@@ -75,7 +75,7 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
 ) -> None:
     message = key = ids.make_id()
-    opening = asyncio.create_task(keyed(client, key).open(message, form=2))
+    opening = asyncio.create_task(add_key(client, key).open(message, form=2))
     turn = await worker.next(message)
     trace = turn.request.trace_id
     called = {"trace_id": trace, "at": AT, "round": 1, "call_id": "call-3"}
@@ -86,7 +86,7 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
         events.ToolCalled(**called, name="order", input={"id": 1}),  # type: ignore[arg-type]
         events.ToolReturned(**called, output="{}", is_error=False, ms=1),  # type: ignore[arg-type]
         events.Delta(trace_id=trace, at=AT, round=2, text="Shipped.", cuts=(8,)),
-        *ended(turn.request, "Let me see. Shipped.")[2:],
+        *has_ended(turn.request, "Let me see. Shipped.")[2:],
     )
     await turn.accept()
     first = await opening
@@ -100,15 +100,15 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     await turn.say(frames.Completed(seq=turn.number(), attempt=1, message=saved, tool_calls=1))
     await first.rest()
     for at in (client, elsewhere):
-        again = await keyed(at, key).open(message, form=2)
+        again = await add_key(at, key).open(message, form=2)
         told = await again.rest()
         assert again.bytes == first.bytes
     assert [event["type"] for event in told] == ["start", "delta", "delta", "tool_call", "delta", "done"]
     assert told[-1]["tool_calls"] == [{"name": "order", "input": {"id": 1}, "output": "{}"}]
-    form1 = await (await keyed(elsewhere, key).open(message)).rest()
+    form1 = await (await add_key(elsewhere, key).open(message)).rest()
     assert [event["type"] for event in form1] == ["meta", "delta", "delta", "delta", "done"]
     assert form1[0]["trace_id"] == trace
-    reply = await keyed(client, key).chat(message)
+    reply = await add_key(client, key).chat(message)
     assert reply.json()["message"] == told[-1]["message"]
     assert worker.untaken(message) == 0
 
@@ -129,7 +129,7 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
     status: int,
 ) -> None:
     message = key = ids.make_id()
-    asking = asyncio.create_task(keyed(client, key).chat(message))
+    asking = asyncio.create_task(add_key(client, key).chat(message))
     turn = await worker.next(message)
     fields: dict[str, Any] = {name: getattr(end, name) for name in end.__struct_fields__}
     await write(store, turn.request, type(end)(**{**fields, "trace_id": turn.request.trace_id}))
@@ -139,11 +139,11 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
     await turn.fail(code, text)
     first = await asking
     check_problem(first, status, code)
-    again = await keyed(elsewhere, key).chat(message)
+    again = await add_key(elsewhere, key).chat(message)
     assert again.status_code == status
     assert again.json() == first.json()
     assert again.headers["x-trace-id"] == turn.request.trace_id
-    stream = await (await keyed(elsewhere, key).open(message)).rest()
+    stream = await (await add_key(elsewhere, key).open(message)).rest()
     assert stream[-1] == {"type": "error", "code": code, "message": text}
     assert worker.untaken(message) == 0
 
@@ -152,27 +152,27 @@ async def test_another_request_under_the_idempotency_key_conflicts(
     client: Client, elsewhere: Client, worker: Worker, accounts: Accounts, starter: Client
 ) -> None:
     message = key = ids.make_id()
-    asking = asyncio.create_task(keyed(client, key).chat(message))
+    asking = asyncio.create_task(add_key(client, key).chat(message))
     turn = await worker.next(message)
     await turn.answer()
     assert (await asking).status_code == 200
-    other_agent = keyed(Client(client.http, client.url, accounts.free.key, accounts.free.second_agent), key)
+    other_agent = add_key(Client(client.http, client.url, accounts.free.key, accounts.free.second_agent), key)
     for response in (
-        await keyed(elsewhere, key).chat("another"),
-        await keyed(elsewhere, key).chat(message, prompt="another"),
-        await keyed(elsewhere, key).chat(message, conversation_id=turn.request.conversation_id),
+        await add_key(elsewhere, key).chat("another"),
+        await add_key(elsewhere, key).chat(message, prompt="another"),
+        await add_key(elsewhere, key).chat(message, conversation_id=turn.request.conversation_id),
         await other_agent.chat(message),
     ):
         document = check_problem(response, 409, "idempotency_conflict")
         assert document["trace_id"] != turn.request.trace_id
     written_otherwise = b'{ "conversation_id": null, "message": "%s" }' % message.encode()
-    same = await keyed(client, key).http.post(
+    same = await add_key(client, key).http.post(
         f"{client.url}/v1/chat",
         content=written_otherwise,
-        headers={**keyed(client, key).headers, "Content-Type": "application/json"},
+        headers={**add_key(client, key).headers, "Content-Type": "application/json"},
     )
     assert same.headers["x-trace-id"] == turn.request.trace_id
-    foreign = asyncio.create_task(keyed(starter, key).chat(message))
+    foreign = asyncio.create_task(add_key(starter, key).chat(message))
     theirs = await worker.next(message)
     await theirs.answer()
     assert (await foreign).headers["x-trace-id"] == theirs.request.trace_id != turn.request.trace_id
@@ -182,7 +182,7 @@ async def test_a_refused_request_frees_its_idempotency_key(
     client: Client, elsewhere: Client, worker: Worker
 ) -> None:
     message = key = ids.make_id()
-    check_problem(await keyed(client, key).post(content=b"{}"), 400, "invalid_request")
+    check_problem(await add_key(client, key).post(content=b"{}"), 400, "invalid_request")
     refused: list[str] = []
 
     async def refuse() -> None:
@@ -193,11 +193,11 @@ async def test_a_refused_request_frees_its_idempotency_key(
             await turn.refuse("conversation_busy")
 
     refusing = asyncio.create_task(refuse())
-    for response in await asyncio.gather(*(keyed(at, key).chat(message) for at in (client, elsewhere))):
+    for response in await asyncio.gather(*(add_key(at, key).chat(message) for at in (client, elsewhere))):
         document = check_problem(response, 409, "conversation_busy")
         assert document["trace_id"] in refused
     refusing.cancel()
-    asking = asyncio.create_task(keyed(elsewhere, key).chat(message, prompt="now another body"))
+    asking = asyncio.create_task(add_key(elsewhere, key).chat(message, prompt="now another body"))
     turn = await worker.next(message)
     await turn.answer()
     assert (await asking).status_code == 200
@@ -206,7 +206,7 @@ async def test_a_refused_request_frees_its_idempotency_key(
 
 async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, worker: Worker) -> None:
     message = key = ids.make_id()
-    asking = asyncio.create_task(keyed(client, key).chat(message))
+    asking = asyncio.create_task(add_key(client, key).chat(message))
     left = await worker.next(message)
     asking.cancel()
     await asyncio.wait([asking])
@@ -214,7 +214,7 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
     async with asyncio.timeout(40):
         while await worker.bus.traces.read_frames(left.request.trace_id) == []:
             pass
-    asking = asyncio.create_task(keyed(client, key).chat(message))
+    asking = asyncio.create_task(add_key(client, key).chat(message))
     turn = await worker.next(message)
     await turn.answer()
     assert (await asking).headers["x-trace-id"] == turn.request.trace_id != left.request.trace_id
@@ -231,14 +231,14 @@ async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     message = key = ids.make_id()
     dying = await start_process()
     at_dying = accounts.free.at(client.http, dying)
-    asking = asyncio.create_task(keyed(at_dying, key).chat(message))
+    asking = asyncio.create_task(add_key(at_dying, key).chat(message))
     published = await worker.next(message)
     dying.signal(signal.SIGKILL)
     with pytest.raises(httpx.RequestError):
         await asking
-    await claimed_for(conn, key, 1.0)  # of its 15 seconds
-    asking = asyncio.create_task(keyed(client, key).chat(message))
-    joining = asyncio.create_task(keyed(elsewhere, key).chat(message))
+    await find_claim(conn, key, 1.0)  # of its 15 seconds
+    asking = asyncio.create_task(add_key(client, key).chat(message))
+    joining = asyncio.create_task(add_key(elsewhere, key).chat(message))
     again = await worker.next(message)
     assert again.request.trace_id == published.request.trace_id
     assert again.request.attempt == 2
@@ -261,20 +261,20 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
     if continued:
         asking = asyncio.create_task(client.chat(before := ids.make_id()))
         earlier = await worker.next(before)
-        await write(store, earlier.request, *ended(earlier.request, "Before.", ids.make_id()))
+        await write(store, earlier.request, *has_ended(earlier.request, "Before.", ids.make_id()))
         await earlier.answer("Before.")
         thread = (await asking).json()["conversation_id"]
     message = key = ids.make_id()
-    asking = asyncio.create_task(keyed(client, key).chat(message, conversation_id=thread))
+    asking = asyncio.create_task(add_key(client, key).chat(message, conversation_id=thread))
     turn = await worker.next(message)
     asking.cancel()
     await asyncio.wait([asking])
-    await write(store, turn.request, *ended(turn.request, "Begun.", ids.make_id()))
-    await claimed_for(conn, key, 0.0)
-    response = await keyed(client, key).chat(message, conversation_id=thread)
+    await write(store, turn.request, *has_ended(turn.request, "Begun.", ids.make_id()))
+    await find_claim(conn, key, 0.0)
+    response = await add_key(client, key).chat(message, conversation_id=thread)
     assert response.json()["message"]["content"] == "Begun."
     assert response.headers["x-trace-id"] == turn.request.trace_id
-    told = await (await keyed(client, key).open(message, conversation_id=thread)).rest()
+    told = await (await add_key(client, key).open(message, conversation_id=thread)).rest()
     assert [event["type"] for event in told] == ["meta", "delta", "done"]
     assert worker.untaken(message) == 0
 
@@ -284,17 +284,17 @@ async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(
 ) -> None:
     mine = Client(client.http, client.url, one.key, one.agent)
     message = key = ids.make_id()
-    asking = asyncio.create_task(keyed(mine, key).chat(message))
+    asking = asyncio.create_task(add_key(mine, key).chat(message))
     turn = await worker.next(message)
     await turn.accept()
     check_problem(await mine.chat("another"), 429, "rate_limited")
-    joining = asyncio.create_task(keyed(mine, key).open(message))
+    joining = asyncio.create_task(add_key(mine, key).open(message))
     second = await joining
     assert (await second.next())["type"] == "meta"
-    await write(store, turn.request, *ended(turn.request, "Hello."))
+    await write(store, turn.request, *has_ended(turn.request, "Hello."))
     await turn.answer_from_here("Hello.")
     assert (await asking).status_code == 200
     assert (await second.rest())[-1]["type"] == "done"
-    again = await keyed(mine, key).chat(message)
+    again = await add_key(mine, key).chat(message)
     assert again.status_code == 200
     assert again.headers["x-trace-id"] == turn.request.trace_id

@@ -16,14 +16,14 @@ from tests.gateway.worker import Turn, Worker
 Waiting = asyncio.Task[httpx.Response]
 
 
-async def asked(client: Client, worker: Worker, message: str = "hi", **body: Any) -> tuple[Turn, Waiting]:
+async def ask(client: Client, worker: Worker, message: str = "hi", **body: Any) -> tuple[Turn, Waiting]:
     """A JSON request under way, and the turn that answers it."""
     waiting = asyncio.create_task(client.chat(message, **body))
     return await worker.next(message), waiting
 
 
 async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: Accounts) -> None:
-    turn, waiting = await asked(client, worker, message="hello", conversation_id=None)
+    turn, waiting = await ask(client, worker, message="hello", conversation_id=None)
     message = await turn.answer("Hi.")
     response = await waiting
     assert response.status_code == 200
@@ -55,7 +55,7 @@ async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: A
 async def test_tool_calls_are_there_when_tools_ran(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    turn, waiting = await asked(client, worker)
+    turn, waiting = await ask(client, worker)
     await turn.accept()
     await turn.tool("first", "{}")
     await turn.tool("second", "[1]")
@@ -69,7 +69,7 @@ async def test_tool_calls_are_there_when_tools_ran(
 
 async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker: Worker) -> None:
     known = ids.make_id()
-    turn, waiting = await asked(client, worker, conversation_id=known.upper(), prompt="Be brief.")
+    turn, waiting = await ask(client, worker, conversation_id=known.upper(), prompt="Be brief.")
     await turn.answer()
     assert (await waiting).json()["conversation_id"] == known
     assert turn.request.conversation_id == known
@@ -80,7 +80,7 @@ async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker:
 async def test_one_key_serves_many_agents(client: Client, worker: Worker, accounts: Accounts) -> None:
     for agent in (accounts.free.agent, accounts.free.second_agent.upper()):
         other = Client(client.http, client.url, accounts.free.key, agent)
-        turn, waiting = await asked(other, worker)
+        turn, waiting = await ask(other, worker)
         await turn.answer()
         assert (await waiting).status_code == 200
         assert turn.request.agent_id == agent.lower()
@@ -98,7 +98,7 @@ async def test_one_key_serves_many_agents(client: Client, worker: Worker, accoun
     ],
 )
 async def test_a_failed_run_is_a_problem_of_its_code(client: Client, worker: Worker, code: str) -> None:
-    turn, waiting = await asked(client, worker)
+    turn, waiting = await ask(client, worker)
     await turn.accept()
     await turn.fail(code, "it failed")
     row = errors.get_error_code(code)
@@ -125,10 +125,8 @@ async def test_what_the_worker_refuses_is_a_status(
     assert problem["trace_id"] == turn.request.trace_id
 
 
-async def test_an_unknown_conversation_is_refused_in_the_same_words_however_it_is_found_out(
-    client: Client, worker: Worker
-) -> None:
-    turn, waiting = await asked(client, worker, conversation_id=ids.make_id())
+async def test_unknown_conversation_is_refused_with_one_message(client: Client, worker: Worker) -> None:
+    turn, waiting = await ask(client, worker, conversation_id=ids.make_id())
     await turn.refuse("conversation_not_found", "it belongs to another account")
     by_worker = check_problem(await waiting, 404, "conversation_not_found")
     by_form = check_problem(await client.chat(conversation_id="thread-1"), 404, "conversation_not_found")

@@ -13,9 +13,9 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, StartGateway
-from tests.gateway.event_streams import asked
-from tests.gateway.stored import ended, write
-from tests.gateway.test_idempotency import claimed_for
+from tests.gateway.event_streams import ask_events
+from tests.gateway.stored import has_ended, write
+from tests.gateway.test_idempotency import find_claim
 from tests.gateway.worker import Worker
 from tests.support.proxy import Proxy, proxied
 
@@ -47,13 +47,13 @@ async def counted(
 async def grow(database_url: str, request: ChatRequested) -> None:
     """The run of this request ends, and four large ones follow it in its conversation."""
     async with open_store(database_url) as store:
-        await write(store, request, *ended(request, "Hello."))
+        await write(store, request, *has_ended(request, "Hello."))
         for _ in range(4):
             later = replace(request, trace_id=ids.make_id().replace("-", ""), message=_LARGE)
-            await write(store, later, *ended(later, _LARGE))
+            await write(store, later, *has_ended(later, _LARGE))
 
 
-async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_it(
+async def test_repeat_cancel_and_reread_skip_later_events(
     counted: Client, worker: Worker, proxy: Proxy, migrated_database_url: str
 ) -> None:
     message = ids.make_id()
@@ -73,17 +73,17 @@ async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_
     assert 0 < proxy.received - before < _FEW_BYTES
 
 
-async def test_a_request_that_is_published_again_does_not_read_what_its_thread_held_before(
+async def test_republished_request_skips_earlier_events(
     counted: Client, worker: Worker, proxy: Proxy, accounts: Accounts, migrated_database_url: str
 ) -> None:
-    thread = asked(accounts)
+    thread = ask_events(accounts)
     await grow(migrated_database_url, thread)
     message, before = ids.make_id(), proxy.received
     leaving = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
     await worker.next(message)  # and is gone
     leaving.cancel()
     async with open_pool(migrated_database_url) as pool, acquire_connection(pool) as conn:
-        await claimed_for(conn, counted.headers["Idempotency-Key"], 0.0)
+        await find_claim(conn, counted.headers["Idempotency-Key"], 0.0)
     asking = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
     again = await worker.next(message)
     assert again.request.attempt == 2

@@ -17,7 +17,7 @@ from tests.gateway.worker import Worker
 NEW = ("unheard_of.v9", b'{"type":"unheard_of.v9"}')
 
 
-async def waiting(
+async def store_waiting(
     store: ConversationStore, accounts: Accounts, *more: tuple[str, bytes]
 ) -> tuple[messages.ChatRequested, str]:
     """A run whose approval this release knows, and what else it waits for: its request, the approval's id."""
@@ -42,7 +42,7 @@ async def waiting(
 async def test_what_another_gateway_may_be_able_to_read_is_asked_for_again(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    _, approval_id = await waiting(store, accounts, NEW)
+    _, approval_id = await store_waiting(store, accounts, NEW)
     problem = check_problem(await client.get(f"/v1/approvals/{approval_id}"), 503, "overloaded")
     assert "newer release" in problem["detail"]
 
@@ -50,7 +50,7 @@ async def test_what_another_gateway_may_be_able_to_read_is_asked_for_again(
 async def test_a_cancellation_of_a_run_that_may_wait_is_left_to_a_worker(
     client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
 ) -> None:
-    request, _ = await waiting(store, accounts, NEW)
+    request, _ = await store_waiting(store, accounts, NEW)
     response = await client.post(f"/v1/chat/{request.trace_id}/cancel", content=b"", content_type=None)
     assert response.status_code == 202
     turn = await worker.next(request.message)
@@ -58,11 +58,11 @@ async def test_a_cancellation_of_a_run_that_may_wait_is_left_to_a_worker(
     assert turn.request.attempt == CANCELLED + 1
 
 
-async def test_who_follows_a_run_is_sent_elsewhere_when_it_waits_for_what_only_a_newer_release_knows(
+async def test_pause_of_newer_release_sends_follower_elsewhere(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
     message = uuid.uuid4().hex
-    waiting = asyncio.create_task(client.chat(message))
+    store_waiting = asyncio.create_task(client.chat(message))
     turn = await worker.next(message)
     await stored.write(store, turn.request)
     await turn.accept()
@@ -70,7 +70,7 @@ async def test_who_follows_a_run_is_sent_elsewhere_when_it_waits_for_what_only_a
     await store.append_stored(turn.request.conversation_id, 3, [NEW])
     await turn.say(frames.Paused(seq=turn.number(), attempt=1))
     async with asyncio.timeout(20):
-        check_problem(await waiting, 503, "overloaded")
+        check_problem(await store_waiting, 503, "overloaded")
         await stream.rest()
-    place, last = event_streams.parsed(stream.bytes)[-1]
+    place, last = event_streams.parse_stream(stream.bytes)[-1]
     assert (place, json.loads(last)["code"]) == (None, "overloaded")  # to go on from the event before

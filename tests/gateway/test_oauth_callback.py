@@ -15,7 +15,7 @@ STATE = "s" * 43
 OWN = f"/v1/oauth/callback/{derive_callback('https://auth.example')}"
 
 
-def answering(
+def answer_with(
     worker: Worker, answer: AuthorizationFinished
 ) -> AbstractAsyncContextManager[list[FinishAuthorization]]:
     """Whatever comes back is answered so; gives what comes."""
@@ -23,7 +23,7 @@ def answering(
 
 
 async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Client, worker: Worker) -> None:
-    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
+    async with answer_with(worker, AuthorizationFinished(ok=True)) as heard:
         answer = await client.http.get(
             f"{client.url}{OWN}?code=c%2Fd&state={STATE}&iss=https%3A%2F%2Fauth.example&x=y"
         )
@@ -40,14 +40,14 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
 
 
 async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worker) -> None:
-    async with answering(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
+    async with answer_with(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
         answer = await client.http.get(f"{client.url}{OWN}?error=access_denied&state={STATE}")
     assert "the link is over" in check_problem(answer, 404, "not_found")["detail"]
     assert heard == [FinishAuthorization(state=STATE, callback=derive_callback("https://auth.example"))]
 
 
 async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worker: Worker) -> None:
-    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
+    async with answer_with(worker, AuthorizationFinished(ok=True)) as heard:
         for query in (
             "",
             "state=",
@@ -64,7 +64,7 @@ async def test_an_address_that_guesses_states_is_asked_to_wait(
 ) -> None:
     process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0})
     async with (
-        answering(worker, AuthorizationFinished(ok=False, detail="there is no such link")) as heard,
+        answer_with(worker, AuthorizationFinished(ok=False, detail="there is no such link")) as heard,
         httpx.AsyncClient(base_url=process.url) as browser,
     ):
         for number in range(WRONG_AT_ONCE + 1):

@@ -10,27 +10,27 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks
 from agentchat.gateway.protocols.openai.completion_body import ChatCompletion, read_messages
-from tests.gateway.live_frames import events_of, finished
+from tests.gateway.live_frames import make_events, make_finished
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 
-def body_of(*messages: dict[str, Any], **fields: Any) -> bytes:
+def make_body(*messages: dict[str, Any], **fields: Any) -> bytes:
     return msgspec.json.encode({"model": "m", "messages": messages, **fields})
 
 
-def shown_in(data: bytes) -> ClientHistory:
+def read_shown(data: bytes) -> ClientHistory:
     body = msgspec.json.decode(data, type=ChatCompletion)
     return read_messages(body.messages, "messages").build_history("messages")
 
 
-def called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:
+def make_called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def test_what_tools_elsewhere_did_is_told_in_words() -> None:
-    calls = [called("find", '{"q":1}'), called("sum", {"n": 10**30}, "2")]
-    sent = body_of(
+    calls = [make_called("find", '{"q":1}'), make_called("sum", {"n": 10**30}, "2")]
+    sent = make_body(
         {"role": "system", "content": "Be brief."},
         HI,
         {"role": "assistant", "content": "Wait.", "tool_calls": calls},
@@ -43,7 +43,7 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
         HI,
         {"role": "developer", "content": "In French."},
     )
-    shown = shown_in(sent)
+    shown = read_shown(sent)
     assert shown.instructions == "Be brief.\n\nIn French."
     assert shown.messages == (
         ShownMessage("user", "hi"),
@@ -59,9 +59,9 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_every_stream_is_lines_of_json_whatever_the_text_holds(is_whole: bool) -> None:
     text = "a\u2028b\u2029c\x85d\re\nf"
-    last = finished(text) if is_whole else Broken("unheard-of", text)
+    last = make_finished(text) if is_whole else Broken("unheard-of", text)
     chunks = CompletionChunks("id", "m", 0, include_usage=True)
-    told = events_of(chunks.encode([Started(), TextUpdate(text), last]))
+    told = make_events(chunks.encode([Started(), TextUpdate(text), last]))
     assert told[1]["choices"][0]["delta"]["content"] == text
     if is_whole:
         assert told[-1] == "[DONE]"

@@ -19,7 +19,7 @@ from tests.system.collector import collector
 Json = dict[str, Any]
 
 
-def document(*, admin: bool) -> Json:
+def fetch_document(*, admin: bool) -> Json:
     access = AdminAccess(token=b"token", admin=cast(Any, None)) if admin else None
     services = cast(Any, SimpleNamespace(demo=None))
     built = app.build(services, cast(Any, None), access)
@@ -29,7 +29,7 @@ def document(*, admin: bool) -> Json:
 
 @pytest.mark.parametrize("admin", [False, True])
 def test_document_is_valid_openapi(admin: bool) -> None:
-    described = document(admin=admin)
+    described = fetch_document(admin=admin)
     OPENAPI_31_VALIDATOR.validate(described)
     references = {part.split('"')[0] for part in json.dumps(described).split("#/components/schemas/")[1:]}
     assert references <= described["components"]["schemas"].keys()
@@ -37,7 +37,9 @@ def test_document_is_valid_openapi(admin: bool) -> None:
 
 def test_document_has_every_route() -> None:
     operations = [
-        operation for methods in document(admin=True)["paths"].values() for operation in methods.values()
+        operation
+        for methods in fetch_document(admin=True)["paths"].values()
+        for operation in methods.values()
     ]
     identifiers = {operation["operationId"] for operation in operations}
     assert len(identifiers) == len(operations)
@@ -49,7 +51,7 @@ def test_document_has_every_route() -> None:
 
 
 def test_refusals_are_described_in_the_form_of_their_address() -> None:
-    paths = document(admin=False)["paths"]
+    paths = fetch_document(admin=False)["paths"]
     for path, media_type in (
         ("/v1/chat", "application/problem+json"),
         ("/openai/v1/chat/completions", "application/json"),
@@ -60,7 +62,7 @@ def test_refusals_are_described_in_the_form_of_their_address() -> None:
 
 async def test_document_is_served_without_admin_routes(client: Client) -> None:
     served = (await client.http.get(f"{client.url}/openapi.json")).json()
-    assert served == document(admin=False)
+    assert served == fetch_document(admin=False)
     assert not [path for path in served["paths"] if path.startswith("/admin/")]
 
 
@@ -99,7 +101,7 @@ async def test_the_page_of_a_demo_has_its_key_and_its_agent(
         host: (await http.get(f"{process.url}/docs/start.js", headers={"host": host})).text
         for host in (*_OWN, *(f"{each}:{port}" for each in _OWN), *_OF_OTHERS, f"{_OF_OTHERS[0]}:{port}")
     }
-    document = (await http.get(f"{process.url}/openapi.json")).json()
+    fetch_document = (await http.get(f"{process.url}/openapi.json")).json()
     key = json.dumps(accounts.free.key)
     assert key in script.text
     assert script.headers["cross-origin-resource-policy"] == "same-origin"
@@ -108,7 +110,7 @@ async def test_the_page_of_a_demo_has_its_key_and_its_agent(
         host for host in by_host if host.startswith(_OWN) and host not in _OF_OTHERS
     }
     assert "const key = null;" in by_host["rebound.example"]
-    assert accounts.free.agent in json.dumps(document)
+    assert accounts.free.agent in json.dumps(fetch_document)
 
 
 _OWN = ("localhost", "127.0.0.1", "[::1]", "LOCALHOST")

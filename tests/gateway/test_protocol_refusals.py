@@ -18,7 +18,7 @@ OWN = {"type": "object", "properties": {"note": {"type": "string"}}, "required":
 FUNCTION = {"type": "function", "function": {"name": "own", "parameters": OWN}}
 
 
-def ui(role: str, *texts: str, **more: Any) -> dict[str, Any]:
+def make_ui_chat(role: str, *texts: str, **more: Any) -> dict[str, Any]:
     """A message of the AI SDK's."""
     return {"id": "m", "role": role, "parts": [{"type": "text", "text": text} for text in texts], **more}
 
@@ -27,12 +27,12 @@ def chat(**fields: Any) -> dict[str, Any]:
     return {"messages": [HI], **fields}
 
 
-def schema(given: Any, **more: Any) -> dict[str, Any]:
+def make_schema(given: Any, **more: Any) -> dict[str, Any]:
     wanted = {"name": "reply", "schema": given, **more}
     return chat(response_format={"type": "json_schema", "json_schema": wanted})
 
 
-def referring(item_id: str) -> dict[str, Any]:
+def make_reference(item_id: str) -> dict[str, Any]:
     return {"input": [HI, {"type": "item_reference", "id": item_id}, HI]}
 
 
@@ -62,11 +62,14 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         (chat(response_format={"type": "grammar"}), "response_format"),
         (chat(response_format={"type": "json_schema"}), _FORMAT),
         (chat(response_format={"type": "json_schema", "json_schema": {"schema": OWN}}), f"{_FORMAT}.name"),
-        (schema(OWN, strict="yes"), f"{_FORMAT}.strict"),
-        (schema({"type": "array"}), f"{_FORMAT}.schema.type"),
-        (schema(OWN | {"properties": {"a": {"$ref": "http://x/"}}}), f"{_FORMAT}.schema.properties.a.$ref"),
-        (schema({"type": "object", "description": "x" * 17_000}), f"{_FORMAT}.schema"),
-        (schema({"type": "object", "description": "\0"}), f"{_FORMAT}.schema"),
+        (make_schema(OWN, strict="yes"), f"{_FORMAT}.strict"),
+        (make_schema({"type": "array"}), f"{_FORMAT}.schema.type"),
+        (
+            make_schema(OWN | {"properties": {"a": {"$ref": "http://x/"}}}),
+            f"{_FORMAT}.schema.properties.a.$ref",
+        ),
+        (make_schema({"type": "object", "description": "x" * 17_000}), f"{_FORMAT}.schema"),
+        (make_schema({"type": "object", "description": "\0"}), f"{_FORMAT}.schema"),
     ],
     RESPONSES: [
         ({"input": []}, "input"),
@@ -81,7 +84,7 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({"input": "hi", "previous_response_id": "resp_x"}, "previous_response_id"),
         ({"input": "hi", "conversation": "mine"}, "conversation"),
         ({"input": "hi", "conversation": "c", "previous_response_id": "r"}, "previous_response_id"),
-        *((referring(name), "input[1].id") for name in ("msg_1", "rs_abc", "", f"msg_{'0' * 31}1_1")),
+        *((make_reference(name), "input[1].id") for name in ("msg_1", "rs_abc", "", f"msg_{'0' * 31}1_1")),
     ],
     AG_UI: [
         ({"runId": "r", "messages": [HI]}, "threadId"),
@@ -103,16 +106,19 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
     AI_SDK: [
         ({}, "messages"),
         ({"messages": []}, "messages"),
-        ({"messages": [ui("system", "x")]}, "messages"),
-        ({"messages": [ui("user", "hi"), ui("assistant", "x")]}, "messages"),
-        ({"messages": [ui("user", " \n")]}, "messages"),
-        ({"messages": [ui("owner", "x"), ui("user", "hi")]}, "messages[0].role"),
+        ({"messages": [make_ui_chat("system", "x")]}, "messages"),
+        ({"messages": [make_ui_chat("user", "hi"), make_ui_chat("assistant", "x")]}, "messages"),
+        ({"messages": [make_ui_chat("user", " \n")]}, "messages"),
+        ({"messages": [make_ui_chat("owner", "x"), make_ui_chat("user", "hi")]}, "messages[0].role"),
         ({"messages": [HI]}, "messages[0].parts"),
-        ({"messages": [ui("user", parts=[{"type": "file", "url": "data:,"}])]}, "messages[0].parts"),
-        ({"messages": [ui("user", "hi")], "trigger": "resume"}, "trigger"),
-        ({"messages": [ui("user", "hi")], "id": "undefined"}, "id"),
-        ({"messages": [ui("user", "hi")], "id": " "}, "id"),
-        ({"messages": [ui("user", "hi")], "id": 7}, "id"),
+        (
+            {"messages": [make_ui_chat("user", parts=[{"type": "file", "url": "data:,"}])]},
+            "messages[0].parts",
+        ),
+        ({"messages": [make_ui_chat("user", "hi")], "trigger": "resume"}, "trigger"),
+        ({"messages": [make_ui_chat("user", "hi")], "id": "undefined"}, "id"),
+        ({"messages": [make_ui_chat("user", "hi")], "id": " "}, "id"),
+        ({"messages": [make_ui_chat("user", "hi")], "id": 7}, "id"),
     ],
 }
 

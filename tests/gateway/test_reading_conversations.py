@@ -14,7 +14,7 @@ MESSAGE = "Where is my order? " * 10
 async def exchange(store: ConversationStore, account: Account, conversation_id: str | None = None) -> str:
     """A message and its reply; returns the conversation."""
     asked = stored.request(account, conversation_id, message=MESSAGE)
-    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.make_id()))
+    await stored.write(store, asked, *stored.has_ended(asked, "It has shipped.", ids.make_id()))
     return asked.conversation_id
 
 
@@ -63,8 +63,8 @@ async def test_messages_come_in_pages(client: Client, store: ConversationStore, 
     path = f"/v1/conversations/{conversation_id}/messages"
     whole = (await client.get(path)).json()["data"]
     assert len(whole) == 6
-    assert await pages(client, path, limit=4) == [whole[:4], whole[4:]]
-    assert await pages(client, path, limit=3) == [whole[:3], whole[3:]]
+    assert await read_pages(client, path, limit=4) == [whole[:4], whole[4:]]
+    assert await read_pages(client, path, limit=3) == [whole[:3], whole[3:]]
     for cursor in ("x", "!!", "bnVsbA", "WyJhIl0", "ImFiYyI"):
         problem = check_problem(await client.get(path, cursor=cursor), 400, "invalid_request")
         assert problem["errors"][0]["field"] == "cursor"
@@ -83,7 +83,7 @@ async def test_conversations_come_in_pages_the_newest_first(
     for row in whole["data"]:
         assert row == (await mine.get(f"/v1/conversations/{row['conversation_id']}")).json()
     rows = whole["data"]
-    assert await pages(mine, "/v1/conversations", limit=2) == [rows[:2], rows[2:4], rows[4:]]
+    assert await read_pages(mine, "/v1/conversations", limit=2) == [rows[:2], rows[2:4], rows[4:]]
 
 
 async def test_an_erased_conversation_is_not_found(
@@ -97,7 +97,7 @@ async def test_an_erased_conversation_is_not_found(
     check_problem(await client.get(f"/v1/conversations/{conversation_id}"), 404, "conversation_not_found")
 
 
-async def pages(client: Client, path: str, limit: int) -> list[list[object]]:
+async def read_pages(client: Client, path: str, limit: int) -> list[list[object]]:
     found, query = [], {"limit": limit}
     while True:
         page = (await client.get(path, **query)).json()

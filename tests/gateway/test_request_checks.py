@@ -60,9 +60,9 @@ async def test_only_a_valid_x_api_key_is_let_in(
 
 
 async def test_anothers_agent_is_as_unknown_as_one_that_is_none(client: Client, accounts: Accounts) -> None:
-    unknown = check_problem(await client.post(x_agent_id=ids.make_id()), 404, "agent_not_found")
-    foreign = check_problem(await client.post(x_agent_id=accounts.starter.agent), 404, "agent_not_found")
-    assert unknown["detail"] == foreign["detail"]
+    for agent in (ids.make_id(), accounts.starter.agent, "gpt-4o"):
+        refused = check_problem(await client.post(x_agent_id=agent), 404, "agent_not_found")
+        assert refused["detail"] == f'Unknown agent "{agent}". Use an agent\'s id or its unique name.'
 
 
 async def test_the_checks_come_in_their_order(client: Client, starter: Client, accounts: Accounts) -> None:
@@ -72,9 +72,9 @@ async def test_the_checks_come_in_their_order(client: Client, starter: Client, a
     check_problem(response, 401, "invalid_api_key")
     response = await starter.post("/v1/chat/stream", x_agent_id="x", x_stream_form="2", **bad)  # type: ignore[arg-type]
     check_problem(response, 403, "plan_upgrade_required")
-    response = await client.post(x_agent_id="x", **bad)  # type: ignore[arg-type]
+    response = await client.post(x_agent_id="", **bad)  # type: ignore[arg-type]
     check_problem(response, 400, "invalid_request")
-    response = await client.post(x_agent_id=ids.make_id(), **bad)  # type: ignore[arg-type]
+    response = await client.post(x_agent_id="x", **bad)  # type: ignore[arg-type]
     check_problem(response, 404, "agent_not_found")
     check_problem(await client.post(**bad), 415, "unsupported_media_type")  # type: ignore[arg-type]
     check_problem(await client.post(content=b'{"conversation_id":"x"}'), 400, "invalid_request")
@@ -84,7 +84,7 @@ async def test_over_the_rate_limit_it_is_429_with_headers(client: Client, accoun
     tight = Client(client.http, client.url, accounts.tight.key, "not an agent")
     for remaining in (1, 0):
         response = await tight.post("/v1/chat/stream")
-        check_problem(response, 400, "invalid_request")
+        check_problem(response, 404, "agent_not_found")
         assert response.headers["ratelimit-policy"] == '"minute";q=2;w=60'
         assert response.headers["ratelimit"].startswith(f'"minute";r={remaining};t=')
     response = await tight.post("/v1/chat")
@@ -157,9 +157,7 @@ async def test_a_request_is_one_line_without_secrets(client: Client, gateway: Ga
     assert "secretword" not in gateway.text()
 
 
-async def test_what_a_caller_writes_into_a_path_is_logged_short_and_harmless(
-    client: Client, gateway: GatewayProcess
-) -> None:
+async def test_paths_are_logged_short_and_harmless(client: Client, gateway: GatewayProcess) -> None:
     response = await client.get("/nowhere%C2%9B31m%E2%80%AE%C2%85%7F" + "a" * 60_000)
     line = await gateway.line("request", trace_id=response.headers["x-trace-id"])
     assert line["path"] == "/nowhere\x9b31m\u202e\x85\x7f" + "a" * 241 + "…"
@@ -167,7 +165,7 @@ async def test_what_a_caller_writes_into_a_path_is_logged_short_and_harmless(
     assert "/nowhere\\u009b31m\\u202e\\u0085\\u007faaa" in written
 
 
-async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_trace() -> None:
+async def test_request_cut_off_by_shutdown_is_refused_with_trace() -> None:
     """The server cancels what is left when its time is over, and would answer with a bare 500 itself."""
     at_work, sent = asyncio.Event(), list[dict[str, Any]]()
 
@@ -196,3 +194,13 @@ async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_tra
         await request
     assert sent[0]["status"] == 503
     assert len(dict(sent[0]["headers"])[b"x-trace-id"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [("/v1/chat/completions", True), ("/v1/models", True), ("/v1/responses", True), ("/nowhere", False)],
+)
+async def test_unknown_endpoint_is_named_with_a_hint(client: Client, path: str, hint: bool) -> None:
+    document = check_problem(await client.post(path), 404, "not_found")
+    assert document["detail"].startswith(f"No such endpoint: POST {path}.")
+    assert ("/openai/v1" in document["detail"]) is hint

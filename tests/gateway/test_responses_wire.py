@@ -36,9 +36,9 @@ from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.runtime.postgres import Pool
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
-from tests.gateway.live_frames import events_of
+from tests.gateway.live_frames import make_events
 from tests.gateway.stored import AT, request, write
-from tests.gateway.test_behind import FORM, WAIT, asking, denied
+from tests.gateway.test_behind import FORM, WAIT, make_denied, make_request
 
 BEGUN = response_types.Response(
     id="resp_1",
@@ -51,7 +51,7 @@ REPLY = Message(id="r", conversation_id="c", content="Grüße🙂 Ada.", token_c
 FINISHED = Finished(REPLY, (), Usage(input_tokens=5, output_tokens=2, cache_read_tokens=2))
 
 
-def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
+def read_told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     """A run of two rounds, whose texts come in these pieces."""
     return [
         Started(),
@@ -67,23 +67,23 @@ def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     ]
 
 
-def events(updates: list[Update], after: int = -1, behind: AfterPause | None = None) -> list[Any]:
+def read_events(updates: list[Update], after: int = -1, behind: AfterPause | None = None) -> list[Any]:
     data = ResponseOutput(BEGUN, after, behind).encode(updates)
-    read = events_of(data)
+    read = make_events(data)
     assert re.findall(r"^event: (.+)$", data.decode(), re.MULTILINE) == [event["type"] for event in read]
     return read
 
 
-def text_of(read: list[Any]) -> str:
+def join_text(read: list[Any]) -> str:
     return "".join(event["delta"] for event in read if event["type"] == "response.output_text.delta")
 
 
-def others(read: list[Any]) -> list[Any]:
+def list_others(read: list[Any]) -> list[Any]:
     return [event for event in read if event["type"] != "response.output_text.delta"]
 
 
-def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> None:
-    read = events(told("Grüße", "🙂"))
+def test_events_are_in_openai_order_and_end_with_response() -> None:
+    read = read_events(read_told("Grüße", "🙂"))
     message = [
         "response.output_item.added",
         "response.content_part.added",
@@ -110,7 +110,7 @@ def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> Non
         "response.completed",
     ]
     response = read[-1]["response"]
-    assert response == msgspec.json.decode(msgspec.json.encode(build_response(BEGUN, told("Grüße🙂"))))
+    assert response == msgspec.json.decode(msgspec.json.encode(build_response(BEGUN, read_told("Grüße🙂"))))
     first, a, b, last = response["output"]
     assert (first["content"][0]["text"], last["content"][0]["text"]) == ("Grüße🙂", " Ada.")
     assert [note["url"] for note in first["content"][0]["annotations"]] == [SOURCE.url]
@@ -122,48 +122,50 @@ def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> Non
 
 
 @pytest.mark.parametrize("pieces", [("Grüße🙂",), ("Grü", "ße🙂"), (*"Grüße🙂",)])
-def test_behind_a_number_there_is_the_same_whatever_pieces_the_text_came_in(pieces: tuple[str, ...]) -> None:
-    whole = events(told("Grüße🙂"))
-    every = events(told(*"Grüße🙂", second=tuple(" Ada.")))
-    read = events(told(*pieces))
-    assert others(read) == others(whole)
+def test_rest_after_a_number_ignores_how_text_was_split(pieces: tuple[str, ...]) -> None:
+    whole = read_events(read_told("Grüße🙂"))
+    every = read_events(read_told(*"Grüße🙂", second=tuple(" Ada.")))
+    read = read_events(read_told(*pieces))
+    assert list_others(read) == list_others(whole)
     numbers = [event["sequence_number"] for event in read]
     assert numbers == sorted(set(numbers))
     for after in range(numbers[-1] + 2):
-        rest = events(told(*pieces), after)
-        assert others(rest) == [event for event in others(whole) if event["sequence_number"] > after]
+        rest = read_events(read_told(*pieces), after)
+        assert list_others(rest) == [
+            event for event in list_others(whole) if event["sequence_number"] > after
+        ]
         assert rest == [] or rest[0]["sequence_number"] > after
         known = [event for event in every if event["sequence_number"] <= after]
-        assert text_of(known) + text_of(rest) == REPLY.content
+        assert join_text(known) + join_text(rest) == REPLY.content
 
 
 def test_what_failed_or_was_cancelled_is_not_whole() -> None:
     begun: list[Update] = [Started(), ToolStarted("a", "find", {}), NextRound(2), TextUpdate("It")]
     for last, status in ((Broken("provider_timeout", ""), "failed"), (CANCELLED, "cancelled")):
-        *_, ended = events([*begun, last])
+        *_, ended = read_events([*begun, last])
         response = ended["response"]
         assert (ended["type"], response["status"]) == ("response.failed", status)
         assert ResponseError.model_validate(response["error"]).code == "server_error", "one of OpenAI's"
         assert response["error"]["service_code"] == last.code
         assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
-    *_, ended = events([Started(), Finished(REPLY, (), Usage(), "length")])
+    *_, ended = read_events([Started(), Finished(REPLY, (), Usage(), "length")])
     assert ended["type"] == "response.incomplete"
     assert ended["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
-def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_event() -> None:
+def test_interrupted_stream_resumes_after_its_last_event() -> None:
     local = Broken("server_shutdown", "It stops.", local=True)
-    read = events([Started(), RetrievedSources((SOURCE,)), TextUpdate("Grüße"), local])
+    read = read_events([Started(), RetrievedSources((SOURCE,)), TextUpdate("Grüße"), local])
     assert (read[-1]["type"], read[-1]["code"]) == ("error", "server_shutdown")
     assert read[-1]["error"]["message"] == "It stops.", "for SDKs, which raise what has it"
-    rest = events(told("Grüße🙂"), read[-1]["sequence_number"])
-    assert text_of(rest) == "🙂 Ada."
-    assert events([local], 7)[-1]["sequence_number"] == 7
+    rest = read_events(read_told("Grüße🙂"), read[-1]["sequence_number"])
+    assert join_text(rest) == "🙂 Ada."
+    assert read_events([local], 7)[-1]["sequence_number"] == 7
 
 
-def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> None:
+def test_pause_completes_response_without_a_number() -> None:
     before: list[Update] = [Started(), TextUpdate("a"), ToolStarted("3", "find", {"q": 1})]
-    *run, last = events([*before, WAIT])
+    *run, last = read_events([*before, WAIT])
     *_, asked = last["response"]["output"]
     assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
     assert [item.get("status") for item in last["response"]["output"]] == ["completed", "incomplete", None]
@@ -174,10 +176,10 @@ def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> 
         "server_label": "agent",
         "arguments": "{}",
     }
-    place = events(before)[-1]["sequence_number"]
+    place = read_events(before)[-1]["sequence_number"]
     numbers = [each["sequence_number"] for each in (*run, last)]
     assert numbers == sorted(set(numbers)), "strictly increasing"
-    assert [each["type"] for each in events([*before, WAIT], place)] == [
+    assert [each["type"] for each in read_events([*before, WAIT], place)] == [
         *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
         "response.completed",
     ]
@@ -187,7 +189,7 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
     other = replace(SOURCE, index=SOURCE.index + 1, url="https://other.example/")
     mark = f"[{SOURCE.index}]"
     pieces = ["Grüße🙂 ", mark[:1], f"{mark[1:]}, ", "[99] ", mark]
-    *_, last = events([Started(), RetrievedSources((SOURCE, other)), *map(TextUpdate, pieces), FINISHED])
+    *_, last = read_events([Started(), RetrievedSources((SOURCE, other)), *map(TextUpdate, pieces), FINISHED])
     (part,) = last["response"]["output"][0]["content"]
     places = [(note["url"], note["start_index"], note["end_index"]) for note in part["annotations"]]
     assert places[-1] == (other.url, 0, 0), "not cited"
@@ -201,8 +203,8 @@ def test_a_response_under_way_has_the_text_so_far() -> None:
     assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
 
 
-def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -> None:
-    *_, last = events([Started(), ToolStarted("3", "find", {"q": 1}), *asking(FORM)])
+def test_elicitation_is_in_request_and_answered_in_response() -> None:
+    *_, last = read_events([Started(), ToolStarted("3", "find", {"q": 1}), *make_request(FORM)])
     asked = last["response"]["output"][-1]
     assert asked["elicitation"] == {"message": "Who?", "requested_schema": FORM.requested_schema}
     item = {
@@ -219,12 +221,12 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
 
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
     goes_on: list[Update] = [Started(), ToolEnded("3", False, "[1]"), NextRound(3), TextUpdate("b"), FINISHED]
-    told = events(goes_on, behind=AfterPause(denied(), PausePoint(2)))
-    call, said = told[-1]["response"]["output"]
+    read_told = read_events(goes_on, behind=AfterPause(make_denied(), PausePoint(2)))
+    call, said = read_told[-1]["response"]["output"]
     assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")
     assert said["content"][0]["text"] == "b"
-    assert [each["output_index"] for each in told if "item_id" in each] == [0, 0, 0, 1, 1, 1, 1]
-    numbers = [each["sequence_number"] for each in told]
+    assert [each["output_index"] for each in read_told if "item_id" in each] == [0, 0, 0, 1, 1, 1, 1]
+    numbers = [each["sequence_number"] for each in read_told]
     assert numbers == sorted(set(numbers))
 
 

@@ -23,22 +23,22 @@ from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
 from tests.gateway.embedded import EmbeddedGateway
-from tests.gateway.test_rate_limits import states
+from tests.gateway.test_rate_limits import read_states
 from tests.gateway.worker import Worker
 
 BOUND = 5_000
 SMALL = plan_with("Small", requests_per_minute=6000, storage_bytes=BOUND)
 
 
-async def stored_for(store: ConversationStore, pool: Pool, account: Account, reply: str) -> str:
+async def read_stored(store: ConversationStore, pool: Pool, account: Account, reply: str) -> str:
     """A conversation with this reply, which is counted."""
     asked = stored.request(account)
-    await stored.write(store, asked, *stored.ended(asked, reply, ids.make_id()))
+    await stored.write(store, asked, *stored.has_ended(asked, reply, ids.make_id()))
     await stored.project(pool, conversations_table.PROJECTION)
     return asked.conversation_id
 
 
-async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_deleting_is_not(
+async def test_full_storage_refuses_writes_but_allows_deleting(
     gateway: EmbeddedGateway,
     http: httpx.AsyncClient,
     worker: Worker,
@@ -48,7 +48,7 @@ async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_
     async with open_pool(migrated_database_url) as pool:
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
-        conversation_id = await stored_for(store, pool, account, "x" * BOUND)
+        conversation_id = await read_stored(store, pool, account, "x" * BOUND)
     client = Client(http, gateway.url, account.key, account.agent)
     headers = {"X-Api-Key": account.key}
     thread = f"{gateway.url}/v1/conversations/{conversation_id}"
@@ -57,7 +57,7 @@ async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_
     problem = check_problem(refused, 403, "storage_full")
     assert problem["detail"] == "The plan lets the account store 5,000 bytes."
     assert '"storage";q=5000;qu="bytes"' in refused.headers["ratelimit-policy"]
-    assert states(refused)["storage"] == {"r": 0}
+    assert read_states(refused)["storage"] == {"r": 0}
     check_problem(await http.patch(thread, json={"title": "y"}, headers=headers), 403, "storage_full")
     check_problem(await http.post(f"{thread}/fork", headers=headers), 403, "storage_full")
 
@@ -76,12 +76,12 @@ async def test_within_the_bound_an_answer_says_how_much_is_left(
     async with open_pool(migrated_database_url) as pool:
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
-        conversation_id = await stored_for(store, pool, account, "x" * 500)
+        conversation_id = await read_stored(store, pool, account, "x" * 500)
         taken = (await conversations_table.sum_stored_by_account(pool))[account.account_id].bytes
     client = Client(http, gateway.url, account.key, account.agent)
     asking = asyncio.create_task(client.post("/v1/chat", content=b'{"message":"room"}'))
     await (await worker.next("room")).answer()
-    assert states(await asking)["storage"] == {"r": BOUND - taken}
+    assert read_states(await asking)["storage"] == {"r": BOUND - taken}
     described = DescribeAnswered(outcome="described", version=2)
     async with worker.answering(subjects.ALL_COMMANDS, DescribeConversation, described):
         answer = await http.patch(
@@ -92,7 +92,7 @@ async def test_within_the_bound_an_answer_says_how_much_is_left(
     assert answer.status_code == 200
 
 
-async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_never(
+async def test_stored_bytes_are_reread_only_with_a_bound(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     now = 0.0
@@ -104,7 +104,7 @@ async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_n
         cache = FigureCache(pool, lambda: now)
         stack.push_async_callback(cache.aclose)
         assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
-        await stored_for(store, pool, account, "x" * BOUND)
+        await read_stored(store, pool, account, "x" * BOUND)
         assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
         assert (await cache.get(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"

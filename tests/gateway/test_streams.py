@@ -10,7 +10,7 @@ from agentchat.contracts import errors, frames
 from agentchat.contracts.values import Source
 from agentchat.conversations.event_store.store import ConversationStore
 from tests.gateway import stored
-from tests.gateway.client import Client, accepted, check_problem
+from tests.gateway.client import Client, check_problem, is_accepted
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.worker import Worker
 
@@ -20,7 +20,7 @@ SOURCE = Source(
 
 
 async def test_form_1_is_meta_deltas_done(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker, message="hello") as (turn, events):
+    async with is_accepted(client, worker, message="hello") as (turn, events):
         response = events.response
         ends = {
             "conversation_id": turn.request.conversation_id,
@@ -44,7 +44,7 @@ async def test_form_1_is_meta_deltas_done(client: Client, worker: Worker) -> Non
 async def test_form_2_is_start_deltas_tool_calls_done(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    async with accepted(client, worker, form=2) as (turn, events):
+    async with is_accepted(client, worker, form=2) as (turn, events):
         await turn.delta("Let me see. ")
         await turn.tool("get_order", '{"status":"shipped"}')
         await turn.delta("It has shipped.")
@@ -72,7 +72,7 @@ async def test_form_2_is_start_deltas_tool_calls_done(
 
 
 async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker, form=2) as (turn, events):
+    async with is_accepted(client, worker, form=2) as (turn, events):
         await turn.delta("Hello")
         await turn.complete()
         assert (await events.rest())[-1].keys() == {"type", "message"}
@@ -80,7 +80,7 @@ async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker:
 
 async def test_form_1_ends_after_a_tool_without_a_read_of_the_log(client: Client, worker: Worker) -> None:
     """Nothing of the run is in the log here, so an end that waited for it would not come."""
-    async with accepted(client, worker, form=1) as (turn, events):
+    async with is_accepted(client, worker, form=1) as (turn, events):
         await turn.tool("find", "{}")
         await turn.delta("ok")
         await turn.complete(tool_calls=1)
@@ -94,7 +94,7 @@ async def test_form_1_tells_no_tools_and_form_2_no_sources(
         (1, ["meta", "sources", "delta", "done"]),
         (2, ["start", "tool_call", "delta", "done"]),
     ):
-        async with accepted(client, worker, form=form) as (turn, events):
+        async with is_accepted(client, worker, form=form) as (turn, events):
             await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
             await turn.tool("find", "{}")
             await turn.delta("ok")
@@ -103,7 +103,7 @@ async def test_form_1_tells_no_tools_and_form_2_no_sources(
 
 
 async def test_sources_are_told_whole_and_before_the_deltas(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker) as (turn, events):
+    async with is_accepted(client, worker) as (turn, events):
         await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
         await turn.answer_from_here("ok")
         seen = await events.rest()
@@ -125,7 +125,7 @@ async def test_sources_are_told_whole_and_before_the_deltas(client: Client, work
 
 @pytest.mark.parametrize("form", [1, 2])
 async def test_a_failure_after_the_start_is_an_error_event(client: Client, worker: Worker, form: int) -> None:
-    async with accepted(client, worker, form=form) as (turn, events):
+    async with is_accepted(client, worker, form=form) as (turn, events):
         await turn.delta("Hel")
         await turn.fail("provider_timeout", "The provider did not answer.")
         assert (await events.rest())[1:] == [
@@ -135,7 +135,7 @@ async def test_a_failure_after_the_start_is_an_error_event(client: Client, worke
 
 
 async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker) as (turn, events):
+    async with is_accepted(client, worker) as (turn, events):
         await turn.fail("secret_detail", "")
         error = (await events.rest())[-1]
     assert error == {
@@ -147,7 +147,7 @@ async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, work
 
 async def test_no_text_breaks_the_lines(client: Client, worker: Worker) -> None:
     text = 'a\nb\r\nc\rd\u2028e\u2029f\x85g\x0bh\x0ci\x1cj "data: {}" 😀\u0000'
-    async with accepted(client, worker) as (turn, events):
+    async with is_accepted(client, worker) as (turn, events):
         await turn.delta(text)
         await turn.complete()
         seen = await events.rest()
@@ -161,27 +161,27 @@ async def test_the_deployment_chooses_the_form_that_a_request_does_not(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
     process = await start_gateway(AGENTCHAT_STREAM_FORM="2")
-    async with accepted(accounts.free.at(http, process), worker) as (turn, events):
+    async with is_accepted(accounts.free.at(http, process), worker) as (turn, events):
         assert (await events.next())["type"] == "start"
         await turn.answer_from_here("ok")
         assert (await events.rest())[-1]["type"] == "done"
     starter = accounts.starter.at(http, process)
     check_problem(await starter.post("/v1/chat/stream"), 403, "plan_upgrade_required")
-    async with accepted(starter, worker, form=1) as (turn, events):
+    async with is_accepted(starter, worker, form=1) as (turn, events):
         assert (await events.next())["type"] == "meta"
         await turn.complete("")
 
 
 async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worker) -> None:
     check_problem(await starter.post("/v1/chat/stream", x_stream_form="2"), 403, "plan_upgrade_required")
-    async with accepted(starter, worker, form=1) as (turn, events):
+    async with is_accepted(starter, worker, form=1) as (turn, events):
         await turn.answer_from_here("ok")
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
 
 
 async def test_hundred_streams_at_once_keep_their_texts_apart(client: Client, worker: Worker) -> None:
     async def one(number: int) -> str:
-        async with accepted(client, worker, message=f"number {number}") as (turn, events):
+        async with is_accepted(client, worker, message=f"number {number}") as (turn, events):
             for word in ("I ", "am ", str(number)):
                 await turn.delta(word)
                 await asyncio.sleep(0.01)

@@ -7,10 +7,10 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
 
 
-async def thread(store: ConversationStore, account: Account) -> str:
+async def store_thread(store: ConversationStore, account: Account) -> str:
     """Seven events of a first turn, and two of a second that goes on."""
     first = stored.request(account, message="Where is it?")
-    await stored.write(store, first, *stored.ended(first, "It has shipped.", ids.make_id()))
+    await stored.write(store, first, *stored.has_ended(first, "It has shipped.", ids.make_id()))
     await stored.write(store, stored.request(account, first.conversation_id, message="And when?"))
     return first.conversation_id
 
@@ -18,7 +18,7 @@ async def thread(store: ConversationStore, account: Account) -> str:
 async def test_a_conversation_is_served_as_it_was(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    path = f"/v1/conversations/{await thread(store, accounts.free)}"
+    path = f"/v1/conversations/{await store_thread(store, accounts.free)}"
     now = await client.get(path)
     assert now.json()["message_count"] == 3
     assert now.headers["x-conversation-version"] == "9"
@@ -41,7 +41,7 @@ async def test_a_conversation_is_served_as_it_was(
 async def test_a_place_that_is_none_names_the_field(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    conversation_id = await thread(store, accounts.free)
+    conversation_id = await store_thread(store, accounts.free)
     for path in (f"/v1/conversations/{conversation_id}", f"/v1/conversations/{conversation_id}/messages"):
         for at in ("", "-1", "x", "1e1", "\x00", "9" * 400, "2026-02-30"):
             problem = check_problem(await client.get(path, at=at), 400, "invalid_request")
@@ -55,6 +55,6 @@ async def test_a_place_that_is_none_names_the_field(
 async def test_somebody_elses_is_not_found_at_any_place(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
-    foreign = await thread(store, accounts.starter)
+    foreign = await store_thread(store, accounts.starter)
     for at in ("2", "7", "99", stored.AT):
         check_problem(await client.get(f"/v1/conversations/{foreign}", at=at), 404, "conversation_not_found")

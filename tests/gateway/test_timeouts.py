@@ -16,9 +16,9 @@ from agentchat.gateway.runs import claim_key, event_stream, followed_run, start_
 from agentchat.runtime import listening_socket, metrics
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
-from tests.gateway.client import Client, accepted, check_problem, slow_socket
+from tests.gateway.client import Client, check_problem, is_accepted, slow_socket
 from tests.gateway.conftest import Accounts
-from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
+from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
 from tests.gateway.worker import Worker
 from tests.support.proxy import proxied
 
@@ -38,17 +38,17 @@ def hurry() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 async def gateway(hurry: None, environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
-    async with embedded_gateway(environ) as running:
+    async with run_embedded_gateway(environ) as running:
         yield running
 
 
-async def longer_than_acceptance(waiting: "asyncio.Task[httpx.Response]") -> None:
+async def wait_past_acceptance(waiting: "asyncio.Task[httpx.Response]") -> None:
     done, _ = await asyncio.wait([waiting], timeout=ACCEPT_SECONDS + 1.0)
     assert not done
 
 
 async def test_a_silent_stream_is_kept_alive_by_pings(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker, message="ping") as (turn, events):
+    async with is_accepted(client, worker, message="ping") as (turn, events):
         reading = asyncio.create_task(events.rest())
         for _ in range(3):
             await asyncio.wait([reading], timeout=1.0)
@@ -62,7 +62,7 @@ async def test_a_queued_request_has_a_longer_timeout(client: Client, worker: Wor
     waiting = asyncio.create_task(client.chat("line"))
     turn = await worker.next("line")
     await turn.say(frames.Queued(seq=0, attempt=0))
-    await longer_than_acceptance(waiting)
+    await wait_past_acceptance(waiting)
     await turn.answer("at last")
     assert (await waiting).json()["message"]["content"] == "at last"
 
@@ -73,7 +73,7 @@ async def test_lost_queued_frame_still_gives_the_longer_timeout(
     """While the request gets its place in line, its gateway has no NATS."""
     async with (
         proxied(environ["AGENTCHAT_NATS_URL"]) as (link, url),
-        embedded_gateway({**environ, "AGENTCHAT_NATS_URL": url}) as cut_off,
+        run_embedded_gateway({**environ, "AGENTCHAT_NATS_URL": url}) as cut_off,
     ):
         waiting = asyncio.create_task(accounts.free.at(http, cut_off).chat("unheard line"))
         turn = await worker.next("unheard line")
@@ -81,7 +81,7 @@ async def test_lost_queued_frame_still_gives_the_longer_timeout(
         await turn.say(frames.Queued(seq=0, attempt=turn.request.attempt))
         await turn.bus.ping()  # by then it is in TRACES
         await link.set_mode("pass")
-        await longer_than_acceptance(waiting)
+        await wait_past_acceptance(waiting)
         await turn.answer("at last")
         assert (await waiting).json()["message"]["content"] == "at last"
 
@@ -110,7 +110,7 @@ async def test_an_acceptance_that_nobody_heard_is_found_in_the_log(
 ) -> None:
     waiting = asyncio.create_task(client.chat("acceptance"))
     turn = await worker.next("acceptance")
-    await stored.write(store, turn.request, *stored.ended(turn.request, "Hello"))
+    await stored.write(store, turn.request, *stored.has_ended(turn.request, "Hello"))
     response = await waiting
     assert response.status_code == 200
     assert response.json()["message"]["content"] == "Hello"
@@ -119,10 +119,10 @@ async def test_an_acceptance_that_nobody_heard_is_found_in_the_log(
 async def test_an_end_that_nobody_announced_is_found_in_the_log(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    async with accepted(client, worker, form=2, message="end") as (turn, events):
+    async with is_accepted(client, worker, form=2, message="end") as (turn, events):
         await turn.delta("He")
         assert [(await events.next())["type"] for _ in range(2)] == ["start", "delta"]
-        await stored.write(store, turn.request, *stored.ended(turn.request, "Hello"))
+        await stored.write(store, turn.request, *stored.has_ended(turn.request, "Hello"))
         seen = await events.rest()
     assert seen[0] == {"type": "delta", "content": "llo"}
     assert seen[1]["message"]["content"] == "Hello"
@@ -140,15 +140,15 @@ async def test_without_nats_the_end_of_a_run_comes_from_the_log(
     await server.start()
     async with (
         Bus.connect(server.url, name="test-worker") as bus,
-        embedded_gateway({**environ, "AGENTCHAT_NATS_URL": server.url}) as alone,
+        run_embedded_gateway({**environ, "AGENTCHAT_NATS_URL": server.url}) as alone,
     ):
         worker = Worker(bus)
         consuming = asyncio.create_task(worker.run())
-        async with accepted(accounts.free.at(http, alone), worker) as (turn, events):
+        async with is_accepted(accounts.free.at(http, alone), worker) as (turn, events):
             await turn.delta("He")
             assert [(await events.next())["type"] for _ in range(2)] == ["meta", "delta"]
             await server.kill()
-            await stored.write(store, turn.request, *stored.ended(turn.request, "Hello"))
+            await stored.write(store, turn.request, *stored.has_ended(turn.request, "Hello"))
             assert [event["type"] for event in await events.rest()] == ["delta", "done"]
         consuming.cancel()
         await server.start()

@@ -23,16 +23,16 @@ from agentchat.gateway.runs.view import Phase, View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,
-    alive,
-    called,
-    completed,
-    delta,
     feed,
-    message,
-    resumed,
-    returned,
+    join_text,
+    make_alive,
+    make_called,
+    make_completed,
+    make_delta,
+    make_message,
+    make_resumed,
+    make_returned,
     run,
-    text_of,
 )
 
 
@@ -44,17 +44,17 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         frames.Queued(seq=0, attempt=0),
         ACCEPTED,
         found,
-        delta(3, "He", 0),
-        called(4),
-        returned(5),
-        alive(6),
-        delta(7, "llo", 2),
-        completed(8, "Hello", tool_calls=1),
+        make_delta(3, "He", 0),
+        make_called(4),
+        make_returned(5),
+        make_alive(6),
+        make_delta(7, "llo", 2),
+        make_completed(8, "Hello", tool_calls=1),
     )
     assert view.wants_log, "it has the tools' outputs"
     call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="{}")
     rounds = (Round(number=1, text="He", calls=(call,)), Round(number=2, text="llo"))
-    told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
+    told += view.feed_log(run(state="completed", reply=make_message("Hello"), rounds=rounds))
     assert told == [
         Started(),
         RetrievedSources((SOURCE,)),
@@ -62,14 +62,14 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False),
         TextUpdate("llo"),
-        Finished(message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
+        Finished(make_message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
 
 
 def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
     view = View()
     assert view.feed_log(None) == [], "it may begin yet"
-    assert feed(view, ACCEPTED, delta(2, "He", 0)) == [Started(), TextUpdate("He")]
+    assert feed(view, ACCEPTED, make_delta(2, "He", 0)) == [Started(), TextUpdate("He")]
     assert view.feed_log(None) == [INTERRUPTED]
     assert view.ended
 
@@ -91,13 +91,13 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
         Round(number=2, calls=(call("y"),)),
         Round(number=3, text="bc", cuts=(1,)),
     )
-    ended = run(state="completed", reply=message("abc"), rounds=rounds)
+    ended = run(state="completed", reply=make_message("abc"), rounds=rounds)
     live = View()
     told = feed(
         live,
-        *(ACCEPTED, piece(2, 1, "a", 0), asked(3, 1, "x"), returned(4, "x"), returned(4, "x")),
-        *(asked(5, 2, "y"), returned(6, "y"), piece(7, 3, "b", 1), piece(8, 3, "c", 2)),
-        completed(9, "abc", tool_calls=2),
+        *(ACCEPTED, piece(2, 1, "a", 0), asked(3, 1, "x"), make_returned(4, "x"), make_returned(4, "x")),
+        *(asked(5, 2, "y"), make_returned(6, "y"), piece(7, 3, "b", 1), piece(8, 3, "c", 2)),
+        make_completed(9, "abc", tool_calls=2),
     )
     told += live.feed_log(ended)
     results = {update.call_id: update.output for update in told if isinstance(update, ToolEnded)}
@@ -108,38 +108,42 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
 
 
 def test_a_saved_message_that_is_not_what_was_told_ends_in_error() -> None:
-    assert feed(View(), ACCEPTED, delta(2, "He", 0), completed(3, "Ha!"))[-1] == INTERRUPTED
-    assert feed(View(), ACCEPTED, delta(2, "Hello", 0), completed(3, "He"))[-1] == INTERRUPTED
+    assert feed(View(), ACCEPTED, make_delta(2, "He", 0), make_completed(3, "Ha!"))[-1] == INTERRUPTED
+    assert feed(View(), ACCEPTED, make_delta(2, "Hello", 0), make_completed(3, "He"))[-1] == INTERRUPTED
 
 
 def test_a_result_announced_again_is_taken_without_a_number() -> None:
-    again = frames.Completed(seq=0, attempt=1, message=message("Hello"), tool_calls=0)
-    assert feed(View(), ACCEPTED, delta(2, "He", 0), again)[-2:] == [
+    again = frames.Completed(seq=0, attempt=1, message=make_message("Hello"), tool_calls=0)
+    assert feed(View(), ACCEPTED, make_delta(2, "He", 0), again)[-2:] == [
         TextUpdate("llo"),
-        Finished(message("Hello"), ()),
+        Finished(make_message("Hello"), ()),
     ]
-    assert feed(View(), again) == [Started(), TextUpdate("Hello"), Finished(message("Hello"), ())]
+    assert feed(View(), again) == [Started(), TextUpdate("Hello"), Finished(make_message("Hello"), ())]
 
 
 def test_nothing_is_told_after_the_end() -> None:
     view = View()
     failed = frames.Failed(seq=2, attempt=1, code="provider_error", message="no")
-    assert feed(view, ACCEPTED, failed, delta(3, "a", 0), completed(4, "a")) == [
+    assert feed(view, ACCEPTED, failed, make_delta(3, "a", 0), make_completed(4, "a")) == [
         Started(),
         Broken("provider_error", "no"),
     ]
-    assert view.feed_log(run(state="completed", reply=message("a"))) == view.feed_all([ACCEPTED]) == []
+    assert view.feed_log(run(state="completed", reply=make_message("a"))) == view.feed_all([ACCEPTED]) == []
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(streaming: bool) -> None:
+def test_run_ended_before_first_update_is_sent_in_full(streaming: bool) -> None:
     call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="{}")
     rounds = (
         Round(number=1, text="Let me see.", cuts=(3, 11), calls=(call,)),
         Round(number=2, text="Done", cuts=(4,)),
     )
     ended = run(
-        state="completed", reply=message("Let me see.Done"), rounds=rounds, sources=(SOURCE,), retrieves=True
+        state="completed",
+        reply=make_message("Let me see.Done"),
+        rounds=rounds,
+        sources=(SOURCE,),
+        retrieves=True,
     )
     view = View(ViewKind(streaming=streaming))
     told = view.feed_log(ended)
@@ -149,7 +153,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False, output="{}"),
         NextRound(2),
-        Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
+        Finished(make_message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
     pieces = [update.text for update in told if isinstance(update, TextUpdate)]
     assert pieces == (["Let", " me see.", "Done"] if streaming else [])
@@ -158,11 +162,11 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     assert view.phase is not Phase.REFUSED
 
 
-def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> None:
+def test_cancelled_run_from_log_has_the_workers_message() -> None:
     cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
     assert View().feed_log(cancelled) == [Started(), TextUpdate("He"), CANCELLED]
     live = View()
-    feed(live, ACCEPTED, delta(2, "He", 0))
+    feed(live, ACCEPTED, make_delta(2, "He", 0))
     assert live.feed_log(cancelled) == [CANCELLED]
 
 
@@ -209,66 +213,91 @@ def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
     assert view.phase is not Phase.QUEUED
 
 
-def test_an_offset_means_nothing_in_an_attempt_whose_beginning_was_lost() -> None:
+def test_offset_is_ignored_in_attempt_without_its_beginning() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "He", 0), delta(2, "xx", 1, 2))
+    told = feed(view, ACCEPTED, make_delta(2, "He", 0), make_delta(2, "xx", 1, 2))
     told += view.feed_all([])
-    told += feed(view, delta(3, "yy", 2, 2))
-    assert text_of(told) == "He"
-    assert feed(view, completed(4, "Hxxyy", attempt=2)) == [INTERRUPTED]
+    told += feed(view, make_delta(3, "yy", 2, 2))
+    assert join_text(told) == "He"
+    assert feed(view, make_completed(4, "Hxxyy", attempt=2)) == [INTERRUPTED]
 
 
 def test_a_takeover_behind_the_text_told_goes_on() -> None:
     told = feed(
-        View(), ACCEPTED, delta(2, "He", 0), resumed(2, "He"), delta(2, "llo", 2, 2), completed(3, "Hello")
+        View(),
+        ACCEPTED,
+        make_delta(2, "He", 0),
+        make_resumed(2, "He"),
+        make_delta(2, "llo", 2, 2),
+        make_completed(3, "Hello"),
     )
-    assert text_of(told) == "Hello"
+    assert join_text(told) == "Hello"
     told = feed(
         View(),
         ACCEPTED,
-        delta(2, "He", 0),
-        resumed(2, "He"),
-        delta(2, "llo", 2, 2),
-        completed(3, "Hello", attempt=2),
+        make_delta(2, "He", 0),
+        make_resumed(2, "He"),
+        make_delta(2, "llo", 2, 2),
+        make_completed(3, "Hello", attempt=2),
     )
     assert [*map(type, told)] == [Started, TextUpdate, TextUpdate, Finished]
 
 
 @pytest.mark.parametrize("text", ["H", "Ho", ""])
 def test_a_takeover_behind_another_text_ends_the_stream(text: str) -> None:
-    told = feed(View(), ACCEPTED, delta(2, "He", 0), resumed(2, text), delta(2, "llo", len(text), 2))
+    told = feed(
+        View(), ACCEPTED, make_delta(2, "He", 0), make_resumed(2, text), make_delta(2, "llo", len(text), 2)
+    )
     assert told == [Started(), TextUpdate("He"), INTERRUPTED]
 
 
 def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "Hell"), delta(2, "o", 4, 2))
+    told = feed(view, ACCEPTED, make_delta(2, "He", 0), make_resumed(2, "Hell"), make_delta(2, "o", 4, 2))
     assert told == [Started(), TextUpdate("He")]
     assert view.wants_repair
     told += view.feed_all(
-        [ACCEPTED, delta(2, "He", 0), delta(3, "ll", 2), resumed(2, "Hell"), delta(2, "o", 4, 2)]
+        [
+            ACCEPTED,
+            make_delta(2, "He", 0),
+            make_delta(3, "ll", 2),
+            make_resumed(2, "Hell"),
+            make_delta(2, "o", 4, 2),
+        ]
     )
-    told += feed(view, delta(3, "!", 5, 2), completed(4, "Hello!", attempt=2))
+    told += feed(view, make_delta(3, "!", 5, 2), make_completed(4, "Hello!", attempt=2))
     assert [update.text for update in told if isinstance(update, TextUpdate)] == ["He", "ll", "o", "!"]
 
 
 def test_frames_of_a_stopped_worker_are_ignored() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "He"), delta(3, "XX", 2), completed(4, "HeXX"))
+    told = feed(
+        view,
+        ACCEPTED,
+        make_delta(2, "He", 0),
+        make_resumed(2, "He"),
+        make_delta(3, "XX", 2),
+        make_completed(4, "HeXX"),
+    )
     assert told == [Started(), TextUpdate("He")]
-    assert feed(view, delta(2, "y", 2, 2)) == [TextUpdate("y")]
+    assert feed(view, make_delta(2, "y", 2, 2)) == [TextUpdate("y")]
 
 
 def test_a_takeover_that_is_heard_first_is_the_acceptance() -> None:
-    assert feed(View(), resumed(2, ""), delta(2, "a", 0, 2)) == [Started(), TextUpdate("a")]
+    assert feed(View(), make_resumed(2, ""), make_delta(2, "a", 0, 2)) == [Started(), TextUpdate("a")]
 
 
-def test_a_reader_of_the_end_alone_is_not_broken_by_what_it_was_not_told() -> None:
+def test_reader_of_end_only_tolerates_unseen_updates() -> None:
     view = View(ViewKind(streaming=False))
     told = feed(
-        view, ACCEPTED, delta(2, "He", 0), delta(5, "x", 2), resumed(3, "other"), completed(9, "Hello")
+        view,
+        ACCEPTED,
+        make_delta(2, "He", 0),
+        make_delta(5, "x", 2),
+        make_resumed(3, "other"),
+        make_completed(9, "Hello"),
     )
     assert told == [Started()]
-    again = frames.Completed(seq=9, attempt=3, message=message("Hello"), tool_calls=0)
-    assert feed(view, again) == [Finished(message("Hello"), ())]
+    again = frames.Completed(seq=9, attempt=3, message=make_message("Hello"), tool_calls=0)
+    assert feed(view, again) == [Finished(make_message("Hello"), ())]
     assert not view.wants_repair

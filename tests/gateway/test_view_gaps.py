@@ -21,14 +21,14 @@ from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,
-    called,
-    completed,
-    delta,
     feed,
-    message,
-    resumed,
+    join_text,
+    make_called,
+    make_completed,
+    make_delta,
+    make_message,
+    make_resumed,
     run,
-    text_of,
 )
 
 PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
@@ -37,29 +37,42 @@ PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
 def test_a_frame_said_twice_is_told_once() -> None:
     view = View()
     told = feed(
-        view, ACCEPTED, ACCEPTED, delta(2, "a", 0), delta(2, "a", 0), delta(3, "b", 1), delta(2, "a", 0)
+        view,
+        ACCEPTED,
+        ACCEPTED,
+        make_delta(2, "a", 0),
+        make_delta(2, "a", 0),
+        make_delta(3, "b", 1),
+        make_delta(2, "a", 0),
     )
     assert told == [Started(), TextUpdate("a"), TextUpdate("b")]
 
 
 def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
     view = View()
-    assert feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3)) == [
+    assert feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2), make_delta(5, "d", 3)) == [
         Started(),
         TextUpdate("a"),
     ]
     assert view.wants_repair
-    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c"), TextUpdate("d")]
+    assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c"), TextUpdate("d")]
 
 
 def test_a_gap_is_filled_from_traces() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 2))
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(5, "d", 2))
     told += view.feed_all(
-        [ACCEPTED, delta(2, "a", 0), called(3), delta(4, "c", 1), delta(5, "d", 2), delta(6, "e", 3)]
+        [
+            ACCEPTED,
+            make_delta(2, "a", 0),
+            make_called(3),
+            make_delta(4, "c", 1),
+            make_delta(5, "d", 2),
+            make_delta(6, "e", 3),
+        ]
     )
-    told += feed(view, delta(6, "e", 3), delta(7, "f", 4), completed(8, "acdef"))
-    assert text_of(told) == "acdef"
+    told += feed(view, make_delta(6, "e", 3), make_delta(7, "f", 4), make_completed(8, "acdef"))
+    assert join_text(told) == "acdef"
     assert isinstance(told[-1], Finished)
     assert not view.wants_repair
     assert [type(update) for update in told].count(ToolStarted) == 1
@@ -68,11 +81,11 @@ def test_a_gap_is_filled_from_traces() -> None:
 @pytest.mark.parametrize("traces", [None, [ACCEPTED]], ids=["while TRACES is asked", "after it had nothing"])
 def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame] | None) -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3))
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2), make_delta(5, "d", 3))
     told += [] if traces is None else view.feed_all(traces)
-    assert text_of(told) == "a"
-    told += feed(view, delta(0, "abcd", 0), delta(6, "e", 4))
-    assert text_of(told) == "abcde"
+    assert join_text(told) == "a"
+    told += feed(view, make_delta(0, "abcd", 0), make_delta(6, "e", 4))
+    assert join_text(told) == "abcde"
     assert not view.misses_text
     assert not view.wants_repair
 
@@ -80,30 +93,30 @@ def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame]
 @pytest.mark.parametrize(
     "repeated",
     [
-        delta(0, "cd", 2),
-        delta(0, "abcd", 0, attempt=2),
+        make_delta(0, "cd", 2),
+        make_delta(0, "abcd", 0, attempt=2),
         frames.DeltaFrame(seq=0, attempt=1, round=2, text="abcd", offset=0),
     ],
     ids=["it begins after the gap", "of another attempt", "of another round"],
 )
 def test_a_repetition_that_does_not_fit_changes_nothing(repeated: frames.DeltaFrame) -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
+    feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2))
     assert feed(view, repeated) == []
-    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c")]
+    assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c")]
 
 
-def test_a_repetition_that_ends_within_the_gap_is_taken_and_the_rest_still_missing() -> None:
+def test_repetition_inside_gap_is_taken_and_rest_is_missing() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 3), delta(0, "ab", 0))
-    assert text_of(told) == "ab"
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(5, "d", 3), make_delta(0, "ab", 0))
+    assert join_text(told) == "ab"
     assert view.misses_text
-    assert text_of(feed(view, delta(0, "abcd", 0))) == "cd"
+    assert join_text(feed(view, make_delta(0, "abcd", 0))) == "cd"
 
 
 def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
     view = View()
-    assert feed(view, delta(3, "a", 0), delta(0, "a", 0)) == []
+    assert feed(view, make_delta(3, "a", 0), make_delta(0, "a", 0)) == []
     assert feed(view, ACCEPTED, frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))) == [
         Started(),
         RetrievedSources((SOURCE,)),
@@ -113,69 +126,69 @@ def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
 
 def test_who_misses_nothing_takes_nothing_of_a_repetition() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "a", 0))
-    assert feed(view, delta(0, "ab", 0)) == []
-    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b")]
+    feed(view, ACCEPTED, make_delta(2, "a", 0))
+    assert feed(view, make_delta(0, "ab", 0)) == []
+    assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b")]
 
 
 def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
-    told += view.feed_all([delta(4, "c", 2), delta(5, "d", 3)])
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2))
+    told += view.feed_all([make_delta(4, "c", 2), make_delta(5, "d", 3)])
     assert view.wants_log
-    told += feed(view, delta(5, "d", 3), delta(6, "e", 4))
-    assert text_of(told) == "a"
-    told += feed(view, completed(7, "abcde"))
-    assert told[-2:] == [TextUpdate("bcde"), Finished(message("abcde"), ())]
+    told += feed(view, make_delta(5, "d", 3), make_delta(6, "e", 4))
+    assert join_text(told) == "a"
+    told += feed(view, make_completed(7, "abcde"))
+    assert told[-2:] == [TextUpdate("bcde"), Finished(make_message("abcde"), ())]
 
 
-def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
+def test_lost_frames_without_text_do_not_stop_live_text() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "b", 1))
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(5, "b", 1))
     told += view.feed_all([])
-    told += feed(view, delta(6, "c", 2))
-    assert text_of(told) == "abc"
+    told += feed(view, make_delta(6, "c", 2))
+    assert join_text(told) == "abc"
     assert not view.misses_text
 
 
-def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> None:
+def test_lost_text_comes_from_log_and_rest_comes_live() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
+    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2))
     told += view.feed_all([])
-    told += feed(view, delta(5, "d", 3))
-    assert text_of(told) == "a"
+    told += feed(view, make_delta(5, "d", 3))
+    assert join_text(told) == "a"
     assert view.misses_text is True
     told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
-    told += feed(view, delta(6, "e", 4))
-    assert text_of(told) == "abcde"
+    told += feed(view, make_delta(6, "e", 4))
+    assert join_text(told) == "abcde"
     assert view.misses_text is False
 
 
 def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "a", 0))
+    feed(view, ACCEPTED, make_delta(2, "a", 0))
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == []
-    assert feed(view, delta(3, "b", 1)) == [TextUpdate("b")]
+    assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b")]
 
 
 def test_the_log_tells_of_acceptance_and_end() -> None:
     view = View()
     assert view.feed_log(None) == []
     assert view.feed_log(run()) == [Started()]
-    ended = run(state="completed", reply=message("Hello"), rounds=(Round(number=1, text="Hello"),))
-    assert view.feed_log(ended) == [TextUpdate("Hello"), Finished(message("Hello"), ())]
+    ended = run(state="completed", reply=make_message("Hello"), rounds=(Round(number=1, text="Hello"),))
+    assert view.feed_log(ended) == [TextUpdate("Hello"), Finished(make_message("Hello"), ())]
     assert view.ended
 
 
 def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     view = View()
-    told = feed(view, ACCEPTED, completed(7, "ok", tool_calls=1))
+    told = feed(view, ACCEPTED, make_completed(7, "ok", tool_calls=1))
     assert told == [Started()]
     assert view.wants_log
     call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="[]")
     done = run(
         state="completed",
-        reply=message("ok"),
+        reply=make_message("ok"),
         rounds=(Round(number=1, calls=(call,)), Round(number=2, text="ok")),
     )
     tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
@@ -184,15 +197,13 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
         ToolEnded("call", is_error=False, output="[]"),
         NextRound(2),
         TextUpdate("ok"),
-        Finished(message("ok"), tools),
+        Finished(make_message("ok"), tools),
     ]
 
 
 @settings(max_examples=400)
 @given(pieces=PIECES, data=st.data())
-def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
-    pieces: list[str], data: st.DataObject
-) -> None:
+def test_any_loss_still_gives_a_prefix_that_ends_as_the_reply(pieces: list[str], data: st.DataObject) -> None:
     """Frames are lost, doubled, swapped and kept or not kept by TRACES; a worker may be replaced."""
     content = "".join(pieces)
     script: list[frames.Frame] = [ACCEPTED]
@@ -201,11 +212,11 @@ def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
     for number, piece in enumerate(pieces):
         if number == cut:
             attempt, seq = 2, 1
-            script.append(resumed(2, said))
+            script.append(make_resumed(2, said))
         seq += 1
-        script.append(delta(seq, piece, len(said), attempt))
+        script.append(make_delta(seq, piece, len(said), attempt))
         said += piece
-    script.append(completed(seq + 1, content, attempt=attempt))
+    script.append(make_completed(seq + 1, content, attempt=attempt))
     kept = [frame for frame in script if data.draw(st.booleans(), label="kept by TRACES")]
     live: list[frames.Frame] = []
     for frame in script[:-1]:
@@ -220,10 +231,10 @@ def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
         if not view.ended and data.draw(st.integers(0, 5), label="look in the log") == 0:
             stored = content[: data.draw(st.integers(0, len(content)), label="stored")]
             told += view.feed_log(run(rounds=(Round(number=1, text=stored),)))
-        assert content.startswith(text_of(told))
+        assert content.startswith(join_text(told))
     assert view.ended
     if isinstance(told[-1], Finished):
-        assert text_of(told) == content
+        assert join_text(told) == content
     else:
         assert told[-1] == INTERRUPTED
     assert [type(update) for update in told].count(Started) == 1

@@ -8,7 +8,16 @@ from agentchat.contracts.values import ApprovalNeeded, Decider
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
 from agentchat.gateway.runs.run_updates import UpdateHistory
 from agentchat.gateway.runs.view import View
-from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
+from tests.gateway.live_frames import (
+    ACCEPTED,
+    feed,
+    make_called,
+    make_completed,
+    make_delta,
+    make_message,
+    make_resumed,
+    run,
+)
 
 INPUT = {"q": 1}
 ASKED = events.ApprovalRequested(
@@ -27,7 +36,7 @@ NEEDED = ApprovalNeeded(id="approval-1", tool="find", input=INPUT, expires_at="l
 PAUSED = frames.Paused(seq=4, attempt=1)
 
 
-def rounds(**changes: Any) -> tuple[Round, ...]:
+def make_rounds(**changes: Any) -> tuple[Round, ...]:
     call = Call(
         call_id="call",
         at="t",
@@ -41,7 +50,7 @@ def rounds(**changes: Any) -> tuple[Round, ...]:
     return (Round(number=1, text="Hello.", cuts=(6,), blocks=(), calls=(call,)),)
 
 
-def approved(given: dict[str, Any] | None = None) -> CallApproval:
+def approve_call(given: dict[str, Any] | None = None) -> CallApproval:
     decided = events.ApprovalDecided(
         trace_id="t",
         at="t",
@@ -53,15 +62,15 @@ def approved(given: dict[str, Any] | None = None) -> CallApproval:
     return CallApproval(ASKED, decided, resumed=2, resumed_at="t")
 
 
-def told_of(updates: list[Update]) -> list[Update]:
+def read_told(updates: list[Update]) -> list[Update]:
     return [update for update in updates if not isinstance(update, Broken)]
 
 
-def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> None:
+def test_live_reader_learns_what_the_run_waits_for() -> None:
     view = View()
-    before = feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), PAUSED)
+    before = feed(view, ACCEPTED, make_delta(2, "Hello.", 0), make_called(3), PAUSED)
     assert view.wants_log
-    last = view.feed_log(run(rounds=rounds()))
+    last = view.feed_log(run(rounds=make_rounds()))
     assert last == [
         Broken(
             "approval_required",
@@ -76,30 +85,30 @@ def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> Non
 
 
 def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
-    for heard in ((), (ACCEPTED,), (ACCEPTED, delta(2, "Hel", 0))):
+    for heard in ((), (ACCEPTED,), (ACCEPTED, make_delta(2, "Hel", 0))):
         view = View()
-        updates = [*feed(view, *heard), *view.feed_log(run(rounds=rounds()))]
+        updates = [*feed(view, *heard), *view.feed_log(run(rounds=make_rounds()))]
         text = "".join(update.text for update in updates if isinstance(update, TextUpdate))
         kinds = [type(update) for update in updates if not isinstance(update, TextUpdate)]
         assert (text, kinds) == ("Hello.", [Started, ToolStarted, Broken])
         assert isinstance(updates[-2], ToolStarted)
 
 
-def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it() -> None:
+def test_pause_has_no_cursor_so_readers_continue_after_it() -> None:
     buffer = UpdateHistory()
-    buffer.add(View().feed_log(run(rounds=rounds())))
+    buffer.add(View().feed_log(run(rounds=make_rounds())))
     assert [entry.cursor is None for entry in buffer.entries] == [False, False, False, True]
     assert buffer.is_local
 
 
 def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
     view = View()
-    updates = feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), PAUSED)
-    updates += view.feed_log(run(rounds=rounds(approvals=(approved(),)), attempt=2))
+    updates = feed(view, ACCEPTED, make_delta(2, "Hello.", 0), make_called(3), PAUSED)
+    updates += view.feed_log(run(rounds=make_rounds(approvals=(approve_call(),)), attempt=2))
     assert not view.ended
     updates += feed(
         view,
-        resumed(2, "Hello."),
+        make_resumed(2, "Hello."),
         frames.ToolReturnedFrame(seq=2, attempt=2, call_id="call", is_error=False),
         frames.DeltaFrame(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
     )
@@ -108,13 +117,13 @@ def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
     ]
 
 
-def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order() -> None:
+def test_late_reader_of_resumed_run_has_rounds_in_order() -> None:
     view = View()
     updates = view.feed_all(
-        [resumed(2, "Hello."), frames.DeltaFrame(seq=2, attempt=2, round=2, text="!", offset=6)]
+        [make_resumed(2, "Hello."), frames.DeltaFrame(seq=2, attempt=2, round=2, text="!", offset=6)]
     )
     assert view.wants_log
-    updates += view.feed_log(run(rounds=rounds(approvals=(approved(),), output="{}"), attempt=2))
+    updates += view.feed_log(run(rounds=make_rounds(approvals=(approve_call(),), output="{}"), attempt=2))
     assert [type(update) for update in updates] == [
         *(Started, TextUpdate, ToolStarted, ToolEnded, NextRound, TextUpdate)
     ]
@@ -122,11 +131,13 @@ def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order()
 
 def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), completed(4, "Hello.", tool_calls=1))
+    feed(
+        view, ACCEPTED, make_delta(2, "Hello.", 0), make_called(3), make_completed(4, "Hello.", tool_calls=1)
+    )
     done = run(
-        rounds=rounds(approvals=(approved({"q": 2}),), output="{}"),
+        rounds=make_rounds(approvals=(approve_call({"q": 2}),), output="{}"),
         state="completed",
-        reply=message("Hello."),
+        reply=make_message("Hello."),
     )
     assert view.feed_log(done)[-1].tool_calls[0].input == {"q": 2}  # type: ignore[union-attr]
 

@@ -18,7 +18,7 @@ from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
+from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
 
 URL = "https://hooks.example.com/agents"
 NOBODY = "0192f0c1-0000-7000-8000-000000000000"
@@ -55,7 +55,7 @@ async def hooking(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
     with pytest.MonkeyPatch.context() as hurry:
         hurry.setattr(webhook_deliveries, "TEST_SECONDS", 0.5)
-        async with embedded_gateway(environ | own) as running:
+        async with run_embedded_gateway(environ | own) as running:
             yield running
 
 
@@ -93,7 +93,7 @@ async def test_a_rotated_secret_is_another_one_and_shown_once(hooks: Hooks) -> N
     assert "secret" not in shown
 
 
-async def test_endpoints_are_listed_page_by_page_in_the_order_in_which_they_were_made(
+async def test_endpoints_are_listed_by_page_in_order_of_creation(
     http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool
 ) -> None:
     hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)

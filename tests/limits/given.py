@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 
-def new() -> str:
+def make_id() -> str:
     return uuid4().hex
 
 
-def at(seconds: float = 0.0) -> str:
+def move_to(seconds: float = 0.0) -> str:
     """A time of this month, so many seconds from now."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

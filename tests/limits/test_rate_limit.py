@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from agentchat.limits import Quota, lua_scripts
 from agentchat.limits.local_limiter import LocalLimiter
 from agentchat.limits.quota import Rate
-from tests.limits.given import new
+from tests.limits.given import make_id
 
 ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[6], ARGV[7]}")
 START = 1_795_000_000_000_000
@@ -37,7 +37,7 @@ def check(rate: int, passed: list[int]) -> None:
             assert (last - first + 1) <= rate + rate * (passed[last] - begin) / 60e6 + 1e-9
 
 
-def asked(gaps: list[int], burst: int) -> list[int]:
+def ask(gaps: list[int], burst: int) -> list[int]:
     """When they ask, in microseconds."""
     times = itertools.accumulate(gaps)
     return [moment for moment in times for _ in range(burst)]
@@ -46,12 +46,12 @@ def asked(gaps: list[int], burst: int) -> list[int]:
 @settings(max_examples=60)
 @given(RATES, GAPS, BURSTS)
 async def test_in_redis(redis_url: str, rate: int, gaps: list[int], burst: int) -> None:
-    keys = [f"limits:{{{new()}}}:{part}" for part in ("rate", "slots")]
-    moments, interval = asked(gaps, burst), Rate(rate, rate).interval_us
+    keys = [f"limits:{{{make_id()}}}:{part}" for part in ("rate", "slots")]
+    moments, interval = ask(gaps, burst), Rate(rate, rate).interval_us
     async with Redis.from_url(redis_url) as redis, redis.pipeline(transaction=False) as pipeline:
         for moment in moments:
             seconds, rest = divmod(START + moment, 1_000_000)
-            arguments: list[str | int] = [new(), interval, rate, -1, 1000, seconds, rest]
+            arguments: list[str | int] = [make_id(), interval, rate, -1, 1000, seconds, rest]
             pipeline.eval(ON_OUR_CLOCK, 2, *keys, *arguments)
         decisions = await pipeline.execute()
     passed = [moment for moment, decision in zip(moments, decisions, strict=True) if decision[0] == 0]
@@ -66,9 +66,9 @@ async def test_in_the_process(rate: int, gaps: list[int], burst: int) -> None:
     limiter = LocalLimiter(clock=lambda: now)
     quota = Quota(requests_per_minute=rate)
     passed = []
-    for moment in asked(gaps, burst):
+    for moment in ask(gaps, burst):
         now = 1000 + moment / 1e6
-        if limiter.admit("account", quota, new(), lease_s=1).allowed:
+        if limiter.admit("account", quota, make_id(), lease_s=1).allowed:
             passed.append(moment)
     check(rate, passed)
 

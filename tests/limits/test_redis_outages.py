@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 
 from agentchat.limits import Limiter, Quota
-from tests.limits.given import new
+from tests.limits.given import make_id
 
 BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
 
@@ -25,30 +25,30 @@ class Watched(Limiter):
 
     async def until_redis_decides(self, seconds: float) -> None:
         async with asyncio.timeout(seconds):
-            while (await self.admit(new(), Quota(), new())).local:  # noqa: ASYNC110 - as a caller would
+            while (await self.admit(make_id(), Quota(), make_id())).local:  # noqa: ASYNC110 - as a caller would
                 await asyncio.sleep(0.05)
 
 
 @pytest.fixture
 async def limiter(valkey: Any) -> AsyncIterator[Watched]:
     opened = Watched(valkey.url)
-    assert not (await opened.admit(new(), Quota(), new())).local
+    assert not (await opened.admit(make_id(), Quota(), make_id())).local
     yield opened
     await opened.aclose()
 
 
-async def timed_decision(limiter: Limiter, account: str, quota: Quota) -> tuple[float, bool]:
+async def time_decision(limiter: Limiter, account: str, quota: Quota) -> tuple[float, bool]:
     began = time.monotonic()
-    decision = await limiter.admit(account, quota, new())
+    decision = await limiter.admit(account, quota, make_id())
     assert decision.local
     return time.monotonic() - began, decision.allowed
 
 
 async def test_a_frozen_redis_costs_one_bounded_wait_and_then_none(valkey: Any, limiter: Watched) -> None:
-    account, quota = new(), Quota(requests_per_minute=5)
+    account, quota = make_id(), Quota(requests_per_minute=5)
     valkey.freeze()
-    first = await timed_decision(limiter, account, quota)
-    rest = [await timed_decision(limiter, account, quota) for _ in range(9)]
+    first = await time_decision(limiter, account, quota)
+    rest = [await time_decision(limiter, account, quota) for _ in range(9)]
     valkey.thaw()
     assert first[0] < BOUND
     assert max(seconds for seconds, _ in rest) < BOUND
@@ -60,22 +60,20 @@ async def test_a_frozen_redis_costs_one_bounded_wait_and_then_none(valkey: Any, 
 async def test_200_questions_to_a_frozen_redis_are_all_answered_in_time(
     valkey: Any, limiter: Watched
 ) -> None:
-    account, quota = new(), Quota(concurrent_runs=7)
+    account, quota = make_id(), Quota(concurrent_runs=7)
     valkey.freeze()
-    answers = await asyncio.gather(*(timed_decision(limiter, account, quota) for _ in range(200)))
+    answers = await asyncio.gather(*(time_decision(limiter, account, quota) for _ in range(200)))
     valkey.thaw()
     assert max(seconds for seconds, _ in answers) < BOUND
     assert sum(allowed for _, allowed in answers) == 7
 
 
-async def test_a_killed_redis_is_decided_without_and_asked_again_when_it_is_back(
-    valkey: Any, limiter: Watched
-) -> None:
+async def test_killed_redis_is_skipped_and_used_again_when_back(valkey: Any, limiter: Watched) -> None:
     await valkey.kill()
-    seconds, allowed = await timed_decision(limiter, new(), Quota(requests_per_minute=1))
+    seconds, allowed = await time_decision(limiter, make_id(), Quota(requests_per_minute=1))
     assert (seconds < BOUND) is True
     assert allowed is True
-    assert not await limiter.hold([(new(), new())])
+    assert not await limiter.hold([(make_id(), make_id())])
     await valkey.start()
     await limiter.until_redis_decides(30)
 
@@ -84,12 +82,12 @@ async def test_an_emptied_redis_is_told_the_scripts_again(valkey: Any, limiter: 
     async with Redis.from_url(valkey.url) as client:
         await client.flushall()
         await client.script_flush()
-    assert not (await limiter.admit(new(), Quota(requests_per_minute=1), new())).local
+    assert not (await limiter.admit(make_id(), Quota(requests_per_minute=1), make_id())).local
     assert limiter.reasons == []
 
 
 async def test_what_ended_meanwhile_is_released_once_redis_is_back(valkey: Any, limiter: Watched) -> None:
-    account, quota, trace = new(), Quota(concurrent_runs=1), new()
+    account, quota, trace = make_id(), Quota(concurrent_runs=1), make_id()
     await limiter.admit(account, quota, trace)
     valkey.freeze()
     began = time.monotonic()
@@ -103,12 +101,12 @@ async def test_what_ended_meanwhile_is_released_once_redis_is_back(valkey: Any, 
 
 
 async def test_the_end_of_a_run_frees_the_slot_that_was_taken_here(valkey: Any, limiter: Watched) -> None:
-    account, quota, trace = new(), Quota(concurrent_runs=1), new()
+    account, quota, trace = make_id(), Quota(concurrent_runs=1), make_id()
     await valkey.kill()
     assert (await limiter.admit(account, quota, trace)).allowed
-    assert not (await limiter.admit(account, quota, new())).allowed
+    assert not (await limiter.admit(account, quota, make_id())).allowed
     limiter.note_ended(account, trace)
-    assert (await limiter.admit(account, quota, new())).allowed
+    assert (await limiter.admit(account, quota, make_id())).allowed
 
 
 async def test_a_ping_tells_whether_redis_answers(valkey: Any, limiter: Watched) -> None:
@@ -120,11 +118,11 @@ async def test_a_ping_tells_whether_redis_answers(valkey: Any, limiter: Watched)
 
 
 async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limiter: Watched) -> None:
-    account, quota = new(), Quota(concurrent_runs=20)
+    account, quota = make_id(), Quota(concurrent_runs=20)
 
     async def request() -> bool:
         time.sleep(0.003)  # noqa: ASYNC251 - the loop is kept busy, for 0.6 s in one turn
-        decision = await limiter.admit(account, quota, new())
+        decision = await limiter.admit(account, quota, make_id())
         time.sleep(0.002)  # noqa: ASYNC251
         return decision.allowed
 
@@ -144,7 +142,7 @@ def _reset_before_the_next_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AbstractConnection, "send_packed_command", reset_and_send)
 
 
-def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(
+def test_reset_connection_is_decided_locally_and_reopened(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On uvloop, as services run, where a write to a closed connection is a RuntimeError."""
@@ -155,7 +153,7 @@ def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(
             await limiter.until_redis_decides(10)
             _reset_before_the_next_write(monkeypatch)
             async with asyncio.timeout(BOUND):
-                assert (await limiter.admit(new(), Quota(), new())).local
+                assert (await limiter.admit(make_id(), Quota(), make_id())).local
             await limiter.until_redis_decides(10)
         finally:
             await limiter.aclose()

@@ -58,7 +58,7 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
         yield port
 
 
-async def refused(redis: Redis, command: tuple[str, ...]) -> bool:
+async def is_refused(redis: Redis, command: tuple[str, ...]) -> bool:
     execute: Callable[..., Awaitable[Any]] = redis.execute_command
     try:
         await execute(*command)
@@ -73,8 +73,8 @@ async def test_each_user_has_the_counters_and_no_power_over_the_server(port: int
         assert await redis.ping()
         await redis.set(COUNTER, "5")
         assert await redis.eval("return redis.call('GET', KEYS[1])", 1, COUNTER) == b"5"
-        assert [command for command in NOBODY_MAY if not await refused(redis, command)] == []
-        assert await refused(redis, ("GET", OTHER)) is (user != "operator")
+        assert [command for command in NOBODY_MAY if not await is_refused(redis, command)] == []
+        assert await is_refused(redis, ("GET", OTHER)) is (user != "operator")
 
 
 @pytest.mark.parametrize("user", [user for user in valkey.USERS if user != "operator"])
@@ -86,7 +86,7 @@ async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: i
         for command in called:  # with no operands: what it says is not that it is refused
             outcome = await redis.eval(f"return redis.pcall('{command}')['err'] or ''", 0)
             assert b"ACL" not in outcome, command
-        assert [command for command in NO_SERVICE_MAY if not await refused(redis, command)] == []
+        assert [command for command in NO_SERVICE_MAY if not await is_refused(redis, command)] == []
 
 
 async def test_nobody_gets_in_without_a_password(port: int) -> None:

@@ -16,7 +16,7 @@ from agentchat.limits import Limiter
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
-from tests.limits.given import new
+from tests.limits.given import make_id
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, is_holding, reply_with
 
@@ -55,7 +55,7 @@ class Account:
 
     async def fill(self) -> list[str]:
         """Two runs elsewhere, whatever else is under way."""
-        others = [new(), new()]
+        others = [make_id(), make_id()]
         await self._limiter.hold([(self.world.account_id, other) for other in others])
         return others
 
@@ -116,13 +116,13 @@ async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: 
     waiter = await account.ask("second", first, admitted=True)  # held until the worker has said Queued
     await waiter.until(frames.Queued)
     await account.count_held(first.request.trace_id)  # the slots of those that wait are not renewed
-    other = new()
+    other = make_id()
     assert await account.admits(other)
-    assert not await account.admits(new())
+    assert not await account.admits(make_id())
     gate.set()
     await waiter.until(frames.Completed)
     async with asyncio.timeout(SECONDS):  # a slot is freed after the frame that ends its run
-        while not await account.admits(new()):  # noqa: ASYNC110 - the gateway's next request asks again
+        while not await account.admits(make_id()):  # noqa: ASYNC110 - the gateway's next request asks again
             await asyncio.sleep(_QUICK_SECONDS / 5)
 
 

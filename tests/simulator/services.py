@@ -18,7 +18,7 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
-from agentchat.gateway.runs.start_run import RunStart
+from agentchat.gateway.runs.start_run import RunStarter
 from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.services import WorkerServices
@@ -214,7 +214,7 @@ class Gateway:
         try:
             context, slot = cast(Any, _Context()), cast(Any, _Slot())
             view = ViewKind(streaming=asked.form != "json")
-            start = RunStart(cast(Any, self), context, asked, IdempotencyKey(), slot, view)
+            start = RunStarter(cast(Any, self), context, asked, IdempotencyKey(), slot, view)
             started = await start.start()
             async with contextlib.aclosing(started.run):
                 await self._listen(caller, started.run)

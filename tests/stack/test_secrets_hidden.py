@@ -10,7 +10,7 @@ from agentchat.administration.admin_values import IssuedKey
 from agentchat.console.settings import ConsoleSettings
 from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.gateway.settings import Settings as GatewaySettings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.ops.demo import Demo
 from agentchat.ops.environment import Environment
 from agentchat.ops.folder import RunFolder

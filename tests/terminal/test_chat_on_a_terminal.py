@@ -3,8 +3,16 @@
 from pathlib import Path
 
 from tests.client.driving import AGENT, KEY
-from tests.client.given import DONE_1, DONE_2, META, START, THREAD, delta
-from tests.client.server import TRACE, ScriptedServer, as_json, chunks, lines, problem, unfinished
+from tests.client.given import DONE_1, DONE_2, META, START, THREAD, make_delta
+from tests.client.server import (
+    TRACE,
+    ScriptedServer,
+    as_json,
+    encode_lines,
+    respond_problem,
+    split_chunks,
+    stop_unfinished,
+)
 from tests.terminal.terminal import CTRL_C, CTRL_D, Terminal
 
 
@@ -17,9 +25,11 @@ def test_approval_is_asked_and_the_reply_goes_on(tmp_path: Path) -> None:
     waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}
     paused = {"type": "error", "code": "approval_required", "message": "A person.", "approvals": [waiting]}
     script = (
-        chunks(lines(START, delta("Let me see."), call, paused)),
+        split_chunks(encode_lines(START, make_delta("Let me see."), call, paused)),
         as_json({}),
-        chunks(lines(START, delta("Let me see."), call, delta("It is cancelled."), DONE_2)),
+        split_chunks(
+            encode_lines(START, make_delta("Let me see."), call, make_delta("It is cancelled."), DONE_2)
+        ),
     )
     with ScriptedServer(*script) as server, Terminal(tmp_path, _at(server)) as terminal:
         terminal.say("Cancel ORD-1")
@@ -44,10 +54,10 @@ def test_form_of_a_tool_is_filled_in(tmp_path: Path) -> None:
     form = {"id": "a-1", "tool": "book", "elicitation": {"message": "Who?", "requested_schema": schema}}
     paused = {"type": "error", "code": "approval_required", "message": "A.", "approvals": [form]}
     script = (
-        chunks(lines(START, paused)),
-        problem(400, "invalid_request", errors=[{"field": "input", "message": "too many guests"}]),
+        split_chunks(encode_lines(START, paused)),
+        respond_problem(400, "invalid_request", errors=[{"field": "input", "message": "too many guests"}]),
         as_json({}),
-        chunks(lines(START, delta("It is booked."), DONE_2)),
+        split_chunks(encode_lines(START, make_delta("It is booked."), DONE_2)),
     )
     with ScriptedServer(*script) as server, Terminal(tmp_path, _at(server)) as terminal:
         terminal.say("Book")
@@ -64,9 +74,9 @@ def test_form_of_a_tool_is_filled_in(tmp_path: Path) -> None:
 
 def test_ctrl_c_stops_the_reply_and_the_chat_goes_on(tmp_path: Path) -> None:
     script = (
-        unfinished(lines(START, delta("Slowly\x1b[2J"))),
+        stop_unfinished(encode_lines(START, make_delta("Slowly\x1b[2J"))),
         as_json({}),
-        chunks(lines(START, delta("Next."), DONE_2)),
+        split_chunks(encode_lines(START, make_delta("Next."), DONE_2)),
     )
     with ScriptedServer(*script) as server, Terminal(tmp_path, _at(server)) as terminal:
         terminal.say("Hello")
@@ -81,7 +91,10 @@ def test_ctrl_c_stops_the_reply_and_the_chat_goes_on(tmp_path: Path) -> None:
 
 
 def test_plan_without_form_2_is_answered_in_form_1(tmp_path: Path) -> None:
-    script = (problem(403, "plan_upgrade_required"), chunks(lines(META, delta("In form 1."), DONE_1)))
+    script = (
+        respond_problem(403, "plan_upgrade_required"),
+        split_chunks(encode_lines(META, make_delta("In form 1."), DONE_1)),
+    )
     with ScriptedServer(*script) as server, Terminal(tmp_path, _at(server)) as terminal:
         terminal.say("Hello")
         terminal.see("continuing with form 1")

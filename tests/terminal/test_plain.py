@@ -13,8 +13,17 @@ from typer.testing import CliRunner
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from tests.client.driving import AGENT, KEY
-from tests.client.given import DONE_1, META, REPLY, THREAD, delta
-from tests.client.server import TRACE, Answer, ScriptedServer, as_json, chunks, lines, problem, unfinished
+from tests.client.given import DONE_1, META, REPLY, THREAD, make_delta
+from tests.client.server import (
+    TRACE,
+    Answer,
+    ScriptedServer,
+    as_json,
+    encode_lines,
+    respond_problem,
+    split_chunks,
+    stop_unfinished,
+)
 from tests.harness import RunningStack
 from tests.terminal.terminal import surroundings
 
@@ -41,9 +50,9 @@ def _run(
 def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
     done, server = _run(
         tmp_path,
-        chunks(lines(META, delta("Grüße,\n"), delta("**Ada**\x1b[2J."), DONE_1)),
-        problem(400, "invalid_request"),
-        chunks(lines(META, delta("Bye."), DONE_1)),
+        split_chunks(encode_lines(META, make_delta("Grüße,\n"), make_delta("**Ada**\x1b[2J."), DONE_1)),
+        respond_problem(400, "invalid_request"),
+        split_chunks(encode_lines(META, make_delta("Bye."), DONE_1)),
         stdin=b"Hello\n\n/new is text\r\nlast",
     )
     assert done.stdout.decode() == "Grüße,\n**Ada**␛[2J.\nBye.\n"
@@ -64,7 +73,7 @@ def test_one_message_as_json(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
-    script = (unfinished(lines(META, delta("Slowly"))), as_json({}))
+    script = (stop_unfinished(encode_lines(META, make_delta("Slowly"))), as_json({}))
     with ScriptedServer(*script) as server:
         client = subprocess.Popen(
             [sys.executable, "-m", "agentchat.ops.main", "chat", "-m", "Hello"],
@@ -80,7 +89,7 @@ def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
-    done, server = _run(tmp_path, problem(401, "invalid_api_key"), stdin=b"a\nb\n")
+    done, server = _run(tmp_path, respond_problem(401, "invalid_api_key"), stdin=b"a\nb\n")
     assert (done.returncode, done.stdout) == (1, b"")
     assert len(server.requests) == 1
     assert done.stderr.count(b"\n") == 1

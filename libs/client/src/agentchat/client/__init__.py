@@ -1,7 +1,7 @@
-"""The Python client of Agent Chat ServiceSettings: `AgentChat`, and `AsyncAgentChat` for asyncio.
+"""Chat with Agent Chat Service from Python: `AgentChat`, and `AsyncAgentChat` for asyncio.
 
-It chats, streams replies as typed events, and reads threads back; every failure is an `AgentChatError`.
-It needs nothing of the service, only httpx and msgspec.
+Send messages, stream replies as typed events, read conversations back. Every failure is an `AgentChatError`.
+The package depends on httpx and msgspec only, not on the service.
 """
 
 from agentchat.client.aio import AsyncAgentChat, AsyncChatStream

@@ -1,4 +1,4 @@
-"""The client for asyncio. `agentchat.client.client` runs this implementation for blocking callers."""
+"""Call the service from asyncio. `agentchat.client.client` runs this implementation for blocking callers."""
 
 import asyncio
 import time
@@ -208,10 +208,10 @@ class AsyncAgentChat:
         comment: str | None = None,
         on_behalf_of: str | None = None,
     ) -> Feedback:
-        """Say what somebody thinks of a reply, from -1 (bad) to 1 (good), by its id or its trace id.
+        """Give feedback on a reply, from -1 (bad) to 1 (good), by the reply's id or its trace id.
 
-        It replaces what was given before for the same `on_behalf_of`. Raises NotFound where the account has
-        no such reply.
+        It replaces earlier feedback for the same `on_behalf_of`. Raises NotFound if the account has no such
+        reply.
         """
         given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
         return await self._fetch(
@@ -224,7 +224,7 @@ class AsyncAgentChat:
         return (await self._fetch(Page[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
-        """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
+        """Withdraw feedback: that for `on_behalf_of`, or without it the feedback given for nobody."""
         query = omit_none({"on_behalf_of": on_behalf_of})
         await self._sender.fetch(Call(method="DELETE", path=_build_feedback_path(message_id), query=query))
 

@@ -1,4 +1,4 @@
-"""Every request of the API as data, and the settings that all of them share. No I/O."""
+"""Build every request of the API as data, and hold the settings that all requests share. No I/O."""
 
 import os
 import uuid
@@ -50,6 +50,7 @@ class ApiKey(httpx.Auth):
         self._key = key
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the key to the request."""
         request.headers["X-Api-Key"] = self._key
         yield request
 
@@ -71,7 +72,7 @@ class ServiceSettings:
         clock: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """An argument that is None comes from the environment. Raises Misconfigured."""
+        """Read arguments that are None from the environment. Raises Misconfigured."""
         self.key = ApiKey(_check_header("api_key", _require_setting("api_key", api_key, environ)))
         self.base_url = _check_address(_require_setting("base_url", base_url, environ))
         self.agent_id = _check_header("agent_id", _read_setting("agent_id", agent_id, environ))
@@ -83,7 +84,7 @@ class ServiceSettings:
         return f"base_url={self.base_url!r}, agent_id={self.agent_id!r}"
 
     def start_budget(self) -> Budget:
-        """The time and the retries of a call that starts now."""
+        """Start the time and the retries of a call."""
         return Budget(self._max_retries, self._timeouts.total, self._clock)
 
     def build_chat_call(
@@ -94,14 +95,14 @@ class ServiceSettings:
         agent_id: str | None,
         key: str | None,
     ) -> Call:
-        """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
+        """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one."""
         agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
         body = omit_none({"message": message, "conversation_id": conversation_id, "prompt": prompt})
         call = build_json_call("POST", "/v1/chat", body, key=make_key() if key is None else _check_key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
     def build_request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
-        """One attempt at `call`, without the key."""
+        """Build one attempt at `call`, without the key."""
         timeouts = self._timeouts
         read = timeouts.total if call.silent else timeouts.read
         timeout = httpx.Timeout(read, connect=timeouts.connect, pool=timeouts.connect, write=timeouts.read)
@@ -116,7 +117,7 @@ class ServiceSettings:
 
 
 def to_stream_call(chat: Call, form: Form | None) -> Call:
-    """POST /v1/chat/stream with the message of `chat`."""
+    """Turn a call of /v1/chat into one of /v1/chat/stream."""
     headers = chat.headers | _stream_headers(form)
     return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
 
@@ -129,7 +130,7 @@ def build_filter_query(
     title: str | None,
     rating: Literal["bad", "good"] | None,
 ) -> dict[str, str]:
-    """The query that finds the threads which match all of these. Raises Misconfigured."""
+    """Build the query for the conversations that match all filters. Raises Misconfigured."""
     query = {
         **{f"metadata.{key}": value for key, value in (metadata or {}).items()},
         "agent_id": agent_id,
@@ -142,19 +143,18 @@ def build_filter_query(
 
 
 def _to_iso_time(name: str, time: datetime | None) -> str | None:
-    """Raises Misconfigured."""
     if time is not None and time.tzinfo is None:
         raise Misconfigured(f"{name} has no time zone.")
     return None if time is None else time.isoformat()
 
 
 def build_cancel_call(trace_id: str) -> Call:
-    """POST /v1/chat/{trace_id}/cancel."""
+    """Build POST /v1/chat/{trace_id}/cancel."""
     return Call(method="POST", path=f"/v1/chat/{quote_segment(trace_id)}/cancel")
 
 
 def build_events_call(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
-    """GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
+    """Build GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
     headers = _stream_headers(form)
     if last_event_id is not None:
         headers["Last-Event-ID"] = _check_header("last_event_id", last_event_id)
@@ -162,7 +162,7 @@ def build_events_call(trace_id: str, last_event_id: str | None, form: Form | Non
 
 
 def describe_loss(lost: Exception) -> str:
-    """Why no answer came; some of httpx's errors have no text."""
+    """Say why no response came. Some errors of httpx have no text."""
     return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
 
 
@@ -180,19 +180,22 @@ def _stream_headers(form: Form | None) -> dict[str, str]:
 
 
 def omit_none(fields: Mapping[str, T | None]) -> dict[str, T]:
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def make_key() -> str:
+    """Return a new Idempotency-Key."""
     return str(uuid.uuid4())
 
 
 def quote_segment(text: str) -> str:
+    """Quote a text for use as one segment of a path."""
     return quote(text, safe="")
 
 
 def _check_header(name: str, text: str) -> str:
-    """`text` as a header value, without the white space around it. Raises Misconfigured."""
+    """Strip `text` and check that it can be a header value. Raises Misconfigured."""
     text = text.strip()
     if not all("!" <= character <= "~" for character in text):
         # Without the value: it may be a key.
@@ -201,7 +204,7 @@ def _check_header(name: str, text: str) -> str:
 
 
 def _check_key(text: str) -> str:
-    """Raises Misconfigured."""
+    """Check an Idempotency-Key. Raises Misconfigured."""
     text = _check_header("idempotency_key", text)
     if not 1 <= len(text) <= _LONGEST_KEY or text.startswith('"'):
         raise Misconfigured(f"idempotency_key is 1 to {_LONGEST_KEY} characters, and is not quoted.")
@@ -209,7 +212,7 @@ def _check_key(text: str) -> str:
 
 
 def _read_setting(name: str, value: str | None, environ: Mapping[str, str]) -> str:
-    """The argument, else the variable, else an empty text."""
+    """Return the argument, or else the environment variable, or else an empty text."""
     return (environ.get(_name_variable(name), "") if value is None else value).strip()
 
 

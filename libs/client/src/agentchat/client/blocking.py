@@ -1,7 +1,7 @@
-"""Runs the asynchronous implementation without an event loop: everything that it awaits blocks.
+"""Run the asynchronous implementation without an event loop: everything that it awaits blocks.
 
-A coroutine whose awaits never suspend runs to its end in one step. So the blocking client needs no thread,
-works where a loop is already running, and takes an `httpx.Client` of the caller.
+A coroutine that never suspends runs to its end in one step. So the blocking client needs no thread, works
+where a loop is already running, and accepts an `httpx.Client` of the caller.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that only awaits what blocks."""
+    """Return the result of a coroutine that awaits only blocking calls."""
     try:
         work.send(None)
     except StopIteration as finished:
@@ -23,7 +23,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """The items of an iterator that only awaits what blocks."""
+    """Yield the items of an asynchronous iterator that awaits only blocking calls."""
 
     async def take_next() -> T:
         return await anext(items)
@@ -44,11 +44,13 @@ class BlockingHttp:
         self.build_request = client.build_request
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send a request. The response's stream blocks too."""
         response = self._client.send(request, **options)
         response.stream = _BlockingStream(cast(httpx.SyncByteStream, response.stream))
         return response
 
     async def aclose(self) -> None:
+        """Close the `httpx.Client`."""
         self._client.close()
 
 

@@ -1,4 +1,4 @@
-"""The blocking client: it runs `agentchat.client.aio`, the one implementation, without an event loop."""
+"""Call the service from blocking code: run `agentchat.client.aio` without an event loop."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ T = TypeVar("T")
 def _make_blocking(
     method: Callable[Concatenate[AsyncAgentChat, P], R], convert: Callable[[R], T]
 ) -> Callable[Concatenate["AgentChat", P], T]:
-    """Make a method of the asyncio client, with its arguments and its docstring, one that blocks.
+    """Turn a method of the asyncio client into a blocking one with the same arguments and docstring.
 
-    `convert` gives what the blocking method returns, of what the other returns without being awaited.
+    `convert` turns what the method returns without being awaited into the result of the blocking method.
     """
 
     @wraps(method)

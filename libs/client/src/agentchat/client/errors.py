@@ -1,20 +1,22 @@
-"""AgentChatError
-├── Misconfigured            no key, no address, or one that cannot be right
-├── ConnectionFailed         no complete answer: not reached, cut, or too slow
-├── InvalidResponse          an answer that is not what the API describes
-├── ChatError                the stream ended with an `error` event
-├── StreamInterrupted        the stream ended without `done` or `error`
-└── ApiError                 the service refused, with a status and a code
-    ├── InvalidRequest       400, 405, 410, 413, 415, 422
-    ├── AuthenticationFailed 401
-    ├── PlanUpgradeRequired  403 plan_upgrade_required
-    ├── StorageFull          403 storage_full
-    ├── NotFound             404
-    ├── Conflict             409
-    ├── RateLimited          429
-    └── ServerFailed         5xx
+"""Define the errors of the client. All are `AgentChatError`.
 
-Fields are given to `Exception` in order, so that every error survives pickling.
+    AgentChatError
+    ├── Misconfigured            no key, no address, or one that cannot be right
+    ├── ConnectionFailed         no complete response: not reached, cut, or too slow
+    ├── InvalidResponse          a response that is not what the API describes
+    ├── ChatError                the stream ended with an `error` event
+    ├── StreamInterrupted        the stream ended without `done` or `error`
+    └── ApiError                 the service refused, with a status and a code
+        ├── InvalidRequest       400, 405, 410, 413, 415, 422
+        ├── AuthenticationFailed 401
+        ├── PlanUpgradeRequired  403 plan_upgrade_required
+        ├── StorageFull          403 storage_full
+        ├── NotFound             404
+        ├── Conflict             409
+        ├── RateLimited          429
+        └── ServerFailed         5xx
+
+Constructors pass their fields to `Exception` in order, so that every error survives pickling.
 """
 
 # ruff: noqa: N818 - named by outcome
@@ -180,7 +182,7 @@ _BY_CODE: dict[str, type[ApiError]] = {
 
 
 def choose_error_class(status: int, code: str | None) -> type[ApiError]:
-    """The class of a refusal; `ApiError` itself for any other."""
+    """Return the class for a refusal; `ApiError` if there is no special one."""
     if status >= 500:
         return ServerFailed
     if status == 403:

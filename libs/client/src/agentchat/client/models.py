@@ -1,4 +1,4 @@
-"""The service's answers (interface specification, section 2). Unknown fields are ignored."""
+"""Define what the service returns (interface specification, section 2). Unknown fields are ignored."""
 
 from typing import Any, Generic, Literal, TypeVar
 
@@ -60,8 +60,9 @@ class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread: `title` as set, or the beginning of its first message; `agent_id` of the last message;
-    `metadata` as set.
+    """A conversation. `title` is as set, or the beginning of the first message.
+
+    `agent_id` is that of the last message; `metadata` is as set.
     """
 
     conversation_id: str

@@ -1,4 +1,4 @@
-"""HTTP answers as values or errors; `headers` are by lower-case names, as httpx has them. Pure."""
+"""Turn HTTP responses into values or errors. Pure. Header names are lower case, as httpx has them."""
 
 import email.utils
 import math
@@ -37,7 +37,7 @@ class ApiResponse(msgspec.Struct, frozen=True):
     trace_id: str | None
 
     def decode_as(self, kind: type[T]) -> T:
-        """The body as `kind`. Raises InvalidResponse."""
+        """Decode the body as `kind`. Raises InvalidResponse."""
         try:
             return msgspec.json.decode(self.content, type=kind)
         except (ValueError, RecursionError) as error:
@@ -45,12 +45,12 @@ class ApiResponse(msgspec.Struct, frozen=True):
             raise InvalidResponse(reason, self.trace_id) from error
 
     def reply(self) -> Reply:
-        """The body as a reply, with the trace. Raises InvalidResponse."""
+        """Decode the body as a reply with its trace id. Raises InvalidResponse."""
         return msgspec.structs.replace(self.decode_as(Reply), trace_id=self.trace_id)
 
 
 def check_stream(headers: Mapping[str, str]) -> None:
-    """Raises InvalidResponse for an answer that is no event stream."""
+    """Raise InvalidResponse unless the response is an event stream."""
     media_type = headers.get("content-type", "")
     if media_type.partition(";")[0].strip().lower() != "text/event-stream":
         reason = f"The answer is not an event stream but {media_type or 'of no type'}"
@@ -58,7 +58,7 @@ def check_stream(headers: Mapping[str, str]) -> None:
 
 
 def build_error(status: int, headers: Mapping[str, str], content: bytes) -> ApiError:
-    """The error that an answer without success is."""
+    """Build the error for a response without success."""
     try:
         problem = _problem.decode(content)
     except (ValueError, RecursionError):  # a proxy's page, or nothing
@@ -75,9 +75,9 @@ def build_error(status: int, headers: Mapping[str, str], content: bytes) -> ApiE
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by Retry-After (RFC 9110 section 10.2.3); None where it is absent or makes no sense.
+    """Return the seconds to wait by Retry-After (RFC 9110, 10.2.3); None if absent or malformed.
 
-    A date is taken against the answer's own Date, so that a wrong clock here does no harm.
+    A date is compared with the response's own Date, so that a wrong local clock does no harm.
     """
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():

@@ -1,4 +1,4 @@
-"""How long and how often one call is tried. Pure: the clock and the random source are arguments."""
+"""Decide how often and how long one call is tried. Pure: clock and random source are arguments."""
 
 import random
 import time
@@ -59,15 +59,15 @@ class Budget:
         self._since = clock()
 
     def check(self) -> None:
-        """Raises TimeoutError when the call's total time is up."""
+        """Raise TimeoutError when the call's total time is up."""
         if self._clock() - self._since > self._total:
             raise TimeoutError(f"The call took longer than {self._total:g} s.")
 
     def wait_after(self, failure: AgentChatError) -> float:
-        """Seconds until the next attempt: what Retry-After asks for, and back-off with full jitter.
+        """Return the seconds until the next attempt: Retry-After, and back-off with full jitter.
 
-        Raises `failure` where another attempt cannot help or is not left. A Retry-After that is too long
-        to wait for here is raised at once: the caller can still respect it.
+        Raises `failure` if another attempt cannot help or none is left. A Retry-After too long to wait for is
+        raised at once: the caller can still respect it.
         """
         if self._retries >= self._max_retries or not _may_pass(failure):
             raise failure

@@ -1,4 +1,4 @@
-"""Send calls, retry them, and read their answers: what both clients do, one of them without suspending."""
+"""Send calls, retry them, and read their responses, for both clients: blocking calls never suspend."""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -32,10 +32,11 @@ class CallSender:
         self._sleep = sleep
 
     def start_budget(self) -> Budget:
+        """Start the time and the retries of a call."""
         return self._service.start_budget()
 
     async def fetch(self, call: Call) -> ApiResponse:
-        """The complete answer. Raises ApiError, ConnectionFailed."""
+        """Return the complete response. Raises ApiError, ConnectionFailed."""
         budget = self.start_budget()
 
         async def try_once() -> ApiResponse:
@@ -47,7 +48,7 @@ class CallSender:
         return await self._retry(try_once, budget)
 
     async def open(self, call: Call, budget: Budget) -> httpx.Response:
-        """An answer whose body is not read yet. Raises ApiError, ConnectionFailed."""
+        """Return a response whose body is still to be read. Raises ApiError, ConnectionFailed."""
         return await self._retry(lambda: self._begin(call, budget), budget)
 
     async def _begin(self, call: Call, budget: Budget) -> httpx.Response:

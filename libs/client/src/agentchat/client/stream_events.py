@@ -1,7 +1,7 @@
-"""The events of a stream, in both forms (interface specification, section 5).
+"""Define and decode the events of a stream, in both forms (interface specification, section 5).
 
 Form 1 is Meta, Sources, Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone. An `error` event is
-raised as ChatError. Unknown types and fields are ignored: the service may add some.
+raised as ChatError. Unknown types and fields are ignored, since the service may add some.
 """
 
 from typing import Any
@@ -93,7 +93,7 @@ _others: dict[str, msgspec.json.Decoder[Event | Failure]] = {
 
 
 def decode(data: bytes) -> Event | Failure | None:
-    """One event from its JSON; None for an unknown type. Raises ValueError, RecursionError."""
+    """Decode one event from its JSON; None for an unknown type. Raises ValueError, RecursionError."""
     head = _head.decode(data)
     if head.type == "done" and head.message is not None:
         return _message_done.decode(data)

@@ -1,4 +1,4 @@
-"""A stream's bytes as events, and the reply so far. No I/O."""
+"""Turn a stream's bytes into events, and collect the reply. No I/O."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,10 @@ _ID = b"id: "
 
 
 class LineReader:
-    """The interface's read rule: lines end with \\n alone; those that begin with `data: ` count.
+    """Reads lines by the rule of the interface specification, section 5.
 
-    A carriage return at a line's end is white space to JSON. Source: interface specification, section 5.
-
-    `id` is the last one read, where the stream has ids: it comes before its event.
+    Lines end with LF and count if they begin with `data: `. JSON ignores a carriage return at the end. `id`
+    is the last id read; it precedes its event.
     """
 
     def __init__(self) -> None:
@@ -24,7 +23,7 @@ class LineReader:
         self._waiting: list[bytes] = []
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The JSON of each line that `data` completes."""
+        """Yield the JSON of each line that `data` completes."""
         first, *others = data.split(b"\n")
         self._waiting.append(first)
         for line in others:
@@ -32,7 +31,7 @@ class LineReader:
             self._waiting.append(line)
 
     def end(self) -> Iterator[bytes]:
-        """The JSON of the line so far."""
+        """Yield the JSON of the line so far."""
         line = b"".join(self._waiting)
         self._waiting.clear()
         if line.startswith(_PREFIX):
@@ -65,9 +64,9 @@ class Transcript:
         return "".join(self._pieces)
 
     def _feed(self, data: bytes | None) -> Iterator[Event]:
-        """The events that `data` completes; None is the end of the stream.
+        """Yield the events that `data` completes; None is the end of the stream.
 
-        Raises ChatError, InvalidResponse, StreamInterrupted: each after the events before it.
+        Raises ChatError, InvalidResponse, StreamInterrupted, each after the events before it.
         """
         for line in self._lines.end() if data is None else self._lines.feed(data):
             event = self._decode(line, last=data is None)

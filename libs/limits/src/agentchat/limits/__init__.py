@@ -1,8 +1,7 @@
-"""What a plan allows at a time: requests a minute, and runs at once.
+"""Limit what an account may do at a time: requests a minute, and concurrent runs.
 
-`Limiter` decides in one round trip to Redis, by Redis's clock; while Redis is away it decides by itself, in
-this process. Nothing in Redis is needed for longer than a slot's lease: what an account has spent this month
-is in the read models.
+`Limiter` decides in one round trip to Redis, by Redis' clock; while Redis is away, each process decides by
+itself. Redis keeps nothing that is needed for longer than a slot's lease.
 """
 
 from agentchat.limits.limiter import Limiter

@@ -1,4 +1,4 @@
-"""The limiter of a process: Redis while it answers, the local limiter while it does not."""
+"""Admit requests and hold the slots of runs: in Redis, or locally while Redis is away."""
 
 import asyncio
 import math
@@ -14,12 +14,11 @@ _KEPT_RELEASES = 10_000
 
 
 class Limiter:
-    """Admits requests and keeps account of their runs.
+    """Admits requests and holds the slots of their runs.
 
-    Redis has `timeout` seconds a call. After a failure it is not asked until a probe in the background, once
-    a second, finds it well; meanwhile `on_fallback(reason)` is called for every decision made without it,
-    the reason being timeout, error or open (not asked). `instance` names this process in Redis's list of
-    clients. Close with `aclose`.
+    A call to Redis may take `timeout` seconds. After a failure Redis is not asked until a probe, once a
+    second, finds it well; until then each decision is made locally and `on_fallback(reason)` is called:
+    timeout, error, or open (not asked). `instance` is the client name in Redis. Close with `aclose`.
     """
 
     def __init__(
@@ -40,11 +39,11 @@ class Limiter:
     async def admit(
         self, account_id: str, plan: quota.PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
     ) -> quota.Admission:
-        """Decide on a request and, if it is allowed, take its token and its slot, in one step.
+        """Decide on a request and, if it is allowed, take its token and its slot in one step.
 
-        The slot is a lease of `slot_ttl_s`, which the run renews by `hold`. Asking again for the same
-        trace_id while it is held takes nothing more. With a lease of 0 only the rate is asked, and no slot is
-        taken. Never raises for Redis; takes at most about `timeout`.
+        The slot is a lease of `slot_ttl_s`, which the run renews with `hold`. Admitting the same trace_id
+        again while its slot is held takes nothing more. A lease of 0 takes a token and no slot. Never raises
+        for Redis; takes at most about `timeout`.
         """
         rate = quota.get_chat_rate(plan)
         interval, burst = (rate.interval_us, rate.burst) if rate is not None else (0, 0)
@@ -61,14 +60,14 @@ class Limiter:
         )
 
     async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
-        """Take a token for a request next to the chat endpoints: None, or the seconds to wait, from 1.
+        """Take a token for a request other than a chat. Return None, or the seconds to wait, from 1.
 
         Never raises for Redis; takes at most about `timeout`.
         """
         return await self._take(account_id, "reads", quota.get_read_rate(plan))
 
     async def admit_write(self, account_id: str, plan: quota.PlanLimits) -> int | None:
-        """Take a token for a write to a conversation without a run: as `admit_read`."""
+        """Take a token for a write to a conversation without a run, as `admit_read` does."""
         return await self._take(account_id, "writes", quota.get_write_rate(plan))
 
     async def _take(self, account_id: str, bucket: Bucket, rate: quota.Rate | None) -> int | None:
@@ -84,10 +83,10 @@ class Limiter:
         return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
 
     async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_SECONDS) -> bool:
-        """Renew the slots of running `(account_id, trace_id)` pairs, to last `ttl_s` from now at least.
+        """Renew the slots of running `(account_id, trace_id)` pairs for `ttl_s`.
 
-        To be called every few seconds by the process that runs them. A slot that Redis has lost is taken
-        again; one of a run that has ended is not. False where Redis could not be told.
+        Return False if Redis is away. The process that runs them calls this every few seconds. A slot that
+        Redis has lost is taken again, unless its run has ended.
         """
         by_account: dict[str, list[str]] = {}
         for account_id, trace_id in runs:
@@ -104,9 +103,9 @@ class Limiter:
         return not any(isinstance(outcome, RedisUnavailable) for outcome in outcomes)
 
     async def release(self, account_id: str, trace_id: str, *, ended: bool = False) -> None:
-        """Free a run's slot: the run has not begun, waits for a person, or has `ended`.
+        """Free a run's slot: the run was not started, waits for a person, or has `ended`.
 
-        What Redis could not be told is told when it is back.
+        If Redis is away, it is told when it is back.
         """
         self._local.end(account_id, trace_id)
         try:
@@ -116,7 +115,7 @@ class Limiter:
                 self._unreleased[account_id, trace_id] = ended
 
     def note_ended(self, account_id: str, trace_id: str) -> None:
-        """Free the slot that a run may hold here: this process saw it end, and another one releases it."""
+        """Free the slot of a run in this process: another process releases it in Redis."""
         self._local.end(account_id, trace_id)
 
     async def ping(self) -> None:
@@ -124,6 +123,7 @@ class Limiter:
         await self._redis.ping()
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._redis.aclose()
 
     async def _tell_unreleased(self) -> None:

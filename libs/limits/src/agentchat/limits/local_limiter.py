@@ -1,4 +1,4 @@
-"""The limiter for when Redis is away: the same algorithm, for this process alone.
+"""Limit requests within this process while Redis is away, by the same algorithm.
 
 Each gateway then allows a plan's full numbers by itself.
 """
@@ -46,7 +46,7 @@ class LocalLimiter:
         self._accounts: BoundedMap[str, _Account] = BoundedMap(_ACCOUNTS)
 
     def admit(self, account_id: str, limits: PlanLimits, trace_id: str, *, lease_s: float) -> Admission:
-        """Decide without waiting for anything; with a lease of 0 on the rate alone."""
+        """Decide without I/O; with a lease of 0, on the rate alone."""
         now, account, rate = self._clock() * 1e6, self._get_account(account_id), get_chat_rate(limits)
         account.slots = {trace: end for trace, end in account.slots.items() if end > now}
         retry_us = 0.0
@@ -76,6 +76,7 @@ class LocalLimiter:
         return self._get_account(account_id).take(bucket, rate, self._clock() * 1e6)
 
     def end(self, account_id: str, trace_id: str) -> None:
+        """Free the slot of a run."""
         account = self._accounts.get(account_id)
         if account is not None:
             account.slots.pop(trace_id, None)

@@ -1,11 +1,11 @@
-"""The decisions as Lua: each runs atomically in Redis, by Redis's own clock, in one round trip.
+"""Decide in Redis by Lua scripts: each is atomic, uses Redis' clock, and takes one round trip.
 
 An account has these keys, in one hash slot of a cluster:
-  rate    string  theoretical arrival time in microseconds (GCRA)
-  reads   string  the same, of what is asked next to the chat endpoints
-  writes  string  the same, of writes to conversations without a run
-  slots   zset    trace_id -> when its lease ends, in milliseconds
-and each run that has ended a mark, so that a renewal that comes late takes no slot again.
+  rate    string  theoretical arrival time of chats in microseconds (GCRA)
+  reads   string  the same for requests other than chats
+  writes  string  the same for writes to conversations without a run
+  slots   zset    trace_id -> end of its lease, in milliseconds
+and each ended run has a mark, so that a late renewal does not take its slot again.
 """
 
 ENDED_SECONDS = 120

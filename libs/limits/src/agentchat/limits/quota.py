@@ -1,4 +1,4 @@
-"""What goes into a decision and what comes out."""
+"""Define the limits that go into a decision, and the decision."""
 
 import math
 from typing import Protocol
@@ -10,9 +10,12 @@ class PlanLimits(Protocol):
     """The numbers of a plan that are decided here; None is no limit. The directory's Plan is one."""
 
     @property
-    def requests_per_minute(self) -> int | None: ...
+    def requests_per_minute(self) -> int | None:
+        """Return the number of chats a minute."""
+
     @property
-    def concurrent_runs(self) -> int | None: ...
+    def concurrent_runs(self) -> int | None:
+        """Return the number of runs at a time."""
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):

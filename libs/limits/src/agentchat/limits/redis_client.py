@@ -1,4 +1,4 @@
-"""Redis scripts for the limiter: sent together, each bounded in time, and not at all while Redis is away."""
+"""Run the limiter's scripts in Redis: batched, bounded in time, and not at all while Redis is away."""
 
 import asyncio
 import functools
@@ -37,10 +37,10 @@ class _Call(NamedTuple):
 
 
 class RedisClient:
-    """Runs scripts, all that wait in one pipeline: 200 callers wait as long as one.
+    """Runs scripts, all waiting calls in one pipeline: 200 callers wait as long as one.
 
-    A call takes about `timeout` seconds at most. After a failure Redis is not asked again until a probe, once
-    a second, finds it well; then `on_return` is awaited, which may run scripts, and scripts are run again.
+    A call takes at most about `timeout` seconds. After a failure Redis is not asked until a probe, once a
+    second, finds it well; then `on_return` is awaited, which may run scripts, and calls are made again.
     """
 
     def __init__(
@@ -63,22 +63,26 @@ class RedisClient:
         self._is_away = False
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
-        """The script's reply. Raises RedisUnavailable."""
+        """Return the script's reply. Raises RedisUnavailable."""
         return await self._batcher.call(_Call(script, keys, arguments))
 
     async def run_on_return(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
-        """As `run`, for `on_return`, while others are still refused. Raises redis.RedisError, OSError."""
+        """Run a script for `on_return`, while other calls are still refused.
+
+        Raises redis.RedisError, OSError.
+        """
         (reply,) = await _run_in_time(self._send([_Call(script, keys, arguments)]), self._timeout)
         if isinstance(reply, RedisError):
             raise reply
         return reply
 
     async def ping(self) -> None:
-        """One round trip. Raises redis.RedisError, OSError or TimeoutError."""
+        """Make one round trip. Raises redis.RedisError, OSError or TimeoutError."""
         async with asyncio.timeout(self._timeout):
             await self._redis.ping()
 
     async def aclose(self) -> None:
+        """Stop probing and close the connections."""
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.gather(self._probe, return_exceptions=True)
@@ -96,7 +100,7 @@ class RedisClient:
         return [_report_refusal(reply) if isinstance(reply, RedisError) else reply for reply in replies]
 
     async def _send(self, calls: Sequence[_Call]) -> list[Any]:
-        """One round trip; a second one after a restart, when Redis has forgotten the scripts."""
+        """Send the calls in one round trip; in a second one those whose scripts Redis has forgotten."""
         pipeline = self._redis.pipeline(transaction=False)
         for call in calls:
             pipeline.evalsha(_hash_script(call.script), *call.operands)
@@ -132,7 +136,7 @@ def _report_refusal(error: RedisError) -> RedisUnavailable:
 
 
 async def _run_in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
-    """The result of `work`, or TimeoutError after `seconds`.
+    """Return the result of `work`. Raises TimeoutError after `seconds`.
 
     If this process itself was late, the reply is on the socket already: a moment is left to read it.
     """
@@ -147,5 +151,5 @@ async def _run_in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
 
 @functools.cache
 def _hash_script(script: str) -> str:
-    """Redis names a script by its SHA-1."""
+    """Return the SHA-1 by which Redis names a script."""
     return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""Find the address that a request comes from, behind trusted proxies."""
+"""Find the address that a request comes from, as far as it can be believed. Pure."""
 
 import functools
 import ipaddress
@@ -14,7 +14,7 @@ _MOST_HOPS = 20
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Parse addresses and networks and networks as text. Raises SettingsError."""
+    """Parse addresses and networks. Raises SettingsError."""
     try:
         return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
     except ValueError as error:
@@ -47,7 +47,7 @@ def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
 
 @functools.lru_cache(1024)
 def _parse_address(text: str) -> Address | None:
-    """Parse an address of the header, with or without a port."""
+    """Parse an address as the header has it, with or without a port."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

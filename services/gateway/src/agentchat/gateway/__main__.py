@@ -1,15 +1,16 @@
-"""`python -m gateway --name gateway-1 --run-dir .run`: serve HTTP on AGENTCHAT_HOST:AGENTCHAT_PORT."""
+"""Run a gateway: `python -m agentchat.gateway --name gateway-1 --run-dir .run`."""
 
 import asyncio
 
-from agentchat.gateway.settings import Settings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.runtime import worker
 from agentchat.runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
+    """Load the settings and serve HTTP on AGENTCHAT_HOST:AGENTCHAT_PORT."""
     arguments = worker.parse_process_args()
-    settings = load_or_exit(Settings)
+    settings = load_or_exit(GatewaySettings)
     try:
         settings.check()
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""The ASGI application of a gateway."""
+"""Build the ASGI application of a gateway."""
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -16,7 +16,7 @@ from agentchat.gateway.services import GatewayServices
 
 
 def build(services: GatewayServices, access: AccessServices, admin: AdminAccess | None) -> TraceMiddleware:
-    """Build the application. Without `admin` its addresses are as unknown as any other."""
+    """Build the application. Without `admin` the admin API answers 404."""
     app = Litestar(
         [*ROUTES, *([build_admin_router()] if admin else [])],
         exception_handlers=EXCEPTION_HANDLERS,

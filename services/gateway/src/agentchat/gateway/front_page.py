@@ -1,4 +1,4 @@
-"""GET /: where to go."""
+"""Show where the documentation and the APIs are: GET /."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     summary="Get the addresses of the documentation, of health and of the APIs.",
 )
 async def get_links(request: JsonRequest) -> Response[Links]:
-    """As a page where `Accept` names text/html."""
+    """Return the addresses, as a page if `Accept` names text/html."""
     headers = {**PAGE_HEADERS, "vary": "accept"}
     if "text/html" in request.headers.get("accept", ""):
         page: Response[Any] = Response(_PAGE, media_type="text/html", headers=headers)

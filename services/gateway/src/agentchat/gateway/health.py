@@ -1,4 +1,4 @@
-"""Health: whether this process lives, and whether all that it needs answers."""
+"""Report health: this process lives; everything that it needs answers."""
 
 import asyncio
 from typing import Literal
@@ -26,6 +26,7 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
 
 @get("/healthz", operation_id="get_healthz", summary="Tell that the process lives.")
 async def get_healthz() -> Health:
+    """Return ok while the process lives."""
     return Health()
 
 
@@ -38,7 +39,7 @@ async def get_healthz() -> Health:
     },
 )
 async def get_readyz(request: JsonRequest) -> Response[Readiness]:
-    """503 where something that is needed does not answer; the answer has what is not needed as well."""
+    """Return 503 if something that is needed does not answer. Optional parts are listed too."""
     services = get_services(request)
     (is_ready, checks), (_, advisory) = await asyncio.gather(
         services.health.check(), services.advisory.check()

@@ -1,7 +1,7 @@
-"""The description of the API by Litestar: a document at /openapi.json, a page to try calls out at /docs.
+"""Describe the API: a document at /openapi.json, a page to try calls out at /docs.
 
-The page is Swagger UI, whose files come in the package offapi and are served from here: a browser that shows
-it asks no other host for anything.
+The page is Swagger UI, whose files are in the package offapi and are served from here: a browser loads
+nothing from other hosts.
 """
 
 import asyncio
@@ -163,6 +163,7 @@ def build_openapi_config() -> OpenAPIConfig:
 
 @get("/openapi.json", operation_id="get_openapi", summary="Get this document.", tags=["service"])
 async def get_openapi(request: JsonRequest) -> Response[bytes]:
+    """Return the OpenAPI document."""
     demo = get_services(request).demo
     document = await asyncio.to_thread(encode_document, request.app, demo.agent_id if demo else None)
     headers = {

@@ -1,4 +1,4 @@
-"""All handlers of the public API, by feature: the tags and the security of each in the API's description."""
+"""List all handlers of the public API by feature, with their tags and security in OpenAPI."""
 
 from collections.abc import Iterable
 from typing import Any

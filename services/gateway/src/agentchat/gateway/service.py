@@ -1,4 +1,4 @@
-"""The gateway process: opens what the endpoints need, serves until it is stopped, drains."""
+"""Run the gateway process: open what the handlers need, serve until stopped, drain."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
-from agentchat.gateway.settings import Settings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.limits import Limiter
 from agentchat.runtime import metrics, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
@@ -28,7 +28,7 @@ from agentchat.runtime.postgres import act_as
 POSTGRES_CONNECTIONS = 8
 
 
-async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
+async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain: within 10 s."""
     settings = replace(settings, database_url=act_as(settings.database_url, "gateway"))
     async with contextlib.AsyncExitStack() as stack:
@@ -90,12 +90,12 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         )
 
 
-def _build_webhook_access(settings: Settings) -> WebhookAccess:
+def _build_webhook_access(settings: GatewaySettings) -> WebhookAccess:
     sealer = settings.make_sealer() if settings.secret_key is not None else None
     return WebhookAccess(sealer, settings.build_webhook_guard())
 
 
-def _build_demo_access(settings: Settings) -> DemoAccess | None:
+def _build_demo_access(settings: GatewaySettings) -> DemoAccess | None:
     if settings.demo_key is None or settings.demo_agent_id is None:
         return None
     return DemoAccess(settings.demo_key, settings.demo_agent_id)

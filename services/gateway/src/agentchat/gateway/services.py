@@ -1,4 +1,4 @@
-"""What the handlers of one gateway share; put together in `service`."""
+"""Hold what all handlers of one gateway share. `service` builds it."""
 
 import msgspec
 
@@ -29,7 +29,10 @@ class WebhookAccess(msgspec.Struct, frozen=True):
 
 
 class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What `advisory` looks at is shown next to `health`, but the gateway is ready without it."""
+    """The services of a gateway.
+
+    `advisory` checks are shown next to `health`; the gateway is ready without them.
+    """
 
     pool: Pool
     claims: Claims
@@ -44,6 +47,7 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_services(connection: Connection) -> GatewayServices:
+    """Return the services of the application."""
     services = connection.app.state.services
     assert isinstance(services, GatewayServices)
     return services

@@ -1,4 +1,4 @@
-"""The gateway's settings, all from the environment."""
+"""Define the gateway's settings, all from the environment."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ Level = Literal["debug", "info", "warning", "error"]
 AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
 
-class Settings(EmbedderSettings, frozen=True, kw_only=True):
+class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one.
 
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
@@ -57,7 +57,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def check(self) -> None:
-        """What a type does not say. Raises SettingsError."""
+        """Check what types do not say. Raises SettingsError."""
         parse_networks(self.trusted_proxies)
         if self.admin_token is not None:
             self.make_sealer()
@@ -66,19 +66,19 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         self.build_webhook_guard()
 
     def build_model_guard(self) -> Guard:
-        """What judges the agents' base URLs. Raises SettingsError."""
+        """Build the guard of agents' base URLs. Raises SettingsError."""
         return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
     def build_tool_guard(self) -> Guard:
-        """What judges the addresses of the agents' tool servers. Raises SettingsError."""
+        """Build the guard of tool servers' addresses. Raises SettingsError."""
         return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
     def build_webhook_guard(self) -> Guard:
-        """What judges the addresses of webhook endpoints. Raises SettingsError."""
+        """Build the guard of webhook endpoints' addresses. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
     def make_sealer(self) -> Sealer:
-        """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""
+        """Build the sealer of agents' and webhook endpoints' secrets. Raises SettingsError."""
         if self.secret_key is None:
             raise SettingsError("AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it")
         return build_sealer(self.secret_key, self.previous_secret_keys)

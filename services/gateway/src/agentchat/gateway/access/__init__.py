@@ -1,1 +1,1 @@
-"""Who may ask what: keys, the plan's limits, and the order in which requests are checked (`checks`)."""
+"""Decide whether a request may pass: keys, limits of the plan. The order of the checks is in `checks`."""

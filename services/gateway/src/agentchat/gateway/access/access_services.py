@@ -1,4 +1,4 @@
-"""What the checks of requests work with, shared by all requests of a gateway."""
+"""Hold what the checks of all requests of a gateway share."""
 
 import asyncio
 from typing import Literal
@@ -17,8 +17,9 @@ from agentchat.runtime.postgres import Pool
 
 
 class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
-    """`stream_form` is the form of streams whose request does not choose one. `stop` is set when the process
-    is to end.
+    """The services that checks use.
+
+    `stream_form` is the default form; `stop` is set when the process ends.
     """
 
     pool: Pool
@@ -34,6 +35,7 @@ class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_access(connection: Connection) -> AccessServices:
+    """Return the access services of the application."""
     access = connection.app.state.access
     assert isinstance(access, AccessServices)
     return access

@@ -1,6 +1,6 @@
-"""What one account may have of a gateway at a time, next to its plan's numbers: so that others are served.
+"""Bound what one account may have of a gateway at a time, so that others are served.
 
-What was read for an account is kept until its client has taken it: an account's reads follow each other.
+A read counts until its client has taken the answer, so that slow readers of one account wait for each other.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ LEAST_STREAMS = 20
 
 
 class AccountBounds:
-    """Of this process alone."""
+    """The reads and streams of accounts in this process."""
 
     def __init__(self) -> None:
         self._reads: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -27,9 +27,9 @@ class AccountBounds:
 
     @contextlib.asynccontextmanager
     async def hold_read(self, caller: Caller) -> AsyncIterator[None]:
-        """Wait until one of the account's places is free; the block, which reads and answers, has it.
+        """Hold one of the account's reads while the block reads and answers, after waiting for a free one.
 
-        Raises Refusal: 429, where none becomes free in 15 s.
+        Raises Refusal: 429 if none becomes free in 15 s.
         """
         reads = self._reads.setdefault(caller.account_id, asyncio.Semaphore(READS_AT_ONCE))
         try:
@@ -44,7 +44,7 @@ class AccountBounds:
 
     @contextlib.asynccontextmanager
     async def hold_stream(self, caller: Caller) -> AsyncIterator[None]:
-        """Count a stream that is read again: four for each of the plan's concurrent runs, 20 at least.
+        """Count a stream that is read again: four for each concurrent run of the plan, at least 20.
 
         Raises Refusal: 429. A plan without that number has no bound.
         """

@@ -1,14 +1,17 @@
-"""The checks that a request passes before its handler, as one guard for each kind of request.
+"""Check a request before its handler: one guard for each kind of request.
 
-One guard each, since Litestar copies the handler for every guard (`BaseRouteHandler.authorize_connection`).
-Put them on handlers: those of a Router apply to Litestar's automatic OPTIONS too.
+`_check_chat` has the checks of a request for a run, in their order. One guard for each kind, since Litestar
+copies the handler for every guard (`BaseRouteHandler.authorize_connection`). Put them on handlers: those of a
+Router apply to Litestar's automatic OPTIONS too.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Request
+from litestar.datastructures import Headers
 from litestar.exceptions import InternalServerException
 from litestar.handlers.base import BaseRouteHandler
 from litestar.params import PathParameter
@@ -25,22 +28,22 @@ from agentchat.gateway.access.authentication import (
 from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.usage_limits import check_storage
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import Connection, get_context
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
 
-AgentName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
+AgentName = Annotated[str, PathParameter(description="The agent's id or unique name.")]
 """Of addresses that name the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
 
 _FORM_HEADER = "X-Stream-Form"
 
 
 class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checks have found of a request for a run. `slot` is held until the answer is out.
+    """A request for a run that has passed the checks. `slot` is held until the request is answered.
 
-    `agent_id` is that of the headers or the address, "" where the body names the agent.
+    `agent_id` is "" if the body names the agent.
     """
 
     agent_id: str = ""
@@ -49,69 +52,66 @@ class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_admitted(request: Request[Any, Any, Any]) -> AdmittedRequest:
+    """Return what `_check_chat` found."""
     admitted = request.state.admitted
     assert isinstance(admitted, AdmittedRequest)
     return admitted
 
 
 async def may_chat(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request for a run, in this order.
+    """Check a request for a run whose agent is in the header X-Agent-Id: an id, or a unique name."""
+    agent = _decode_utf8(connection.headers.get("x-agent-id", ""))
+    await _check_chat(connection, handler, read_api_key, agent)
 
-    1. The key: 401, or 429 for an address that tries wrong ones. The agent is looked up with it.
-    2. The plan: its limits (429, 403), its forms of stream (403). A place for the run is held.
-    3. The headers and the agent: 400, 404.
-    4. The body: JSON (415), here in time (400), not too large (413). Litestar decodes it to `data` (400).
-    5. The conversation (404): by the handler. Whether it is the account's, and free, is the worker's to say.
 
-    Raises Refusal, DatabaseUnavailable.
+async def may_chat_with_agent(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request for a run whose agent is in the path."""
+    await _check_chat(connection, handler, read_bearer_or_api_key, connection.path_params["agent"])
+
+
+async def may_chat_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request for a run whose agent is in the body, as `model`."""
+    await _check_chat(connection, handler, read_openai_key, None)
+
+
+async def _check_chat(
+    connection: Connection,
+    handler: BaseRouteHandler,
+    read_key: Callable[[Headers], str],
+    agent: str | None,
+) -> None:
+    """Check a request for a run, in the order of these numbers. The first check that fails is the answer.
+
+    `agent`: Its id or unique name; None if the body names it. Raises Refusal, DatabaseUnavailable.
     """
-    request = _request(connection)
-    agent_id = request.headers.get("x-agent-id", "").lower()
-    agent = await authenticate(
-        request, read_api_key(request.headers), agent_id if is_uuid(agent_id) else None
-    )
+    request = _to_request(connection)
+    # 1. The key: 401, or 429 for an address that tries many wrong ones. One query finds the agent's id too.
+    agent_id = await _authenticate_for_agent(request, read_key(request.headers), agent)
+    # 2. The plan's limits: rate, runs, month (429), storage, form of stream (403). A slot is held from here.
     key, slot = await _take_slot(request)
     if handler.opt.get("streams"):
-        stream_form_of(request)
+        read_stream_form(request)
     key.check()
-    if not is_uuid(agent_id):
-        raise build_field_refusal("X-Agent-Id", "This header is required, and is the UUID of an agent.")
-    if agent is None:
-        raise Refusal("agent_not_found")
+    # 3. The agent: 400 without a name, 404 for an unknown one. In the body: `find_agent_of_model`, after 5.
+    if agent is not None and agent_id is None:
+        agent_id = await find_agent(request, agent)
+    # 4. The body: JSON (415), complete in time (400), 1 MiB (413). Then Litestar decodes it to `data` (400).
     await _receive_body(request)
-    request.state.admitted = AdmittedRequest(agent_id=agent.agent_id, idempotency_key=key, slot=slot)
-
-
-async def may_chat_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
-    """Check a request of OpenAI's API: as `may_chat`, but its body names the agent."""
-    request = _request(connection)
-    await authenticate(request, read_openai_key(request.headers))
-    key, slot = await _take_slot(request)
-    key.check()
-    await _receive_body(request)
-    request.state.admitted = AdmittedRequest(idempotency_key=key, slot=slot)
-
-
-async def may_chat_with_agent(connection: Connection, _: BaseRouteHandler) -> None:
-    """Check a request whose address names the agent: as `may_chat`."""
-    request = _request(connection)
-    agent_id = await _authenticate_for_agent(request)
-    key, slot = await _take_slot(request)
-    key.check()
-    agent_id = agent_id or await find_agent_by_name(request, request.path_params["agent"])
-    await _receive_body(request)
-    request.state.admitted = AdmittedRequest(agent_id=agent_id, idempotency_key=key, slot=slot)
+    request.state.admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
+    # 5. The sizes of message, prompt and history (413): by the handler, with `check_size`.
+    # 6. The claim of the Idempotency-Key (409): `claim_run`, by `gateway.runs.start_run`, which publishes the
+    #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
 
 
 async def may_read(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that reads: the key (401), the rate (429), few reads at once (429)."""
-    request = await _may_ask(connection, read_api_key(connection.headers))
-    await _take_read(request)
+    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
+    await _hold_read(request)
 
 
 async def may_act(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check any other request: the key (401), the rate (429), the body (415, 400, 413)."""
-    request = await _may_ask(connection, read_api_key(connection.headers))
+    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
     await receive_data(request, handler)
 
 
@@ -121,11 +121,11 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     The key (401), the rates of requests and writes (429), the storage (403), few at once (429), the header
     Idempotency-Key (400), the body (415, 400, 413).
     """
-    request = await _may_ask(connection, read_api_key(connection.headers))
+    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
     access = get_access(request)
     await check_write_rate(access.limiter, request.auth)
     check_storage(request.auth, await access.figures.get(request.auth))
-    await _take_read(request)
+    await _hold_read(request)
     request.state.idempotency_key = await read_idempotency_key(request.headers, access.pool, request.auth)
     request.state.idempotency_key.check()
     await receive_data(request, handler)
@@ -133,35 +133,41 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
 
 async def may_read_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request of OpenAI's API that reads: as `may_read`."""
-    request = await _may_ask(connection, read_openai_key(connection.headers))
-    await _take_read(request)
+    request = await _check_key_and_rate(connection, read_openai_key(connection.headers))
+    await _hold_read(request)
 
 
 async def may_act_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
     """Check any other request of OpenAI's API: as `may_act`."""
-    await _may_ask(connection, read_openai_key(connection.headers))
+    await _check_key_and_rate(connection, read_openai_key(connection.headers))
 
 
 async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:
-    """Check a request that follows a run of the agent in its address: the key, the rate, the agent (404)."""
-    request = _request(connection)
-    agent_id = await _authenticate_for_agent(request)
+    """Check a request that follows a run of the agent in its path: the key, the rate, the agent (404)."""
+    request, agent = _to_request(connection), connection.path_params["agent"]
+    agent_id = await _authenticate_for_agent(request, read_bearer_or_api_key(request.headers), agent)
     await check_read_rate(get_access(request).limiter, request.auth)
-    request.state.agent_id = agent_id or await find_agent_by_name(request, request.path_params["agent"])
+    request.state.agent_id = agent_id or await find_agent(request, agent)
 
 
-async def find_agent_by_name(request: Request[Any, Caller, Any], name: str) -> str:
-    """Return the id of the agent that has this id, or alone has this name.
+async def find_agent(request: Request[Any, Caller, Any], name: str) -> str:
+    """Return the id of the account's agent that has this id or this unique name.
 
-    Raises Refusal: 404; DatabaseUnavailable.
+    Raises:
+        Refusal: 400 for an empty name (the header X-Agent-Id is missing), 404 for an unknown one.
+        DatabaseUnavailable
     """
+    if not name:
+        message = "This header is required: the id or the unique name of an agent."
+        raise build_field_refusal("X-Agent-Id", message)
     found = await get_access(request).agent_names.resolve(request.auth.account_id, name)
     if found is None:
-        raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
+        hint = "Use an agent's id or its unique name."
+        raise Refusal("agent_not_found", f'Unknown agent "{make_printable(name)}". {hint}')
     return found
 
 
-def stream_form_of(request: Request[Any, Caller, Any], default: str | None = None) -> str:
+def read_stream_form(request: Request[Any, Caller, Any], default: str | None = None) -> str:
     """Return the form of stream that a request asks for; else `default`, or the deployment's.
 
     Raises Refusal: 400, 403 where the plan does not have it.
@@ -175,24 +181,33 @@ def stream_form_of(request: Request[Any, Caller, Any], default: str | None = Non
     return form
 
 
-def _request(connection: Connection) -> Request[Any, Caller, Any]:
+def _to_request(connection: Connection) -> Request[Any, Caller, Any]:
     assert isinstance(connection, Request)
     return connection
 
 
-async def _may_ask(connection: Connection, key: str) -> Request[Any, Caller, Any]:
-    request = _request(connection)
+async def _check_key_and_rate(connection: Connection, key: str) -> Request[Any, Caller, Any]:
+    request = _to_request(connection)
     await authenticate(request, key)
     await check_read_rate(get_access(request).limiter, request.auth)
     return request
 
 
-async def _authenticate_for_agent(request: Request[Any, Caller, Any]) -> str | None:
-    """Return the id of the agent in the address, if that is an id of one of the account's."""
-    agent_id = str(request.path_params["agent"]).lower()
-    key = read_bearer_or_api_key(request.headers)
-    agent = await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
-    return None if agent is None else agent.agent_id
+async def _authenticate_for_agent(
+    request: Request[Any, Caller, Any], key: str, agent: str | None
+) -> str | None:
+    """Return the agent's id if `agent` is the id of one of the account's."""
+    agent_id = (agent or "").lower()
+    found = await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
+    return None if found is None else found.agent_id
+
+
+def _decode_utf8(header: str) -> str:
+    """Decode a header that ASGI servers hand over as Latin-1, if it is UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header
 
 
 async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey, Slot]:
@@ -202,13 +217,13 @@ async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey
     return key, await take_slot(context, access.limiter, access.figures, request.auth, repeats=key.repeats)
 
 
-async def _take_read(request: Request[Any, Caller, Any]) -> None:
+async def _hold_read(request: Request[Any, Caller, Any]) -> None:
     await get_context(request).enter(get_access(request).account_bounds.hold_read(request.auth))
 
 
 async def receive_data(connection: Connection, handler: BaseRouteHandler) -> None:
     """Receive the body of a handler that takes one; one that may be left out counts where it is there."""
-    request = _request(connection)
+    request = _to_request(connection)
     data = handler.parsed_data_field
     if data is not None and (not data.is_optional or await _read(request)):
         await _receive_body(request)

@@ -1,4 +1,4 @@
-"""The header Idempotency-Key: an opaque text of visible ASCII, bare or as a quoted string.
+"""Read the header Idempotency-Key: visible ASCII, bare or as a quoted string.
 
 IETF draft-ietf-httpapi-idempotency-key-header; RFC 9651 section 3.3.3. How keys are claimed: decision 9.
 """

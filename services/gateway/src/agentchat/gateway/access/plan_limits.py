@@ -1,7 +1,7 @@
-"""The plan's limits on requests, and the headers that report them.
+"""Apply the plan's limits to a request for a run, and report them in headers.
 
 Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
-policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens), "storage" (bytes).
+policy for each number of the plan: "minute", "runs" (concurrent), "month" (tokens), "storage" (bytes).
 """
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from agentchat.runtime import metrics
 
 
 class Slot:
-    """A place among the account's concurrent runs. One that was handed over is the orchestrator's to free."""
+    """A slot among the account's concurrent runs. After `hand_over` the orchestrator frees it."""
 
     def __init__(self, limiter: Limiter, caller: Caller, trace_id: str | None) -> None:
         self._limiter = limiter
@@ -30,9 +30,9 @@ class Slot:
         self._trace_id = trace_id
 
     async def take(self, trace_id: str) -> None:
-        """Have the place for the run of this trace, whatever it was for. Raises Refusal: 429.
+        """Hold the slot for the run of this trace. Raises Refusal: 429.
 
-        The rate is not asked: the request has had its token.
+        The rate is not asked again: the request has taken its token.
         """
         if self._trace_id != trace_id:
             await self.give_back()
@@ -41,13 +41,18 @@ class Slot:
             self._trace_id = trace_id
 
     async def take_write(self) -> None:
-        """Take a token of the account's writes: the request forks a conversation. Raises Refusal: 429."""
+        """Take a token of the account's writes, for a request that forks a conversation.
+
+        Raises Refusal: 429.
+        """
         await check_write_rate(self._limiter, self._caller)
 
     def hand_over(self) -> None:
+        """Leave the slot to the orchestrator (`orchestrator.run`), which frees it when the run ends."""
         self._trace_id = None
 
     async def give_back(self) -> None:
+        """Free the slot, unless it was handed over."""
         if self._trace_id is not None:
             await self._limiter.release(self._caller.account_id, self._trace_id)
             self._trace_id = None
@@ -56,10 +61,13 @@ class Slot:
 async def take_slot(
     context: RequestContext, limiter: Limiter, figures: FigureCache, caller: Caller, *, repeats: bool = False
 ) -> Slot:
-    """Take a token of the rate and a place for a run, until the request has been answered or hands it over.
+    """Take a token of the rate and a slot for a run, held until the request is answered or hands it over.
 
-    One that `repeats` an earlier request takes the token alone. A place that nobody frees ends with its
-    lease, within a minute. Raises Refusal: 429 with Retry-After, 403 where the account may store no more.
+    A request that `repeats` an earlier one takes only the token. A slot that nobody frees expires with its
+    lease within a minute.
+
+    Raises:
+        Refusal: 429 with Retry-After; 403 if the account may store no more.
     """
     plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
     found = await figures.get(caller)

@@ -1,7 +1,7 @@
-"""What an account has spent and stored against what its plan allows, before anything is written for it.
+"""Compare what an account has spent this month and stored with what its plan allows.
 
-The figures are of read models, which follow the log by a moment, and cached: an account may exceed its bounds
-by what it does within a few seconds. What cannot be read stops nobody.
+The figures come from read models, which lag by a moment, and are cached: an account may exceed its limits by
+what it does within a few seconds. If they cannot be read, nobody is refused.
 """
 
 import asyncio
@@ -67,6 +67,7 @@ class FigureCache:
         return reading
 
     async def aclose(self) -> None:
+        """Cancel the reads under way."""
         tasks = list(self._reading.values())
         for task in tasks:
             task.cancel()

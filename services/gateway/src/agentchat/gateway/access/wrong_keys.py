@@ -1,4 +1,4 @@
-"""Wrong keys: how many of them one address may try. A valid key is never refused here."""
+"""Limit how many wrong keys one address may try. A valid key is never refused here."""
 
 import math
 import time
@@ -13,7 +13,7 @@ _MOST = 10_000
 
 
 class WrongKeys:
-    """Of this process alone; `clock` gives seconds."""
+    """The wrong keys that this process received; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class WrongKeys:
         return math.ceil(over) if over > 0 else None
 
     def was_wrong(self, address: str) -> None:
-        """Note a wrong key of this address."""
+        """Count a wrong key of this address."""
         now = self._clock()
         # GCRA, but for guesses that were under way together: they count after the bound too.
         full_at = max(self._full_at.get(address) or 0.0, now) + SECONDS_EACH

@@ -1,1 +1,1 @@
-"""/admin/v1, for operators: a handler for each route of the table in `libs/administration`."""
+"""Serve /admin/v1 for operators: one handler for each route of `administration.routes`."""

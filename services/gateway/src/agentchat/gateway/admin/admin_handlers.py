@@ -1,4 +1,4 @@
-"""The admin API: a handler for each route of the library's table, with the signature that the table says."""
+"""Build the handlers of the admin API from the routes of `administration.routes`."""
 
 import inspect
 import re
@@ -54,6 +54,7 @@ class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def build_admin_router() -> Router:
+    """Build the router of the admin API."""
     return Router(
         "/",
         route_handlers=[_build_handler(route) for route in ROUTES],

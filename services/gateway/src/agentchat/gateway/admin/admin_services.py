@@ -1,4 +1,4 @@
-"""The admin API of one gateway, if its token is set."""
+"""Open what the handlers of the admin API work on, if its token is set."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ import msgspec
 
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
-from agentchat.gateway.settings import Settings
+from agentchat.gateway.settings import GatewaySettings
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.runtime import postgres
 
@@ -22,17 +22,12 @@ class AdminAccess(msgspec.Struct, frozen=True, kw_only=True):
     admin: Admin
 
     def __repr__(self) -> str:
-        """Without the token."""
         return f"AdminAccess(admin={self.admin!r})"
 
 
 @contextlib.asynccontextmanager
-async def open_admin_access(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
-    """The admin API, on connections of its own: administration takes none from the chats. None where it is
-    off.
-
-    Raises SettingsError.
-    """
+async def open_admin_access(settings: GatewaySettings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
+    """Open the admin API on database connections of its own; None if it is off. Raises SettingsError."""
     if settings.admin_token is None:
         yield None
         return

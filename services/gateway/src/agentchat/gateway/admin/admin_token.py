@@ -1,4 +1,4 @@
-"""Access to the admin API: the operator's token, and the body."""
+"""Check the operator's token, then receive the body."""
 
 import hmac
 
@@ -27,6 +27,7 @@ async def may_administer(connection: Connection, handler: BaseRouteHandler) -> N
 
 
 def get_admin_access(connection: Connection) -> AdminAccess:
+    """Return the admin API's access of the application."""
     admin = connection.app.state.admin
     assert isinstance(admin, AdminAccess)
     return admin

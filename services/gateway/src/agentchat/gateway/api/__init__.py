@@ -1,1 +1,1 @@
-"""Our own API next to chats: conversations, feedback, approvals, webhooks, runs that were begun before."""
+"""Serve our own API next to chats: conversations, feedback, approvals, webhooks, runs started earlier."""

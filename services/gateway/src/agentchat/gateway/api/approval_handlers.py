@@ -1,6 +1,6 @@
-"""What waits for a person: lists from the read model, one approval from the log itself, and decisions.
+"""List, read and decide approvals.
 
-A list may lag by the projector's second; a single approval never does.
+The list comes from a read model and may be a second old; one approval comes from the log.
 """
 
 from typing import Annotated, Literal
@@ -66,7 +66,7 @@ async def list_of_account(
         str | None, QueryParameter(description="Only those of this conversation.")
     ] = None,
 ) -> ApprovalPage:
-    """The list may lag by a moment; one approval never does."""
+    """Return a page of approvals. The list may lag by a moment; one approval never does."""
     if conversation_id is not None and not ids.is_uuid(conversation_id.lower()):
         raise build_field_refusal("conversation_id", "This must be a UUID.")
     rows = await list_approvals(
@@ -88,6 +88,7 @@ async def list_of_account(
     guards=[may_read],
 )
 async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approval:
+    """Return one approval as it is now."""
     return (await find_owned_approval(get_services(request).pool, request.auth, approval_id)).approval
 
 
@@ -99,9 +100,10 @@ async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approva
     guards=[may_act],
 )
 async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
-    """The same decision again has the same answer; another is refused.
+    """Record the decision. Sending the same decision again returns the same response; another is refused.
 
-    After the last decision that a run waits for it continues: its stream by `GET /v1/chat/{trace_id}/events`.
+    After the last decision that a run waits for, the run continues: read it by `GET
+    /v1/chat/{trace_id}/events`.
     """
     services, decision = get_services(request), normalize_decision(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)

@@ -1,4 +1,4 @@
-"""POST /v1/chat/{trace_id}/cancel: a run is ended, at any gateway."""
+"""Cancel a run at any gateway: POST /v1/chat/{trace_id}/cancel."""
 
 from litestar import post
 
@@ -21,10 +21,10 @@ from agentchat.gateway.services import GatewayServices, get_services
     guards=[may_act],
 )
 async def cancel(request: JsonRequest, trace_id: TraceId) -> http.Cancelling:
-    """Its stream ends with the error `cancelled`, a waiting JSON call with 409; the text so far is saved.
+    """End the run. Its stream ends with the error `cancelled`, a waiting JSON call with 409.
 
-    404 for a run that is not the account's, 409 for one that has ended. The worker that has the run ends it,
-    and one that was about to complete may still do so.
+    The text so far is saved. 404 for a run that is not the account's, 409 for one that has ended. A run that
+    was about to complete may still complete.
     """
     services = get_services(request)
     found = await find_owned_run(services.pool, request.auth, trace_id)

@@ -1,4 +1,4 @@
-"""Conversations, messages and feedback as callers see them."""
+"""Build conversations, messages and feedback as callers see them."""
 
 import msgspec
 
@@ -41,6 +41,7 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
+    """Build the conversation from what the log has of it."""
     given = found.described.title if found.described else None
     return ConversationRow(
         conversation_id=conversation_id,
@@ -57,6 +58,7 @@ def build_conversation_row(conversation_id: str, found: ThreadSummary) -> Conver
 
 
 def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
+    """Build the feedback from its event."""
     return Feedback(
         message_id=given.message_id,
         conversation_id=conversation_id,
@@ -73,6 +75,7 @@ def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
 def build_message_row(
     conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None
 ) -> MessageRow:
+    """Build the message from its event, with its feedback if there is any."""
     feedback = None
     if found is not None:
         newest = build_feedback_row(conversation_id, found.newest[0])

@@ -1,4 +1,4 @@
-"""DELETE /v1/conversations/{id}: delete a conversation for every reader."""
+"""Delete a conversation for every reader: DELETE /v1/conversations/{id}."""
 
 from litestar import delete
 
@@ -17,7 +17,7 @@ from agentchat.gateway.services import get_services
     guards=[may_act],
 )
 async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
-    """A run under way is cancelled first. 503 where it is unknown whether it was deleted."""
+    """Cancel a run under way, then delete the conversation. 503 if it is unknown whether it was deleted."""
     rpc, trace_id = get_services(request).bus.rpc, request.context.trace_id
     conversation_id = parse_conversation_id(conversation_id)
     if not await erase_conversation(rpc, request.auth.account_id, conversation_id, trace_id=trace_id):

@@ -1,4 +1,4 @@
-"""PATCH /v1/conversations/{id}: title and metadata, by a JSON Merge Patch (RFC 7396) of these alone."""
+"""Set title and metadata by a JSON Merge Patch (RFC 7396): PATCH /v1/conversations/{id}."""
 
 from typing import Annotated, Any
 
@@ -78,9 +78,9 @@ async def describe(
     data: DescriptionData,
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001 - read by the guard
 ) -> Response[ConversationRow]:
-    """By its Idempotency-Key once, whatever was set since. A run under way continues.
+    """Change the conversation once for an Idempotency-Key. A run under way continues.
 
-    The answer is the conversation as it then is. 503 where it is unknown whether it was set.
+    Returns the conversation as changed. 503 if it is unknown whether it was changed.
     """
     services, context, conversation_id = (
         get_services(request),

@@ -1,6 +1,6 @@
-"""GET /v1/chat/{trace_id}/events: a stream is joined, read again, or resumed, at any gateway.
+"""Join, read again, or resume the stream of a run, at any gateway: GET /v1/chat/{trace_id}/events.
 
-An extension next to the specification's POST, whose streams stay without ids (decision 17).
+An extension of the specification, whose own streams have no ids (decision 17).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
 from agentchat.gateway.access.access_services import get_access
-from agentchat.gateway.access.checks import may_act, stream_form_of
+from agentchat.gateway.access.checks import may_act, read_stream_form
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
@@ -45,21 +45,21 @@ CursorParameter = Annotated[str | None, QueryParameter(description="The same; th
 async def follow_chat(
     request: JsonRequest,
     trace_id: TraceId,
-    stream_form: StreamForm = None,  # noqa: ARG001 - read by `stream_form_of`
+    stream_form: StreamForm = None,  # noqa: ARG001 - read by `read_stream_form`
     last_event_id: LastEventId = None,
     cursor: CursorParameter = None,
 ) -> EventStream:
-    """The run's events, each with a line `id:` of its place, from the beginning or from after a cursor.
+    """Stream the run's events, each with an `id:`, from the beginning or after the given id.
 
-    For a run of either chat endpoint, at any gateway: under way as they come, then for as long as the
-    conversation exists. An id means the same everywhere and in both forms. What a gateway says of itself
-    (`server_shutdown`) has none. 404 for what is not the account's, is unknown or erased; 410 for a cursor
-    that is no place in this run.
+    For a run of either chat endpoint, at any gateway: as the events come, or later for as long as the
+    conversation exists. An id means the same at all gateways and in both forms. Events that a gateway sends
+    about itself (`server_shutdown`) have none. 404 for a run that is unknown, erased, or another account's;
+    410 for an id of another run.
     """
     services, caller = get_services(request), request.auth
     has_form = "x-stream-form" in request.headers
     if has_form:
-        stream_form_of(request)
+        read_stream_form(request)
     given = (
         last_event_id or ""
     ).strip() or cursor  # a header is from the last connection, a query from the first
@@ -75,7 +75,7 @@ async def follow_chat(
     await _wait_until_begun(run, ACCEPT_SECONDS if begun_at else TURN_SECONDS)
     if run.position.is_lost:
         raise _make_cursor_expired()
-    form = FORMS[stream_form_of(request, await _find_form_of_request(request, trace_id, found))]
+    form = FORMS[read_stream_form(request, await _find_form_of_request(request, trace_id, found))]
     request.context.trace_id = trace_id
     encoder = sse.Encoder(form, conversation_id, trace_id)
     take = run.position.take_marked
@@ -104,4 +104,4 @@ async def _wait_until_begun(run: RunFollower, seconds: float) -> None:
 
 
 def _make_cursor_expired() -> Refusal:
-    return Refusal("cursor_expired", "This is no place in the stream of this run.")
+    return Refusal("cursor_expired", "Last-Event-ID does not belong to this run.")

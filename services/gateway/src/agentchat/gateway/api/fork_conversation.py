@@ -1,4 +1,4 @@
-"""POST /v1/conversations/{id}/fork: a new conversation with the past of another one."""
+"""Fork a conversation: POST /v1/conversations/{id}/fork."""
 
 from typing import Annotated, NoReturn, assert_never
 
@@ -72,9 +72,9 @@ async def fork(
     data: ForkData = None,
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001 - read by the guard
 ) -> Response[ConversationRow]:
-    """It has copies, with ids of their own: either can be deleted without the other.
+    """Copy the messages into a new conversation. Either can be deleted without the other.
 
-    One fork for an Idempotency-Key. 503 where it is unknown whether there is one.
+    One fork for an Idempotency-Key. 503 if it is unknown whether there is one.
     """
     services, context, source_id = (
         get_services(request),
@@ -97,7 +97,7 @@ async def fork(
 
 
 def _place_of(at: str) -> int | str:
-    """Raises Refusal: 400."""
+    """Parse the place of the fork. Raises Refusal: 400."""
     if ids.is_uuid(at.lower()):
         return at.lower()
     try:
@@ -108,7 +108,7 @@ def _place_of(at: str) -> int | str:
 
 
 def _refuse(answer: ForkAnswered) -> NoReturn:
-    """Raises Refusal."""
+    """Raise the refusal for an outcome."""
     match answer.outcome:
         case "busy":
             raise Refusal(

@@ -56,7 +56,7 @@ class ShownThread(msgspec.Struct, frozen=True):
 async def get_conversation(
     request: JsonRequest, conversation_id: ConversationId, at: At = None
 ) -> Response[ConversationRow]:
-    """X-Conversation-Version is how many events have led to it: a place that `at` can name later."""
+    """Return the conversation. X-Conversation-Version is its number of events, which `at` accepts later."""
     thread = await find_thread_at(request, conversation_id, at)
     return await show_conversation(get_services(request).pool, thread)
 
@@ -74,7 +74,7 @@ async def list_messages(
     cursor: Cursor = None,
     at: At = None,
 ) -> MessagePage:
-    """A page also ends with the message that reaches 1 MiB."""
+    """Return a page of messages. A page also ends with the message that reaches 1 MiB."""
     pool = get_services(request).pool
     thread = await find_thread_at(request, conversation_id, at)
     after: int | None = decode_position(cursor, _Version)

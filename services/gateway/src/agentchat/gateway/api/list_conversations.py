@@ -1,4 +1,4 @@
-"""GET /v1/conversations: the account's, the newest first, by agent, time, title, metadata, rating, origin."""
+"""List the account's conversations, filtered: GET /v1/conversations."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -88,7 +88,7 @@ async def list_conversations(
         ),
     ] = None,
 ) -> ConversationPage:
-    """The list may lag by a moment; one conversation never does."""
+    """Return a page of conversations. The list may lag by a moment; one conversation never does."""
     rows = await list_account_conversations(
         get_services(request).pool,
         request.auth.account_id,

@@ -1,4 +1,4 @@
-"""/v1/messages/{id}/feedback: what somebody thinks of a reply, given, read and taken back."""
+"""Give, read and withdraw feedback on a reply: /v1/messages/{id}/feedback."""
 
 import asyncio
 from typing import Annotated
@@ -78,7 +78,10 @@ class _Reply(msgspec.Struct, frozen=True):
     guards=[may_write],
 )
 async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> http.Feedback:
-    """It replaces what was given before for the same `on_behalf_of`. To send it again is safe."""
+    """Record the feedback.
+
+    It replaces earlier feedback for the same `on_behalf_of`; sending it again is safe.
+    """
     reply = await _find_reply(request, message_id)
     name = data.on_behalf_of and clean_text(data.on_behalf_of)
     command = msgspec.structs.replace(
@@ -102,6 +105,7 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
     guards=[may_read],
 )
 async def list_feedback(request: JsonRequest, message_id: MessageId) -> FeedbackList:
+    """Return all feedback on the reply."""
     reply = await _find_reply(request, message_id)
     return FeedbackList(data=await _load_feedback(get_services(request).pool, reply))
 
@@ -120,12 +124,13 @@ async def withdraw(
         QueryParameter(description="The name that it was given for.", min_length=1, max_length=_MAX_NAME),
     ] = None,
 ) -> None:
+    """Withdraw the feedback, if there is any."""
     reply = await _find_reply(request, message_id)
     await _send(request, _build_command(request, reply, on_behalf_of and clean_text(on_behalf_of)))
 
 
 def _build_command(request: JsonRequest, reply: _Reply, name: str | None) -> GiveFeedback:
-    """Build the command that takes back what was given for a name; with a score it gives some."""
+    """Build the command that withdraws feedback; with a score it gives some."""
     return GiveFeedback(
         trace_id=reply.trace_id,
         account_id=request.auth.account_id,
@@ -159,7 +164,7 @@ async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]
 
 
 async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
-    """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
+    """Find the caller's reply. Raises Refusal, with one message for every reason; DatabaseUnavailable."""
     pool, message_id = get_services(request).pool, message_id.lower()
     place = await _place(pool, message_id)
     thread = None if place is None else await threads.find_thread(pool, place[0])

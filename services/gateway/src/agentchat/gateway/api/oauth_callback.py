@@ -1,6 +1,6 @@
-"""GET /v1/oauth/callback: where an authorization server sends an administrator's browser back to.
+"""Finish an agent's authorization at a tool server: GET /v1/oauth/callback.
 
-Nobody is authenticated here: the state, made for this one link and taken once, says what it is about.
+No key is needed: the state, valid once and for one link, identifies the authorization.
 """
 
 import re
@@ -45,10 +45,10 @@ async def get_oauth_callback(
     code: Code = None,
     iss: Issuer = None,
 ) -> Response[bytes]:
-    """200 if the agent is authorised now, else 404, also for a link that has expired or was used, or is of
-    another issuer.
+    """Return 200 if the agent is authorised now, else 404.
 
-    An unknown state counts as a wrong key of its address.
+    404 also for a link that has expired, was used, or belongs to another issuer. An unknown state counts as a
+    wrong key of its address.
     """
     if not re.fullmatch(CALLBACK_PATTERN, issuer):
         raise Refusal("not_found")

@@ -1,4 +1,4 @@
-"""Deliveries of a webhook endpoint: what became of each, and what is sent again or to try."""
+"""Read, resend and test deliveries of a webhook endpoint."""
 
 import asyncio
 from typing import Annotated
@@ -49,7 +49,7 @@ async def list_of_endpoint(
     cursor: Cursor = None,
     status: Annotated[DeliveryStatus | None, QueryParameter(description="Only those of this status.")] = None,
 ) -> DeliveryPage:
-    """Each with its attempts, of which the last 20 are kept. Deliveries are kept for 30 days."""
+    """Return a page of deliveries with their last 20 attempts. Deliveries are kept for 30 days."""
     pool, before = get_services(request).pool, decode_position(cursor, str)
     rows, more = await deliveries.list_deliveries(
         pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
@@ -64,6 +64,7 @@ async def list_of_endpoint(
     guards=[may_act],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
+    """Return the delivery with its attempts."""
     return await deliveries.get_delivery(
         get_services(request).pool, request.auth.account_id, endpoint_id, delivery_id
     )
@@ -77,6 +78,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
     guards=[may_act],
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
+    """Queue the delivery again, under its own id."""
     pool, account_id = get_services(request).pool, request.auth.account_id
     found = await deliveries.get_delivery(pool, account_id, endpoint_id, delivery_id)
     return await deliveries.resend_delivery(pool, account_id, found.id)
@@ -90,9 +92,9 @@ async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: Del
     guards=[may_act],
 )
 async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointTest]) -> Delivery:
-    """The delivery, with its first attempt if that came about within 20 seconds.
+    """Send an example event and return the delivery, with its first attempt if made within 20 seconds.
 
-    Its ids are of nothing that there is. A test that fails is tried again like any other delivery.
+    The ids in the example belong to nothing. A test that fails is retried like any other delivery.
     """
     pool, account_id, loop = get_services(request).pool, request.auth.account_id, asyncio.get_running_loop()
     delivery = await deliveries.send_test(pool, account_id, endpoint_id, data.type)

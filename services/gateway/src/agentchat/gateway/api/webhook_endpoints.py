@@ -1,4 +1,4 @@
-"""The webhook endpoints of an account."""
+"""Create, read, change and delete the webhook endpoints of an account."""
 
 from typing import Annotated
 
@@ -44,7 +44,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     guards=[may_act],
 )
 async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
-    """Its secret is shown this once."""
+    """Create an endpoint and return its secret, which is shown only now."""
     await check_address(request, data.url)
     pool, account_id = get_services(request).pool, request.auth.account_id
     return await endpoints.create_endpoint(pool, build_sealer(request), account_id, data)
@@ -57,6 +57,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     guards=[may_act],
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
+    """Return a page of endpoints."""
     pool, account_id = get_services(request).pool, request.auth.account_id
     rows = await endpoints.list_endpoints(
         pool, account_id, after=decode_position(cursor, str), limit=limit + 1
@@ -72,6 +73,7 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
     guards=[may_act],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
+    """Return the endpoint without its secret."""
     return await endpoints.get_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
 
 
@@ -82,7 +84,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     guards=[may_act],
 )
 async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointChanges]) -> Endpoint:
-    """Enabled again, it gets what happened while it was disabled."""
+    """Change the endpoint. One that is enabled again gets what happened while it was disabled."""
     if data.url is not msgspec.UNSET:
         await check_address(request, data.url)
     return await endpoints.change_endpoint(
@@ -97,6 +99,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     guards=[may_act],
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
+    """Delete the endpoint and its deliveries."""
     await endpoints.delete_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
 
 
@@ -108,13 +111,16 @@ async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     guards=[may_act],
 )
 async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
-    """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
+    """Return a new secret.
+
+    For one day each delivery is signed with both secrets, so that you can change receivers.
+    """
     pool, account_id = get_services(request).pool, request.auth.account_id
     return await endpoints.rotate_secret(pool, build_sealer(request), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:
-    """Raises Refusal where the address is none, or may not be called."""
+    """Check that the address may be called. Raises Refusal."""
     try:
         await check_url(get_services(request).webhooks.guard, url, request.auth.account_id)
     except AddressRefused as error:
@@ -124,7 +130,7 @@ async def check_address(request: JsonRequest, url: str) -> None:
 
 
 def build_sealer(request: JsonRequest) -> Sealer:
-    """Raises Refusal where this service has no key to seal secrets with."""
+    """Return the sealer of secrets. Raises Refusal if AGENTCHAT_SECRET_KEY is not set."""
     sealer = get_services(request).webhooks.sealer
     if sealer is None:
         raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")

@@ -1,1 +1,1 @@
-"""What every request has, whatever it asks for: a trace, a strictly decoded body, and one form of refusal."""
+"""Provide what every request has: a trace, a strictly decoded body, and one form of refusal."""

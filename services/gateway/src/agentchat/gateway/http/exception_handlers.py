@@ -1,4 +1,4 @@
-"""Translate what is raised into refusals: Litestar's `exception_handlers`."""
+"""Translate exceptions into refusals: Litestar's `exception_handlers`."""
 
 from typing import Any
 
@@ -18,6 +18,7 @@ AnyRequest = Request[Any, Any, Any]
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
 _MAX_FIELDS = 20
+_OPENAI_PATHS = ("/chat/completions", "/responses", "/models")
 _CLIENT_CLOSED_REQUEST = 499
 """As nginx logs it: nobody receives this answer."""
 
@@ -42,9 +43,17 @@ def _refuse_for_litestar(request: AnyRequest, error: HTTPException) -> Response[
         name.lower(): value for name, value in (error.headers or {}).items() if name.lower() == "allow"
     }
     said = error.detail if error.status_code == 400 else None
+    if error.status_code == 404:
+        said = _describe_unknown_path(request)
     if error.status_code == 413:
         said = f"The body is larger than {request.route_handler.resolve_request_max_body_size()} bytes."
     return _refuse(request, Refusal(code, said, headers=allowed))
+
+
+def _describe_unknown_path(request: AnyRequest) -> str:
+    path = make_printable(request.scope["path"])
+    hint = " OpenAI clients use base_url …/openai/v1." if path.endswith(_OPENAI_PATHS) else ""
+    return f"No such endpoint: {request.scope['method']} {path}.{hint}"
 
 
 def _name_field(request: AnyRequest, found: Any) -> http.FieldError:

@@ -1,4 +1,4 @@
-"""Litestar's request with a body that is decoded to the type of the handler's `data`."""
+"""Decode a request's body to the type of the handler's `data`."""
 
 from typing import Any
 
@@ -19,6 +19,7 @@ class JsonRequest(Request[Any, Caller, State]):
 
     @property
     def context(self) -> RequestContext:
+        """Return the request's context."""
         return get_context(self)
 
     async def json(self) -> Any:

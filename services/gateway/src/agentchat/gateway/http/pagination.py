@@ -1,4 +1,4 @@
-"""Pages of lists: `limit` and `cursor` as typed query parameters, and what a cursor holds."""
+"""Read and write the pages of lists: query parameters `limit` and `cursor`, and what a cursor holds."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def encode_cursor(position: bytes) -> str:
 
 
 def decode_cursor(cursor: str) -> bytes:
-    """Raises Refusal: 400 for what `encode_cursor` cannot have made."""
+    """Decode a cursor. Raises Refusal: 400 if `encode_cursor` cannot have made it."""
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     except ValueError:
@@ -72,4 +72,5 @@ def decode_cursor(cursor: str) -> bytes:
 
 
 def make_wrong_cursor() -> Exception:
+    """Build the refusal of a cursor."""
     return build_field_refusal("cursor", "This is not a cursor that the service has given out.")

@@ -1,4 +1,4 @@
-"""Refusals, and how they are worded: application/problem+json (RFC 9457), or the form of another protocol."""
+"""Define refusals, and format them as application/problem+json (RFC 9457)."""
 
 from collections.abc import Callable, Sequence
 
@@ -47,7 +47,11 @@ class ClientDisconnected(Exception):  # noqa: N818 - an outcome
 
 
 class RequestIds(msgspec.Struct, frozen=True):
-    """What a refusal may name: the trace of the request, and where the reply of a published one will be."""
+    """The ids that a refusal may name.
+
+    `conversation_id` is set once the user's message is saved, or may be: the conversation can be read and
+    deleted.
+    """
 
     trace_id: str
     conversation_id: str | None = None
@@ -66,7 +70,7 @@ RefusalFormat = Callable[[Refusal, RequestIds], FormattedRefusal]
 
 
 def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
-    """Word a refusal as a problem document."""
+    """Format a refusal as a problem document."""
     document = http.build_problem(
         refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals
     )
@@ -110,7 +114,7 @@ def check_size(field: str, text: str, max_bytes: int) -> None:
 
 
 def replace_nul(text: str) -> str:
-    """Replace NUL, which Postgres cannot hold."""
+    """Replace NUL, which Postgres cannot store."""
     return text.replace("\x00", "\ufffd")
 
 

@@ -1,4 +1,4 @@
-"""What every request has next to Litestar's own: a trace, headers of its answer, and what it holds.
+"""Hold what every request has next to Litestar's own: a trace, headers of its answer, resources.
 
 `TraceMiddleware` is around the application: Litestar's own middleware does not see its 404 and 405.
 """
@@ -47,9 +47,11 @@ class RequestContext:
         self._send = send
 
     async def enter(self, context: AbstractAsyncContextManager[T]) -> T:
+        """Hold a context manager until the request has been answered."""
         return await self.held.enter_async_context(context)
 
     def add_header(self, name: str, value: str) -> None:
+        """Add a header to the answer."""
         self.headers.append((name.encode(), value.encode()))
 
     async def send(self, message: Message) -> None:
@@ -69,6 +71,7 @@ class RequestContext:
 
 
 def get_context(connection: Connection) -> RequestContext:
+    """Return the context that `TraceMiddleware` has set."""
     context = connection.scope["state"]["context"]
     assert isinstance(context, RequestContext)
     return context
@@ -86,6 +89,7 @@ class TraceMiddleware:
         self._log = logs.get_logger("gateway").bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the request a trace, pass it on, and log the exchange."""
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return

@@ -1,5 +1,6 @@
-"""Our own API (interface specification): X-Api-Key, X-Agent-Id, a body with one message; the reply as
-JSON or as server-sent events in the form that X-Stream-Form chooses.
+"""Serve our own chat API (interface specification): POST /v1/chat and /v1/chat/stream.
+
+The reply comes as JSON, or as server-sent events in the form that X-Stream-Form chooses.
 """
 
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from litestar.params import BodyKwarg, HeaderParameter
 from agentchat.contracts import http, ids, sse
 from agentchat.contracts.examples import CONVERSATION
 from agentchat.contracts.values import Form
-from agentchat.gateway.access.checks import get_admitted, may_chat, stream_form_of
+from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_form
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
@@ -71,6 +72,7 @@ async def chat(
     agent_id: AgentId,  # noqa: ARG001 - read by the guard
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
 ) -> http.ChatReply:
+    """Start a run and return its reply once it is complete."""
     started = await start_run(request, _run_request(request, data, "json"))
     finished, _ = await wait_for_reply(request, started.run)
     return http.ChatReply(
@@ -97,13 +99,14 @@ async def stream_chat(
     stream_form: StreamForm = None,  # noqa: ARG001
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
 ) -> EventStream:
-    """Form 1 has the events meta, sources (where retrieval ran), delta, done, error. Form 2 has start, delta,
-    tool_call, done (with the saved message and the calls' outputs), error.
+    """Start a run and stream its reply.
 
-    The message is saved when the answer begins. The contents of the `delta` events, joined, are the reply;
-    the last event is one `done` or one `error`.
+    Form 1 has the events meta, sources (if retrieval ran), delta, done, error. Form 2 has start, delta,
+    tool_call, done (with the saved message and the calls' outputs), error. The message is saved when the
+    response begins. The contents of the `delta` events, joined, are the reply; the last event is one `done`
+    or one `error`.
     """
-    form = FORMS[stream_form_of(request)]
+    form = FORMS[read_stream_form(request)]
     started = await start_run(request, _run_request(request, data, form))
     encoder = sse.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
     return EventStream(started.run, lambda: encoder.encode(started.run.take()))
@@ -130,5 +133,5 @@ def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRe
 
 
 def get_max_message_bytes(request: JsonRequest) -> int:
-    """Return the bound of a message: ours, or the plan's where that is smaller."""
+    """Return the bound of a message: ours, or the plan's if that is smaller."""
     return min(MAX_MESSAGE_BYTES, request.auth.plan.max_message_bytes or MAX_MESSAGE_BYTES)

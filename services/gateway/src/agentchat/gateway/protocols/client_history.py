@@ -1,6 +1,6 @@
-"""What a client shows who owns the conversation: its texts, the last one new; and which conversation that is.
+"""Find the conversation of a client that keeps the history itself and sends all of it, the last message new.
 
-By the caller's own key for the conversation together with what is shown (decision 35).
+It is found by the client's own name for it together with the texts that are sent (decision 35).
 """
 
 import re
@@ -39,10 +39,12 @@ class ClientHistory(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
+        """Return the new message."""
         return self.messages[-1].content
 
     @property
     def history(self) -> tuple[ShownMessage, ...]:
+        """Return the messages before the new one."""
         return self.messages[:-1]
 
 
@@ -55,16 +57,16 @@ class MessageBuilder:
         self._last: Role | None = None
 
     def add_system(self, text: str) -> None:
-        """Of a system message, or what counts as one."""
+        """Add a system message, or what counts as one."""
         self._instructions.append(text)
 
     def add_user(self, text: str) -> None:
-        """Of the user."""
+        """Add a message of the user."""
         self._last = "user"
         self._messages.append(("user", [text]))
 
     def add_assistant(self, text: str) -> None:
-        """Of the assistant; "" where it did something else."""
+        """Add a message of the assistant; "" if it only called tools."""
         self._last = "assistant"
         if self._messages and self._messages[-1][0] == "assistant":
             self._messages[-1][1].append(text)
@@ -72,9 +74,9 @@ class MessageBuilder:
             self._messages.append(("assistant", [text]))
 
     def build_history(self, field: str, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
-        """Return all of it; `max_bytes` bounds a message of the user. Raises Refusal, which names `field`."""
+        """Build the history. `max_bytes` bounds a user's message. Raises Refusal, which names `field`."""
         if self._last != "user":
-            raise build_field_refusal(field, "The last message must be the user's.")
+            raise build_field_refusal(field, 'The last message must have role "user".')
         messages = tuple(ShownMessage(role, replace_nul("".join(texts))) for role, texts in self._messages)
         if not messages[-1].content.strip():
             raise build_field_refusal(field, "The last message is blank.")
@@ -86,9 +88,9 @@ class MessageBuilder:
 
 
 def check_name(field: str, name: str) -> str:
-    """The caller's own name for a conversation. Raises Refusal: 400.
+    """Check the client's own name for a conversation. Raises Refusal: 400.
 
-    What a client sends for a name that it did not have would be one conversation for all.
+    A placeholder such as "undefined" would be one conversation for all users.
     """
     if not name.strip() or len(name) > MAX_NAME:
         raise build_field_refusal(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
@@ -106,11 +108,12 @@ async def place_in_conversation(
     key: str | None,
     hash_of: Callable[[str], str] | None,
 ) -> RunRequest:
-    """`requested` with what is shown: to go on with the conversation that ends so, or with a fork of one that
-    has gone on since, where there is one; else in a new one.
+    """Place a request in the conversation that ends with the texts shown, in a fork of it, or in a new one.
 
-    `key` is the caller's own name for it, or the id that we gave it; without one it is new. `hash_of` gives
-    what is stored of a digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
+    `key` is the client's own name for the conversation, or our id; without one it is new. `hash_of` turns a
+    digest of texts into the hash that is stored. A conversation that has continued since is forked.
+
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
     requested = replace(
         requested,
@@ -143,7 +146,7 @@ def _continue_conversation(requested: RunRequest, continued: ContinuedConversati
 
 
 async def _find_thread(pool: Pool, account_id: str, key: str) -> Thread | None:
-    """The account's conversation of this id; None for any other name."""
+    """Find the account's conversation with this id; None for any other name."""
     conversation_id = key.lower()
     if not ids.is_conversation_id(conversation_id):
         return None

@@ -1,4 +1,4 @@
-"""The handlers of other protocols than our own, and the form that refusals have at their addresses."""
+"""List the handlers of other protocols than our own, and choose the form of refusals by path."""
 
 from agentchat.gateway.http.refusals import RefusalFormat, format_problem
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import format_ag_ui_error
@@ -31,5 +31,5 @@ _WORDS = (
 
 
 def choose_refusal_format(path: str) -> RefusalFormat:
-    """Return the form of refusals at a path, whether there is a handler or not: also for 404 and 405."""
+    """Return the form of refusals at a path, also if there is no handler: for 404 and 405."""
     return next((words for prefix, words in _WORDS if path.startswith(prefix)), format_problem)

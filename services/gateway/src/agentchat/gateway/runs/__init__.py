@@ -1,1 +1,1 @@
-"""Runs: started (`start_run`, `resume_run`), followed (`followed_runs`), and sent (`event_stream`)."""
+"""Start runs (`start_run`, `resume_run`), follow them (`followed_runs`), and send them (`event_stream`)."""

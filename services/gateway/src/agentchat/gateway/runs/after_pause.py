@@ -1,4 +1,4 @@
-"""What of a run comes after one of its pauses, for a reader who has what is before it. Pure."""
+"""Select the updates of a run after one of its pauses, for a reader who has those before it. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,17 +15,16 @@ from agentchat.conversations.aggregate.conversation import Run
 
 
 class PausePoint(NamedTuple):
-    """A pause of a run: in which round, and how many pauses that round had before."""
+    """A pause of a run: its round, and the number of earlier pauses in that round."""
 
     round: int
     number: int = 0
 
 
 class AfterPause:
-    """Passes on what comes after a pause, of a run's updates from its beginning.
+    """Selects the updates after a pause from a run's updates.
 
-    `calls`: those that a person was asked about in that pause, or later in that round, by their ids, as they
-    were then decided.
+    `calls`: The calls that were decided in that pause, or later in that round, by their ids.
     """
 
     def __init__(self, run: Run, wait: PausePoint) -> None:
@@ -40,12 +39,12 @@ class AfterPause:
         self._text = sum(len(each.text) for each in had)
 
     def find_approval_id(self, call_id: str) -> str | None:
-        """The id of the first approval that was requested for one of `calls`."""
+        """Return the id of the first approval that was requested for one of `calls`."""
         asked = (each.id for each in self.calls[call_id].approvals if each.wait >= self.wait.number)
         return next(asked, None)
 
     def take_rest(self, updates: Iterable[Update]) -> list[Update]:
-        """What of these comes after it."""
+        """Return the part of these updates that comes after the pause."""
         return [rest for update in updates if (rest := self._take_rest(update)) is not None]
 
     def _take_rest(self, update: Update) -> Update | None:

@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Pool
 
 
 async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> FoundApproval:
-    """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
+    """Find the caller's approval. Raises Refusal, with one message for every reason; DatabaseUnavailable."""
     approval_id = approval_id.lower()
     found = await find_approval(pool, approval_id) if ids.is_uuid(approval_id) else None
     if found is None or found.account_id != caller.account_id:
@@ -26,7 +26,10 @@ async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> F
 async def decide(
     services: GatewayServices, caller: Caller, approval: http.Approval, body: http.DecisionBody
 ) -> None:
-    """Record the decision, unless there is one. Raises Refusal, BusUnavailable."""
+    """Record the decision, unless there is one. Raises Refusal, BusUnavailable.
+
+    Crosses to the orchestrator: `orchestrator.rpc` records it and, after the last one, resumes the run.
+    """
     failpoints.reach("gateway-before-decision")
     answer = await decide_approval(
         services.bus.rpc,

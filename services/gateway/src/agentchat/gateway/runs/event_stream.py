@@ -1,4 +1,4 @@
-"""A run as a stream of server-sent events: pings, slow readers, and clients that leave."""
+"""Stream a run as server-sent events: pings, slow readers, and clients that leave."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,6 +36,7 @@ class EventStream(Response[Any]):
         self._take = take
 
     def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
+        """Return the ASGI response, as Litestar asks for it."""
         return _EventStreamResponse(self._run, self._take)
 
 

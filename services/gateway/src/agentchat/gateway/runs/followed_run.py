@@ -1,7 +1,7 @@
-"""A run as this gateway follows it: frames come in, updates go into one list, which all its readers share.
+"""Follow one run: receive its frames and keep its updates for all readers of this gateway.
 
-Frames are applied as they come, so that a slow reader delays nothing. Missing frames are fetched at the same
-time, first from TRACES, then from the log.
+Frames are applied as they come, so that a slow reader delays nothing. Missing frames are fetched meanwhile,
+first from TRACES, then from the log.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _ELSEWHERE = Broken(
 
 
 class RunKey(NamedTuple):
-    """Which run, and what is read of it; see `View`."""
+    """The run that is followed, and the kind of view; see `View`."""
 
     trace_id: str
     kind: ViewKind
@@ -50,10 +50,9 @@ class RunKey(NamedTuple):
 
 
 class FollowedRun:
-    """One subscription and one view, for all followers of a `key`. It is followed from its construction on.
+    """One subscription and one view, for all followers of a `key`.
 
-    `from_beginning`: wherever the run stands, what came before is read back, and followers may join later.
-    Raises BusUnavailable.
+    `from_beginning`: Earlier updates are read back, and followers may join later.
     """
 
     def __init__(self, traces: Traces, run_reader: "RunReader", key: RunKey, *, from_beginning: bool) -> None:
@@ -83,7 +82,7 @@ class FollowedRun:
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether a new follower gets all of it: one that ended for a reason of this gateway may continue."""
+        """True if a new follower gets all updates: a run that ended only for this gateway may continue."""
         return isinstance(self.updates, UpdateHistory) and not self.updates.is_local
 
     def join(
@@ -92,7 +91,7 @@ class FollowedRun:
         after_pause: AfterPause | None,
         on_close: Callable[["RunFollower"], Awaitable[None]],
     ) -> "RunFollower":
-        """Add a follower; the only one, where the run is not followed from its beginning."""
+        """Add a follower; the only one, unless the run is followed from its beginning."""
         history = self.updates
         position = ReadPosition(history, cursor) if isinstance(history, UpdateHistory) else history
         follower = RunFollower(self.view, position, after_pause, on_close)
@@ -100,11 +99,12 @@ class FollowedRun:
         return follower
 
     async def wait_until_caught_up(self) -> None:
-        """Return when what came before is in the list; what cannot be had now comes later."""
+        """Return when earlier updates are in the list. Those that cannot be read now come later."""
         if self._catching_up is not None:
             await asyncio.wait([self._catching_up])
 
     def deliver(self, frame: frames.Frame) -> None:
+        """Apply a frame, as `orchestrator.run` published it."""
         if not self.view.misses_text:
             self._look_at = self._clock.time() + SILENCE_SECONDS
         self._put(self.view.feed(frame))
@@ -112,11 +112,11 @@ class FollowedRun:
             self._look()
 
     def interrupt(self, broken: Broken) -> None:
-        """End it here and now, whatever becomes of the run."""
+        """End the stream here and now, whatever becomes of the run."""
         self._put(self.view.interrupt(broken))
 
     def tick(self, now: float) -> None:
-        """Once a second: notice silence, and the end of the time for which a run is followed."""
+        """Notice silence, and the end of the time for which a run is followed. Called once a second."""
         for follower in tuple(self.followers):
             if follower.on_tick is not None:
                 follower.on_tick(now)
@@ -126,11 +126,12 @@ class FollowedRun:
             self._look(silent=True)
 
     def note_missed_frames(self) -> None:
-        """The connection to NATS was away for a while."""
+        """Read back frames: the connection to NATS was away for a while."""
         self.view.wants_repair = True
         self._look()
 
     async def close(self) -> None:
+        """Unsubscribe and stop reading back."""
         if self._subscription is not None:
             await self._subscription.close()
         if self._repairing is not None:
@@ -198,8 +199,9 @@ class FollowedRun:
         return True
 
     async def _look_in_log(self, *, ended: bool = False) -> bool:
-        """Take what the log has; with `ended`, only if the run has ended there, or waits. False if the log
-        does not answer.
+        """Take what the log has; with `ended`, only if the run has ended or waits.
+
+        False if the log is away.
         """
         had_started = self.view.started
         try:
@@ -219,9 +221,9 @@ class FollowedRun:
 
 
 class RunFollower:
-    """`take` what there is, `wait` for more, close it with `aclose`. `gone` is set when its client has left.
+    """One reader of a run: `take` what there is, `wait` for more, close with `aclose`.
 
-    `on_tick` is called about once a second.
+    `gone` is set when its client has left. `on_tick` is called about once a second.
     """
 
     __slots__ = ("_after_pause", "_changed", "_on_close", "_updates", "_view", "gone", "on_tick")
@@ -243,32 +245,32 @@ class RunFollower:
 
     @property
     def started(self) -> bool:
-        """Whether the user's message is saved."""
+        """True if the user's message is saved."""
         return self._view.started
 
     @property
     def waiting(self) -> bool:
-        """Whether the request is in line before its conversation."""
+        """True if the request is queued behind another run of its conversation."""
         return self._view.phase is Phase.QUEUED
 
     @property
     def refused(self) -> bool:
-        """Whether a worker has refused the request, so that its run never begins."""
+        """True if a worker has refused the request, so that its run never starts."""
         return self._view.phase is Phase.REFUSED
 
     @property
     def ended(self) -> bool:
-        """Whether the last update is there to take, or was taken."""
+        """True if the last update can be taken, or was taken."""
         return self._updates.ended
 
     @property
     def position(self) -> ReadPosition:
-        """Its place, in a run that is followed from the beginning."""
+        """The reader's position, in a run that is followed from its beginning."""
         assert isinstance(self._updates, ReadPosition)
         return self._updates
 
     def take(self) -> list[Update]:
-        """What has come since the last call."""
+        """Return the updates since the last call."""
         updates = self._updates.take()
         return updates if self._after_pause is None else self._after_pause.take_rest(updates)
 
@@ -282,6 +284,7 @@ class RunFollower:
         self._changed.set()
 
     def leave(self) -> None:
+        """Note that the client has left."""
         self.gone = True
         self.wake()
 

@@ -1,4 +1,4 @@
-"""All runs that are followed in this gateway: opening and closing, the tick, reconnects, the shutdown."""
+"""Keep all runs that this gateway follows: open, close, tick, repair after reconnects, shut down."""
 
 import asyncio
 import contextlib
@@ -110,7 +110,7 @@ class FollowedRuns:
             del self._shared[run.key]
 
     def check(self) -> None:
-        """Raises Stopping once `drain` was called."""
+        """Raise Stopping once `drain` was called."""
         if self.stopping:
             raise Stopping
 
@@ -126,9 +126,9 @@ class FollowedRuns:
             ticker.cancel()
 
     async def drain(self) -> None:
-        """Give what is open 8 s to end by itself, then end it with `server_shutdown`.
+        """Give open streams 8 s to end by themselves, then end them with `server_shutdown`.
 
-        What has not begun by now never does.
+        Nothing new starts.
         """
         self.stopping = True
         with contextlib.suppress(TimeoutError):
@@ -138,7 +138,7 @@ class FollowedRuns:
             run.interrupt(SHUTDOWN)
 
     def _repair_all(self) -> None:
-        """Frames that were sent meanwhile were missed."""
+        """Read back the frames that were missed while NATS was away."""
         for run in tuple(self._open):
             run.note_missed_frames()
 

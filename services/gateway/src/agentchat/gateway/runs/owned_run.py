@@ -1,4 +1,4 @@
-"""The run that a path names, if it is the caller's, and how it is followed."""
+"""Find the caller's run that a path names, and follow it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The updates of a run that were sent so far, so that each is sent once, and their order. Pure."""
+"""Track the updates of a run that were sent, so that each is sent once and in order. Pure."""
 
 import hashlib
 from collections.abc import Iterable
@@ -24,11 +24,13 @@ class TextProgress:
         self._digest = hashlib.sha256()
 
     def add(self, text: str) -> None:
+        """Add a piece of text."""
         self.length += len(text)
         self._digest.update(text.encode())
 
     @property
     def sha256(self) -> str:
+        """The SHA-256 of the text so far."""
         return self._digest.hexdigest()
 
     def is_beginning_of(self, text: str) -> bool:
@@ -56,7 +58,7 @@ class SentUpdates:
         self._ended: set[str] = set()
 
     def add(self, update: Update) -> bool:
-        """Note an update. Return False for one that was sent, or that cannot be sent."""
+        """Record an update. Return False for one that was sent, or that cannot be sent."""
         match update:
             case TextUpdate():
                 self.text.add(update.text)
@@ -103,7 +105,7 @@ class CallOrder:
         self._held: list[Update] = []
 
     def add(self, updates: Iterable[Update]) -> list[Update]:
-        """Those that are due now, of these and of the held ones."""
+        """Return the updates that are due now, of these and of the held ones."""
         due: list[Update] = []
         for update in updates:
             self._add(update, due)
@@ -134,7 +136,7 @@ class CallOrder:
             due += self.add(held)
 
     def _end(self, due: list[Update]) -> None:
-        """Calls that will not return delay nothing."""
+        """Release everything: calls that will not return delay nothing."""
         while self._open:
             due += (returned for returned in self._open.values() if returned is not None)
             self._open.clear()

@@ -1,6 +1,6 @@
-"""Continue a run that waits for a person: decisions about its calls come by the protocol that requested it.
+"""Resume a run that waits for approval: decisions come by the protocol that started it.
 
-A repeated decision is safe: the run is then sent again from after its wait, whatever its state.
+A repeated decision is safe: the run is then streamed again from after its pause, whatever its state.
 """
 
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
@@ -15,7 +15,7 @@ from agentchat.gateway.runs.claim_key import make_unkeyed_claim
 from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.run_request import RunRequest
-from agentchat.gateway.runs.start_run import StartedRun, check_begun, start_run
+from agentchat.gateway.runs.start_run import StartedRun, check_started, start_run
 from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
@@ -46,7 +46,7 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
     await request.context.enter(bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
-    while not check_begun(follower):
+    while not check_started(follower):
         await follower.wait()
     claim = make_unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
     return StartedRun(claim, follower, after_pause)

@@ -1,4 +1,4 @@
-"""A request for a run, of any protocol."""
+"""Define a request for a run, in terms of no protocol."""
 
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000
 
 
 class ViewKind(NamedTuple):
-    """What a protocol shows of a run.
+    """The parts of a run that a protocol shows.
 
     streaming: Text as it comes; otherwise only the complete reply.
     outputs: The outputs of tools as they return, and all updates in the order of the canonical stream.
@@ -36,7 +36,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says of a tool call. A dismissal answers nothing, and may come too late."""
+    """A person's decision about a tool call. A dismissal denies it, and may come too late."""
 
     approval_id: str
     body: DecisionBody
@@ -46,23 +46,25 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def build_verdict(
     approval_id: str, *, approved: bool, given: dict[str, Any] | None = None, reason: str | None = None
 ) -> Verdict:
-    """Build what a person says of a tool call; `given`: its new input, or what its tool asks for."""
+    """Build a decision; `given` is the call's new input, or the answer to its tool's question."""
     decision: Literal["approved", "denied"] = "approved" if approved else "denied"
     body = DecisionBody(decision=decision, input=given if approved else None, reason=reason or None)
     return Verdict(approval_id=approval_id, body=body)
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, in terms of no protocol.
+    """A request for a run.
 
     form: The name that stored events have for the protocol.
-    conversation_id: None for a new conversation, which no list shows where it is `unlisted`.
-    history, after, instructions, output_schema, shown_sha256, is_task: As ChatRequested has them. Where
-        `shown_sha256` is given, it is what a repeated Idempotency-Key must agree with.
-    fork: Where it cannot be made, a new conversation begins with the `history`.
-    key: An Idempotency-Key that the body has, for a request without the header.
-    verdicts: With them nothing new is asked: the run that waits for them continues. `decides_all`: they are
-        all that it waits for.
+    conversation_id: None for a new conversation; lists do not show it if `unlisted`.
+    history, after, instructions, output_schema, shown_sha256, is_task: As in ChatRequested. `shown_sha256`,
+    if
+        given, is what a repeated Idempotency-Key must agree with.
+    fork: If it cannot be made, a new conversation begins with the `history`.
+    key: An Idempotency-Key from the body, for a request without the header.
+    verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
+        they
+        must be all that it waits for.
     """
 
     form: str

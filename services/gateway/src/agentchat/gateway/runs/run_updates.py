@@ -1,4 +1,4 @@
-"""The updates of a run in their order: a queue for one reader, or a history with places for many. Pure."""
+"""Keep the updates of a run in order: a queue for one reader, or a history for many. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,9 +15,9 @@ _WAITING_CHARACTERS = 64 * 1024
 
 
 class UpdateQueue:
-    """What waits for the only reader of a run, bounded by joining pieces of text. What it takes is dropped.
+    """Updates that wait for the only reader of a run, bounded by joining pieces of text. Taking drops them.
 
-    `ended`: the last update was added.
+    `ended`: The last update was added.
     """
 
     __slots__ = ("_characters", "_joining", "_waiting", "ended")
@@ -32,6 +32,7 @@ class UpdateQueue:
         return len(self._waiting)
 
     def add(self, new: Iterable[updates.Update]) -> None:
+        """Add updates."""
         for update in new:
             if isinstance(update, updates.TextUpdate):
                 self._characters += len(update.text)
@@ -44,6 +45,7 @@ class UpdateQueue:
             self._waiting.append(update)
 
     def take(self) -> list[updates.Update]:
+        """Return the updates and drop them."""
         self._join()
         taken, self._waiting = self._waiting, []
         self._characters = 0
@@ -62,7 +64,7 @@ class UpdateQueue:
 
 
 class MarkedUpdate:
-    """An update, and the place of a reader who has it and all before; None for what is `local`."""
+    """An update, and the cursor of a reader who has it and all before; None if it is `local`."""
 
     __slots__ = ("_data", "cursor", "update")
 
@@ -72,7 +74,7 @@ class MarkedUpdate:
         self._data: dict[sse.Form, bytes] = {}
 
     def encode(self, form: sse.Form, encoder: sse.Encoder) -> bytes:
-        """Its bytes in a form, encoded once for all readers."""
+        """Encode the update in a form, once for all readers."""
         if form not in self._data:
             self._data[form] = encoder.encode_marked(self.update, self.cursor)
         return self._data[form]
@@ -89,17 +91,18 @@ class UpdateHistory:
 
     @property
     def text(self) -> str:
-        """The reply as far as it is here."""
+        """The reply so far."""
         return "".join(
             entry.update.text for entry in self.entries if isinstance(entry.update, updates.TextUpdate)
         )
 
     @property
     def is_local(self) -> bool:
-        """Whether it ended for a reason of this gateway: another reader may get more."""
+        """True if it ended for a reason of this gateway: another reader may get more."""
         return bool(self.entries) and self.entries[-1].cursor is None
 
     def add(self, new: Iterable[updates.Update]) -> None:
+        """Add updates."""
         for update in new:
             self.ended = isinstance(update, updates.Finished | updates.Broken)
             self.entries.append(MarkedUpdate(update, self._place_after(update)))
@@ -126,7 +129,7 @@ class UpdateHistory:
 
 
 class ReadPosition:
-    """One reader's place: from the beginning, or from after the cursor that it came back with."""
+    """One reader's position: at the beginning, or after the cursor that it came back with."""
 
     def __init__(self, history: UpdateHistory, cursor: Cursor | None = None) -> None:
         self._history = history
@@ -137,7 +140,7 @@ class ReadPosition:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the cursor is no place in this history, as far as is known by now."""
+        """True if the cursor is known not to belong to this history."""
         cursor, history = self._cursor, self._history
         if cursor is None or self._checked or self._is_lost or history.is_local:
             return self._is_lost
@@ -157,14 +160,15 @@ class ReadPosition:
 
     @property
     def ended(self) -> bool:
-        """Whether what can be taken now is the last."""
+        """True if what can be taken now is the last."""
         return self._history.ended or self.is_lost
 
     def take(self) -> list[updates.Update]:
+        """Return the new updates."""
         return [entry.update for entry in self.take_marked()]
 
     def take_marked(self) -> list[MarkedUpdate]:
-        """The same with their places; nothing before the run has come to the cursor."""
+        """Return the new updates with their cursors; none before the run has come to the reader's cursor."""
         if self.is_lost:
             if self._checked:
                 return []
@@ -180,7 +184,7 @@ class ReadPosition:
 
 
 def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
-    """What of an update a reader with `cursor` does not have; None for nothing."""
+    """Return the part of an update that a reader with `cursor` lacks; None for nothing."""
     update, after = entry.update, entry.cursor
     if after is None:
         return entry

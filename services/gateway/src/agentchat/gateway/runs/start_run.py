@@ -1,7 +1,7 @@
-"""Start the run that answers a chat request, or join that of an earlier one with the same Idempotency-Key.
+"""Start the run that answers a chat request, or join the run of an earlier request.
 
-The functions stand in the order in which they happen: claim the key, follow the run's frames, publish the
-request, wait until the user's message is saved. The orchestrator's inbox consumes the published request.
+The functions stand in the order in which they happen: claim the Idempotency-Key, follow the run's frames,
+publish the request, wait until the user's message is saved.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _NOT_TAKEN = "No worker was available in time."
 class StartedRun(msgspec.Struct, frozen=True):
     """A run whose user's message is saved, and the claim under which it runs.
 
-    `after_pause`: it has waited for a person, and its updates are those from there on.
+    after_pause: The run was resumed; its updates are those after this pause.
     """
 
     claim: Claim
@@ -52,10 +52,10 @@ class StartedRun(msgspec.Struct, frozen=True):
 
 
 async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
-    """Start the run and wait until its user message is saved; it is followed until the request is answered.
+    """Start the run and wait until its user message is saved. Follow it until the request is answered.
 
-    If an earlier request used the same Idempotency-Key, the follower is that run's and the answer carries its
-    trace id.
+    If an earlier request used the same Idempotency-Key, the follower is that run's and the response carries
+    its trace id.
 
     Raises:
         Refusal: The run was refused; the status is that of its code.
@@ -65,22 +65,15 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     key = admitted.idempotency_key
     if run_request.key is not None and key.text is None:
         key = IdempotencyKey(run_request.key)
-    chat = _chat_requested(context.trace_id, request.auth, run_request)
-    start = RunStart(services, context, chat, key, admitted.slot, run_request.view, run_request.fork)
+    chat = _build_request(context.trace_id, request.auth, run_request)
+    start = RunStarter(services, context, chat, key, admitted.slot, run_request.view, run_request.fork)
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
     return started
 
 
-async def _stop_following(services: GatewayServices, started: StartedRun) -> None:
-    has_ended = started.run.ended
-    await started.run.aclose()
-    if has_ended:
-        services.limiter.note_ended(started.claim.account_id, started.claim.trace_id)
-
-
-def _chat_requested(trace_id: str, caller: Caller, run_request: RunRequest) -> ChatRequested:
-    """Build the request. Its times are those of its claim, once that is made."""
+def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> ChatRequested:
+    """Build the request for the bus. `requested_at` and `deadline` are set when its key is claimed."""
     return ChatRequested(
         trace_id=trace_id,
         attempt=1,
@@ -105,8 +98,8 @@ def _chat_requested(trace_id: str, caller: Caller, run_request: RunRequest) -> C
     )
 
 
-class RunStart(msgspec.Struct):
-    """One chat request until it has a run. It may take several claims of its key until it has."""
+class RunStarter(msgspec.Struct):
+    """The start of one run. It may claim the key several times before a run has started."""
 
     services: GatewayServices
     context: RequestContext
@@ -128,17 +121,17 @@ class RunStart(msgspec.Struct):
             claim = await claim_run(self.services.claims, self.key, self.request)
             try:
                 run = await self._follow(claim)
-                if run is not None:
-                    return StartedRun(claim, run)
             except (BusUnavailable, Stopping) as error:
                 if claim.mine:
                     refused = isinstance(error, Stopping)
                     await give_up_claim(self.services.pool, claim, refused=refused)
                 raise
+            if run is not None:
+                return StartedRun(claim, run)
         raise Refusal("overloaded", _NOT_TAKEN)
 
     async def _follow(self, claim: Claim) -> RunFollower | None:
-        """Follow the run of a claim until it has begun; None where the key is to be claimed again."""
+        """Follow the claim's run until it has started. Return None if the key must be claimed again."""
         self.context.trace_id = claim.trace_id
         run = await self.services.runs.follow(
             claim.trace_id,
@@ -149,35 +142,34 @@ class RunStart(msgspec.Struct):
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
         )
         self.context.conversation_id = claim.conversation_id
-        has_begun = False
+        has_started = False
         try:
-            has_begun = await self._begin(claim, run)
+            if claim.mine and not check_started(run):
+                has_started = await self._publish_and_wait(claim, run)
+            else:
+                has_started = await self._join_earlier(claim, run)
         except Refusal:
             await self._give_up(claim, run)
             raise
         finally:
-            if not has_begun:
+            if not has_started:
                 await run.aclose()
-        return run if has_begun else None
+        return run if has_started else None
 
-    async def _begin(self, claim: Claim, run: RunFollower) -> bool:
-        """Publish the request, or find the run of the earlier one. Raises Refusal, BusUnavailable."""
-        if claim.mine and not check_begun(run):
-            await self._publish(claim)
-            await self._wait_until_saved(claim, run)
-            failpoints.reach("gateway-accepted")
-            return True
-        await self.slot.give_back()
-        if run.refused:  # before this request came
-            await self._give_up(claim, run)
-            return False
-        return await self._find_earlier(claim, run)
+    async def _publish_and_wait(self, claim: Claim, run: RunFollower) -> bool:
+        await self._publish(claim)
+        await self._wait_until_saved(claim, run)
+        failpoints.reach("gateway-accepted")
+        return True
 
     async def _publish(self, claim: Claim) -> None:
-        """Publish the request under the trace of its claim.
+        """Publish the request under its claim's trace.
 
-        From then on a run may begin, whoever waits for it: the slot is the worker's to free, who refuses the
-        request or ends its run. If none ever takes it, its lease ends.
+        From then on a worker may start the run, so the slot is the worker's to free. If no worker takes the
+        request, the slot's lease expires.
+
+        Crosses to the orchestrator: `orchestrator.inbox` receives `request_chat`. Its frames come back by
+        `bus.traces` to `FollowedRun.deliver`.
         """
         await self.slot.take(claim.trace_id)
         deadline = datetime.fromisoformat(claim.now) + timedelta(seconds=ACCEPT_SECONDS)
@@ -202,7 +194,7 @@ class RunStart(msgspec.Struct):
         is_queued = False
         try:
             async with asyncio.timeout(ACCEPT_SECONDS) as patience:
-                while not check_begun(run):
+                while not check_started(run):
                     if run.waiting and not is_queued:
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
@@ -211,28 +203,38 @@ class RunStart(msgspec.Struct):
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
 
-    async def _find_earlier(self, claim: Claim, run: RunFollower) -> bool:
-        """Wait for as long as the request that has the claim may."""
+    async def _join_earlier(self, claim: Claim, run: RunFollower) -> bool:
+        """Wait for the run of the earlier request, as long as that request may take to start it.
+
+        Return False if it was refused or did not start: then the key is free again, or soon.
+        """
+        await self.slot.give_back()
+        if run.refused:
+            await self._give_up(claim, run)
+            return False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
-                while not check_begun(run):
+                while not check_started(run):
                     await run.wait()
         if run.started:
             logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
         return run.started
 
     async def _give_up(self, claim: Claim, run: RunFollower) -> None:
-        """Free the key where a worker refused the request, or nobody published it; else it may begin yet."""
+        """Free the key if a worker refused the request or nobody published it; else it may still start."""
         refused = run.refused or (claim.mine and not self.published)
         if claim.mine or refused:
             await give_up_claim(self.services.pool, claim, refused=refused)
 
 
 async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -> ChatRequested:
-    """Fork the conversation, and return the request for the fork. To ask again is safe.
+    """Fork the conversation and return the request for the fork. Forking again under this trace is safe.
 
-    Where there can be no fork, the request begins a conversation with its history. Raises Refusal,
-    BusUnavailable.
+    If the conversation cannot be forked, the request starts a new one with its history.
+
+    Raises:
+        Refusal: It cannot be forked and the request has no history.
+        BusUnavailable
     """
     command = ForkConversation(
         trace_id=request.trace_id,
@@ -251,8 +253,8 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
     return request
 
 
-def check_begun(run: RunFollower) -> bool:
-    """Return True once the user's message is saved. Raises Refusal where it never will be here."""
+def check_started(run: RunFollower) -> bool:
+    """Return True once the user's message is saved. Raises Refusal if the run ended before that."""
     if run.ended and not run.started:
         last = run.take()[-1]
         assert isinstance(last, Broken)
@@ -264,3 +266,10 @@ def build_run_refusal(last: Broken) -> Refusal:
     """Build the refusal of a run that failed. Unknown and foreign conversations get the same message."""
     message = None if last.code == "conversation_not_found" else last.message
     return Refusal(last.code, message, approvals=last.approvals)
+
+
+async def _stop_following(services: GatewayServices, started: StartedRun) -> None:
+    has_ended = started.run.ended
+    await started.run.aclose()
+    if has_ended:
+        services.limiter.note_ended(started.claim.account_id, started.claim.trace_id)

@@ -1,7 +1,7 @@
-"""The live view of one run: frames in, updates for a reader out. Pure.
+"""Turn the frames of one run into updates for a reader. Pure.
 
-Frames may be late, doubled, from a stopped worker, or missing. What is missing is requested (`wants_repair`);
-what is nowhere any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
+Frames may be late, doubled, from a stopped worker, or missing. Missing frames are requested (`wants_repair`);
+what no longer exists is taken from the saved message: late, never wrong (docs/change/design.md 5).
 """
 
 import enum
@@ -36,10 +36,10 @@ _GONE = Broken("conversation_not_found", "No such conversation.")
 
 
 class Phase(enum.Enum):
-    """Where the run is.
+    """The phase of a run.
 
-    QUEUED: the request waits for its conversation. REFUSED: a worker has ended it before its start, and it
-    never begins. PAUSED: its attempt has ended to wait for a person. ENDED: the last update was sent.
+    QUEUED: the request waits for its conversation. REFUSED: a worker refused the request, and the run never
+    starts. PAUSED: the attempt has ended to wait for a person. ENDED: the last update was sent.
     """
 
     NEW = enum.auto()
@@ -51,7 +51,7 @@ class Phase(enum.Enum):
 
 
 class FramePosition(msgspec.Struct):
-    """Where a view is in the frames of a run's attempts.
+    """The position of a view in the frames of a run's attempts.
 
     held: Frames of the attempt after a gap, by their numbers.
     placed_attempt: The attempt whose offsets count: its beginning is known.
@@ -67,11 +67,13 @@ class FramePosition(msgspec.Struct):
     later: list[frames.DeltaFrame] = []
 
     def begin_attempt(self, attempt: int) -> None:
+        """Forget the frames of the attempt before."""
         self.attempt, self.next_seq = attempt, 1
         self.held.clear()
         self.later.clear()
 
     def is_after(self, other: "FramePosition") -> bool:
+        """Return True if this position is after another one."""
         return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
 
     def list_held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
@@ -82,12 +84,12 @@ class FramePosition(msgspec.Struct):
 
 
 class View:
-    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
+    """The view of a run. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
 
     A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
     ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
-    outputs, for which the end waits. `publication`: how often the request was published by now; what became
-    of earlier ones does not count.
+    outputs, for which the end waits. `publication` is how often the request was published by now; what became
+    of earlier publications does not count.
     """
 
     def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:
@@ -105,14 +107,17 @@ class View:
 
     @property
     def started(self) -> bool:
+        """True if the user's message is saved."""
         return self._sent.started
 
     @property
     def ended(self) -> bool:
+        """True if the last update was given."""
         return self.phase in (Phase.REFUSED, Phase.ENDED)
 
     @property
     def misses_text(self) -> bool:
+        """True if text was missed."""
         return self.at.misses_text
 
     def feed(self, frame: frames.Frame) -> list[Update]:
@@ -347,7 +352,7 @@ class View:
             self._place(frame)
 
     def _resume(self, frame: frames.Resumed) -> None:
-        """Another worker continues after `frame.offset`: that must be where this view is."""
+        """Continue after `frame.offset` of another worker, if that is where this view is."""
         if not self._kind.streaming:
             return
         text = self._sent.text

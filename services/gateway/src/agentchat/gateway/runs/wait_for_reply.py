@@ -1,4 +1,4 @@
-"""Wait for the end of a run, for answers that are no stream."""
+"""Wait for the end of a run, for responses that are not streamed."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,9 @@ from agentchat.gateway.runs.start_run import build_run_refusal
 
 
 async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished, list[Update]]:
-    """Return the end of a run, once it is there, and all its updates.
+    """Return the end of a run and all its updates, once it has ended.
 
-    Raises Refusal where it failed; ClientDisconnected.
+    Raises Refusal if it failed; ClientDisconnected.
     """
     updates = await wait_for_end(request, run)
     last = updates[-1]

@@ -1,6 +1,6 @@
-"""Updates as events of AG-UI. Pure.
+"""Encode updates as events of AG-UI. Pure.
 
-Each round that says or calls something is a message of the assistant; what its tools returned follows it.
+Each round with text or calls is a message of the assistant; the results of its tools follow it.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ ANSWER: dict[str, Any] = {
 
 
 def build_answer_schema(asks: Elicitation) -> dict[str, Any]:
-    """The answer to a tool that asks (JSON Schema)."""
+    """Build the JSON Schema of the answer to a tool's question."""
     properties: dict[str, Any] = {"approved": {"type": "boolean"}}
     if asks.requested_schema is not None:
         properties["input"] = asks.requested_schema
@@ -48,7 +48,7 @@ class AgUiEvents:
         self._text_is_open = False
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
-        """The bytes of these updates, whose tools' returns have their outputs."""
+        """Encode updates, whose tool results have their outputs."""
         return b"".join(self._encode_update(update) for update in new)
 
     def _encode_update(self, update: updates.Update) -> bytes:
@@ -118,7 +118,7 @@ class AgUiEvents:
         return started + given + _encode_event("TOOL_CALL_END", toolCallId=call.call_id)
 
     def _finish_run(self, finished: updates.Finished) -> bytes:
-        """Cached tokens are input tokens."""
+        """Encode the end of the run. Cached tokens are input tokens."""
         total, output = finished.message.token_count, finished.usage.output_tokens
         usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
         cut = {} if finished.cut is None else {"result": {"cut": finished.cut}}
@@ -156,6 +156,6 @@ def _encode_event(kind: str, **fields: object) -> bytes:
 
 
 def format_ag_ui_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
-    """Word a refusal as RUN_ERROR."""
+    """Format a refusal as RUN_ERROR."""
     error = {"type": "RUN_ERROR", "message": refusal.detail, "code": refusal.row.code}
     return FormattedRefusal(media_type="application/json", body=json.encode(error))

@@ -1,4 +1,4 @@
-"""POST /ag-ui/v1/agents/{agent}: the thread is sent (AG-UI's RunAgentInput), the events of a run come."""
+"""Run an agent for AG-UI: POST /ag-ui/v1/agents/{agent}, with AG-UI's RunAgentInput."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -115,7 +115,7 @@ RunData = Annotated[
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises Refusal: 400."""
+    """Check the run's id. Raises Refusal: 400."""
     if not run_id.strip() or len(run_id) > MAX_NAME:
         raise build_field_refusal("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
 
@@ -131,14 +131,14 @@ def read_history(body: RunAgentInput, max_bytes: int = MAX_MESSAGE_BYTES) -> Cli
 
 
 def read_verdicts(body: RunAgentInput) -> tuple[Verdict, ...]:
-    """What was decided, of what the thread waits for. Raises Refusal: 400."""
+    """Read the decisions about the calls that the thread waits for. Raises Refusal: 400."""
     if body.resume and body.messages and body.messages[-1].role == "user":
         raise build_field_refusal("resume", "First answer what the thread waits for, in a run of its own.")
     return tuple(_read_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
 
 
 def _read_verdict(entry: ResumeEntry, place: str) -> Verdict:
-    """What is cancelled was not answered: the call is not run."""
+    """Read one decision. A cancelled interrupt denies the call."""
     if entry.status == "cancelled":
         return Verdict(
             approval_id=entry.interrupt_id, body=DecisionBody(decision="denied"), is_dismissal=True
@@ -153,7 +153,7 @@ def _read_verdict(entry: ResumeEntry, place: str) -> Verdict:
 
 
 def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
-    """What our tools did is in the conversation, or, of another one, is left out."""
+    """Add a message's text. Results of tools are left out: the conversation has them."""
     match message.role:
         case "system" | "developer":
             texts.add_system(_read_text(message, place))
@@ -182,10 +182,12 @@ def _read_text(message: AgUiMessage, place: str) -> str:
 
 
 async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
-    """Build what the body asks for. Under the thread's id its conversation is the one whose texts are shown.
+    """Build the request for a run.
 
-    One `runId` is one run. What is resumed is the run that waits, whatever is shown. Raises Refusal,
-    DatabaseUnavailable.
+    The thread's id names a conversation only together with the texts that are shown. One `runId` is one run.
+    A resume continues the run that waits, whatever is shown.
+
+    Raises Refusal, DatabaseUnavailable.
     """
     account_id, agent_id = request.auth.account_id, get_admitted(request).agent_id
     check_run_id(body.run_id)
@@ -214,8 +216,10 @@ async def run_agent(
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: RunData,
 ) -> EventStream:
-    """For AG-UI's HttpAgent. The message is saved when the answer begins; the last event is `RUN_FINISHED` or
-    `RUN_ERROR`. See docs/integrate/ag-ui.md for what is ignored and what is refused.
+    """Stream the run for AG-UI's HttpAgent; the last event is `RUN_FINISHED` or `RUN_ERROR`.
+
+    The message is saved when the response begins. See docs/integrate/ag-ui.md for what is ignored and
+    refused.
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     claim, run = started.claim, started.run

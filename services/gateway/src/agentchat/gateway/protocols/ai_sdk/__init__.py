@@ -1,4 +1,4 @@
-"""/ai-sdk/v1: agents for `useChat` of the AI SDK, by its UI message stream, version 1 (decision 59).
+"""Serve agents to `useChat` of the AI SDK, by its UI message stream, version 1: /ai-sdk/v1.
 
-For integrators: docs/integrate/ai-sdk.md.
+For integrators: docs/integrate/ai-sdk.md. Why: decision 59.
 """

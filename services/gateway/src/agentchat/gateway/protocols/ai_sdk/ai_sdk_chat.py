@@ -1,4 +1,4 @@
-"""POST /ai-sdk/v1/agents/{agent}/chat: a chat of `useChat` is sent, its next message comes as chunks."""
+"""Answer a chat of `useChat`: POST /ai-sdk/v1/agents/{agent}/chat."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
     approval: GivenApproval | None = None
 
     def read_verdict(self, inputs: Inputs) -> Verdict | None:
-        """The decision about the tool call, which has not been sent on yet."""
+        """Read the decision about a tool call that is new in this request."""
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
@@ -114,7 +114,7 @@ ChatData = Annotated[
 
 
 def read_chat_name(body: UiChat) -> str | None:
-    """What the client calls the chat, if anything. Raises Refusal: 400, also for the trigger."""
+    """Return the client's name for the chat, if it has one. Raises Refusal: 400, also for the trigger."""
     if body.trigger not in (None, *_TRIGGERS):
         raise build_field_refusal("trigger", "This must be submit-message or regenerate-message.")
     return None if body.id is None else check_name("id", body.id)
@@ -129,7 +129,7 @@ def read_history(body: UiChat, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHist
 
 
 def read_verdicts(body: UiChat) -> tuple[Verdict, ...]:
-    """Those that the last message waits for."""
+    """Read the decisions in the last message."""
     if not body.messages or body.messages[-1].role != "assistant":
         return ()
     inputs, parts = body.approval_inputs or {}, body.messages[-1].parts
@@ -137,7 +137,7 @@ def read_verdicts(body: UiChat) -> tuple[Verdict, ...]:
 
 
 def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
-    """What our tools did is in the conversation, or, of another one, is left out."""
+    """Add a message's text. Results of tools are left out: the conversation has them."""
     if any(part.type == "file" for part in message.parts):
         raise build_field_refusal(f"{place}.parts", "Only text can be read here, not files.")
     said = [part.text for part in message.parts if part.type == "text"]
@@ -153,10 +153,10 @@ def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
 
 
 async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
-    """Build what the body asks for.
+    """Build the request for a run.
 
-    Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
-    Decisions in the last message are about a run that waits, whatever else is shown.
+    The chat's id names a conversation only together with the texts that are shown; without an id the
+    conversation is new. Decisions in the last message continue the run that waits, whatever else is shown.
 
     Raises Refusal, DatabaseUnavailable.
     """
@@ -173,6 +173,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
 
 
 def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
+    """Add the headers that `useChat` expects."""
     request.context.add_header("x-vercel-ai-ui-message-stream", "v1")
     request.context.add_header("x-conversation-id", conversation_id)
 
@@ -191,8 +192,10 @@ async def chat_with_ui(
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: ChatData,
 ) -> EventStream:
-    """For `useChat`. The message is saved when the answer begins; the last chunk is `[DONE]`, after `finish`,
-    or an `error`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.
+    """Stream the reply for `useChat`; the last chunk is `[DONE]`, after `finish` or `error`.
+
+    The message is saved when the response begins. See docs/integrate/ai-sdk.md for what is ignored and
+    refused.
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     claim, run = started.claim, started.run

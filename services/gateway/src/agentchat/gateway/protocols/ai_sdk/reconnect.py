@@ -1,4 +1,4 @@
-"""GET /ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream: the reply under way, from its beginning."""
+"""Stream the reply under way again: GET /ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream."""
 
 from typing import Annotated
 
@@ -36,9 +36,9 @@ async def reconnect(
     agent: AgentName,  # noqa: ARG001 - read by the guard
     chat_id: ChatId,
 ) -> Response[None]:
-    """At any gateway, from the beginning of the reply: the client begins its message again.
+    """Stream the reply under way from its beginning, at any gateway; the client begins its message again.
 
-    204 where no run is under way: the client has what has ended, or asks its own backend for it.
+    204 if no run is under way: what has ended is in the client's or its backend's own store.
     """
     services, caller, name = get_services(request), request.auth, check_name("chat_id", chat_id)
     agent_id = request.state.agent_id

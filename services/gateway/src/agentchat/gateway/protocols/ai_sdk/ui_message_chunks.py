@@ -1,4 +1,4 @@
-"""Updates as chunks of a UI message stream. Pure."""
+"""Encode updates as chunks of a UI message stream. Pure."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,7 @@ class AiSdkChunks:
         self._text: str | None = None  # the id of the text part that is open
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
-        """The bytes of these updates, whose tools' returns have their outputs."""
+        """Encode updates, whose tool results have their outputs."""
         return b"".join(self._encode_update(update) for update in new)
 
     def _encode_update(self, update: updates.Update) -> bytes:
@@ -117,7 +117,7 @@ def _encode_call_chunk(kind: str, call_id: str, **fields: object) -> bytes:
 
 
 def format_ai_sdk_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
-    """Word a refusal as one line, our code and a sentence: the client shows people the complete body."""
+    """Format a refusal as one line, our code and a sentence: the client shows people the complete body."""
     return FormattedRefusal(media_type="text/plain", body=f"{refusal.row.code}: {refusal.detail}".encode())
 
 

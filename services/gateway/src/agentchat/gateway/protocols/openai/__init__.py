@@ -1,5 +1,5 @@
-"""/openai: agents as models of OpenAI's API, for any client that speaks it.
+"""Serve agents as models of OpenAI's API: /openai.
 
-`responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both. Where it
-departs from OpenAI: docs/integrate/openai.md; why: decision 35.
+`responses` is the Responses API; the other modules are Chat Completions and what both share. Differences from
+OpenAI: docs/integrate/openai.md; why: decision 35.
 """

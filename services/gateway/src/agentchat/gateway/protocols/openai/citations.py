@@ -1,4 +1,4 @@
-"""Where a reply cites its sources: agents with a knowledge base write `[1]` for the source of the index 1."""
+"""Find where a reply cites its sources: `[1]` cites the source with index 1."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ class Citation(NamedTuple):
 
 
 def find_marks(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
-    """Each mark in the text that names one of the sources, in order."""
+    """Yield each mark in the text that names one of the sources, in order."""
     by_index = {source.index: source for source in sources}
     for mark in _MARK.finditer(text):
         if (source := by_index.get(int(mark[1]))) is not None:
@@ -26,7 +26,7 @@ def find_marks(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
 
 
 def list_citations(text: str, sources: Sequence[Source]) -> tuple[Citation, ...]:
-    """All marks in the text, then the sources that it does not cite, with the empty place 0 to 0."""
+    """Return all marks in the text, then the uncited sources at place 0 to 0."""
     found = tuple(find_marks(text, sources))
     cited = {citation.source.index for citation in found}
     return (*found, *(Citation(source) for source in sources if source.index not in cited))

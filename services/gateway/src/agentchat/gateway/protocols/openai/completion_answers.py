@@ -1,6 +1,6 @@
-"""Updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
+"""Encode updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
 
-Tools that we ran are never sent: to a client, a call in an answer is its own to run.
+Calls of our own tools are never sent: a client would take them for its own to run.
 """
 
 from collections.abc import Iterable
@@ -31,15 +31,15 @@ class CompletionChunks:
         self._sources: tuple[Source, ...] = ()
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
-        """The bytes of these updates; b"" for those that clients do not get."""
+        """Encode updates; b"" for those that clients do not get."""
         return b"".join(self._encode_update(update) for update in new)
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.TextUpdate():
-                return self._encode_chunk(completion_types.Delta(content=update.text))
+                return self._encode_chunk(completion_types.CompletionDelta(content=update.text))
             case updates.Started():
-                return self._encode_chunk(completion_types.Delta(role="assistant", content=""))
+                return self._encode_chunk(completion_types.CompletionDelta(role="assistant", content=""))
             case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
@@ -52,21 +52,25 @@ class CompletionChunks:
             case _:
                 return b""
 
-    def _encode_chunk(self, delta: completion_types.Delta, finish_reason: str | None = None) -> bytes:
+    def _encode_chunk(
+        self, delta: completion_types.CompletionDelta, finish_reason: str | None = None
+    ) -> bytes:
         choice = completion_types.ChunkChoice(delta=delta, finish_reason=finish_reason)
         return json.encode_sse(self._chunk_of(choices=(choice,)))
 
     def _encode_annotations(self, finished: updates.Finished) -> bytes:
-        """Their places are known when the text is complete."""
+        """Encode the citations, whose places are known when the text is complete."""
         if not self._sources:
             return b""
         return self._encode_chunk(
-            completion_types.Delta(annotations=_build_annotations(finished.message.content, self._sources))
+            completion_types.CompletionDelta(
+                annotations=_build_annotations(finished.message.content, self._sources)
+            )
         )
 
     def _finish(self, finished: updates.Finished) -> bytes:
         return (
-            self._encode_chunk(completion_types.Delta(), _FINISH[finished.cut])
+            self._encode_chunk(completion_types.CompletionDelta(), _FINISH[finished.cut])
             + self._encode_usage(finished)
             + _DONE
         )
@@ -80,7 +84,7 @@ class CompletionChunks:
 def build_completion(
     finished: updates.Finished, new: Iterable[updates.Update], completion_id: str, model: str, created: int
 ) -> completion_types.Completion:
-    """The document: a run that has `finished`, of all its updates."""
+    """Build the document of a run that has `finished`, from all its updates."""
     found = [update for update in new if isinstance(update, updates.RetrievedSources)]
     reply = completion_types.CompletionReply(
         role="assistant",
@@ -108,6 +112,6 @@ def _build_annotations(text: str, sources: tuple[Source, ...]) -> tuple[completi
 
 
 def _count_tokens(finished: updates.Finished) -> completion_types.Tokens:
-    """Cached tokens are prompt tokens to OpenAI."""
+    """Count the tokens as OpenAI does: cached tokens are prompt tokens."""
     total, output = finished.message.token_count, finished.usage.output_tokens
     return completion_types.Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)

@@ -1,7 +1,7 @@
-"""The body of a chat completion: what decides the run, and what would be wrong to pass over.
+"""Read the body of a chat completion, and refuse what would be wrong to ignore.
 
-Calls of tools that ran elsewhere, and what these returned, are sent to the model as text: it needs to know
-of them, and cannot call those tools itself.
+Calls of the client's own tools and their results are sent to the model as text: it has to know them and
+cannot call those tools itself.
 """
 
 from collections.abc import Sequence
@@ -75,9 +75,9 @@ def read_messages(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
 def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
     messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
     if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
-        raise build_field_refusal(field, "The last message must be the user's.")
+        raise build_field_refusal(field, 'The last message must have role "user".')
     if given[messages[-1]].role in _OF_TOOLS:
-        wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
+        wrong = 'The last message must have role "user". Agents run their own tools.'
         raise build_field_refusal(f"{field}[{messages[-1]}].role", wrong)
 
 
@@ -134,7 +134,7 @@ PASSED_OVER = "As OpenAI's. Fields that are not named here are passed over."
 
 
 def allow_one_of(*values: object) -> Meta:
-    """In OpenAPI: one of these, or null. What else comes is refused by `check_fit`, in words of its own."""
+    """Describe a field in OpenAPI as one of these values or null. `check_fit` refuses others."""
     return Meta(extra_json_schema={"enum": [*values, None]})
 
 
@@ -190,7 +190,7 @@ CompletionData = Annotated[
 
 
 def check_fit(body: ChatCompletion) -> None:
-    """Raises Refusal: 400 for what the caller would miss in the answer."""
+    """Refuse what the caller would miss in the answer. Raises Refusal: 400."""
     if body.n not in (None, 1):
         raise build_field_refusal("n", "`n` must be 1.")
     if body.logprobs or body.top_logprobs:
@@ -202,6 +202,8 @@ def check_fit(body: ChatCompletion) -> None:
 
 
 def check_tool_choice(name: str, value: Any) -> None:
-    """Raises Refusal: 400."""
+    """Refuse a tool choice other than auto and none. Raises Refusal: 400."""
     if value not in (None, "auto", "none"):
-        raise build_field_refusal(name, "An agent chooses among its own tools: this can be auto or none.")
+        raise build_field_refusal(
+            name, 'This must be "auto" or "none". For JSON output use response_format json_schema.'
+        )

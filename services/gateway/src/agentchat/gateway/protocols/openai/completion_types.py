@@ -1,4 +1,4 @@
-"""What OpenAI's Chat Completions API has on the wire, as far as we send it (openai 3.54, its own types)."""
+"""Define what we send of OpenAI's Chat Completions API (openai 3.54, its own types)."""
 
 import msgspec
 
@@ -24,7 +24,7 @@ class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorObject
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An agent. `id` goes into `model`; `created` is in Unix seconds; `name` is for people."""
 
     id: str
@@ -38,7 +38,7 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
     """The account's agents."""
 
     object: str = "list"
-    data: tuple[Model, ...]
+    data: tuple[ModelEntry, ...]
 
 
 class UrlCitation(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     usage: Tokens
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompletionDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is new of the reply."""
 
     role: str | None = None
@@ -106,7 +106,7 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The one answer, piece by piece."""
 
     index: int = 0
-    delta: Delta
+    delta: CompletionDelta
     finish_reason: str | None = None
 
 

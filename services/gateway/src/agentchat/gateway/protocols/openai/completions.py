@@ -1,4 +1,4 @@
-"""POST /openai/v1/chat/completions: a conversation is sent, its next message comes, at once or in chunks."""
+"""Answer a chat completion: POST /openai/v1/chat/completions."""
 
 from datetime import datetime
 from functools import partial
@@ -55,7 +55,7 @@ async def complete(
     data: CompletionData,
     conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`
 ) -> Response[completion_types.Completion]:
-    """As chunks where `stream` is true, of which the last is `[DONE]`, or an error.
+    """Return the next message; as chunks if `stream` is true, the last of them `[DONE]` or an error.
 
     See docs/integrate/openai.md for what is ignored and what is refused.
     """

@@ -1,4 +1,4 @@
-"""GET /openai/v1/models and /openai/v1/models/{model}: the account's agents, as OpenAI lists models."""
+"""List the account's agents as models: GET /openai/v1/models."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_n
 from agentchat.gateway.access.checks import may_read_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.protocols.openai.completion_types import Model, ModelList
+from agentchat.gateway.protocols.openai.completion_types import ModelEntry, ModelList
 from agentchat.gateway.services import get_services
 
 ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
@@ -22,6 +22,7 @@ ModelName = Annotated[str, PathParameter(description="The agent's id, or a name 
     guards=[may_read_as_openai],
 )
 async def list_models(request: JsonRequest) -> ModelList:
+    """Return the account's agents."""
     agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
     return ModelList(data=tuple(map(_to_model, agents)))
 
@@ -32,7 +33,8 @@ async def list_models(request: JsonRequest) -> ModelList:
     summary="Get one of them.",
     guards=[may_read_as_openai],
 )
-async def get_model(request: JsonRequest, model: ModelName) -> Model:
+async def get_model(request: JsonRequest, model: ModelName) -> ModelEntry:
+    """Return one agent."""
     agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
     agent = find_named_agent(agents, model)
     if agent is None:
@@ -40,8 +42,8 @@ async def get_model(request: JsonRequest, model: ModelName) -> Model:
     return _to_model(agent)
 
 
-def _to_model(agent: NamedAgent) -> Model:
-    return Model(id=agent.public_name, created=agent.created, name=agent.name)
+def _to_model(agent: NamedAgent) -> ModelEntry:
+    return ModelEntry(id=agent.public_name, created=agent.created, name=agent.name)
 
 
 models_in_azure = (

@@ -1,4 +1,4 @@
-"""What OpenAI's clients say outside the body: the agent as a model, the conversation, tasks of Open WebUI."""
+"""Read what OpenAI's clients send outside the body: the conversation, and tasks of Open WebUI."""
 
 import re
 
@@ -6,7 +6,7 @@ from litestar.datastructures import Headers
 
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
@@ -20,7 +20,8 @@ async def find_agent_of_model(request: JsonRequest, model: str) -> str:
     """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
     agent_id = await get_access(request).agent_names.resolve(request.auth.account_id, model)
     if agent_id is None:
-        raise Refusal("agent_not_found")
+        hint = "Use an agent's id or its unique name: see GET /openai/v1/models."
+        raise Refusal("agent_not_found", f'Unknown agent "{make_printable(model)}". {hint}')
     return agent_id
 
 

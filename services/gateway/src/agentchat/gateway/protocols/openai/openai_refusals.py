@@ -1,6 +1,6 @@
-"""Refusals in OpenAI's shape: `{"error": {message, type, param, code}}`.
+"""Format refusals as OpenAI does: `{"error": {message, type, param, code}}`.
 
-Its SDKs try 408, 409, 429 and 5xx again, twice, unless `x-should-retry: false` says that it is of no use.
+Its SDKs retry 408, 409, 429 and 5xx twice, unless the response has `x-should-retry: false`.
 """
 
 import msgspec
@@ -29,7 +29,7 @@ _CODES = {
 # Where the table's own advice is of our API: its headers, fields and ways.
 _ADVICE = {
     "missing_api_key": "Send the account's key as Authorization: Bearer.",
-    "agent_not_found": "No agent has this id, or alone has this name: see GET /openai/v1/models.",
+    "agent_not_found": "Use an agent's id or its unique name: see GET /openai/v1/models.",
     "conversation_not_found": "The conversation was deleted just now: send the request again.",
     "approval_pending": "Decide about the tool call by GET /v1/approvals, then send the request again.",
     "invalid_request": "Fix the field named in `param`.",
@@ -40,7 +40,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 def format_openai_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
-    """Word a refusal as OpenAI does."""
+    """Format a refusal as OpenAI does."""
     param = refusal.fields[0].field if refusal.fields else None
     if refusal.row.code == "agent_not_found":
         param = "model"
@@ -60,7 +60,7 @@ def build_error_event(code: str, message: str, approvals: tuple[ApprovalNeeded, 
 
 
 def _is_final(row: errors.ErrorCode) -> bool:
-    """Whether the SDKs would try again what no other try changes."""
+    """Return True if the SDKs would retry what no retry changes."""
     return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
 
 

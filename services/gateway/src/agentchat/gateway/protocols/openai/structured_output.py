@@ -1,6 +1,6 @@
-"""Structured output: what `response_format`, or `text.format`, asks of the reply, and what the agent allows.
+"""Read the structured output that `response_format` or `text.format` asks for.
 
-A schema is checked by the rules for agents' own. The reply is checked by the worker, `strict` or not.
+A schema is checked by the rules for agents' own schemas. The worker checks the reply, `strict` or not.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def read_wanted_format(given: CompletionFormat | TextFormat | None, field: str) -> Wanted | None:
-    """None for text. Raises Refusal: 400."""
+    """Read the format; None for text. Raises Refusal: 400."""
     match given:
         case None | CompletionFormat(type="text") | TextFormat(type="text"):
             return None
@@ -83,9 +83,11 @@ def read_wanted_format(given: CompletionFormat | TextFormat | None, field: str) 
 async def choose_schema(
     pool: Pool, account_id: str, agent_id: str, wanted: Wanted | None
 ) -> dict[str, Any] | None:
-    """The schema that the reply must fit; None where that is as the agent is set.
+    """Return the schema that the reply must match; None if the agent's own setting applies.
 
-    Raises Refusal: 400 for a schema that is none, or that the agent does not allow; DatabaseUnavailable.
+    Raises:
+        Refusal: 400 for a malformed schema, or one that the agent does not allow.
+        DatabaseUnavailable
     """
     if wanted is None:
         return None
@@ -109,13 +111,16 @@ async def choose_schema(
 
 
 def _drop_draft(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Clients name older drafts, such as zod draft-07; what they use of them means the same in 2020-12."""
+    """Drop `$schema`: clients name older drafts, such as draft-07, and use what 2020-12 means the same by."""
     return {name: value for name, value in (schema or {}).items() if name != "$schema"}
 
 
 @lru_cache(maxsize=256)
 def _find_problem(schema: bytes) -> tuple[str, str] | None:
-    """Where in the schema something is wrong, and what. Cached: a client sends one schema again and again."""
+    """Find the path and the text of a fault in a schema.
+
+    Cached, since a client sends one schema repeatedly.
+    """
     if b"\\u0000" in schema:
         return "", "holds NUL"
     try:

@@ -1,1 +1,1 @@
-"""/openai/v1/responses: agents by OpenAI's Responses API (docs/integrate/openai-responses.md)."""
+"""Serve agents by OpenAI's Responses API: /openai/v1/responses (docs/integrate/openai-responses.md)."""

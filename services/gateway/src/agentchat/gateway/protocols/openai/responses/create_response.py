@@ -1,4 +1,4 @@
-"""POST /openai/v1/responses: a message is sent, the response to it comes, at once or as events."""
+"""Answer a message with a response: POST /openai/v1/responses."""
 
 from datetime import datetime
 from functools import partial
@@ -59,10 +59,10 @@ async def create_response(
     data: ResponseData,
     conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`
 ) -> Response[response_types.Response]:
-    """As events where `stream` is true, of which the last is `response.completed`, `response.incomplete`,
-    `response.failed` or `error`; with `background` as soon as it has begun.
+    """Return the response: as JSON, as events if `stream` is true, at once if `background` is true.
 
-    See docs/integrate/openai-responses.md for what is ignored and what is refused.
+    The last event is `response.completed`, `response.incomplete`, `response.failed` or `error`. See
+    docs/integrate/openai-responses.md for what is ignored and what is refused.
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     run, after_pause = started.run, started.after_pause

@@ -1,4 +1,4 @@
-"""The input of a response as messages of a chat completion, which say the same."""
+"""Read the input of a response as messages of a chat completion, which say the same."""
 
 import re
 from typing import Any
@@ -56,10 +56,11 @@ class Reference(msgspec.Struct, frozen=True):
 def split_at_reference(
     given: str | tuple[InputItem, ...],
 ) -> tuple[Reference | None, int, str | tuple[InputItem, ...]]:
-    """The last reply that is named by its id, the place after it, and what comes after it.
+    """Return the last reply named by its id, the place after it, and the items after it.
 
-    Clients name earlier items so where responses are stored. The conversation has what was before. Raises
-    Refusal: 400 for an id that is none of ours.
+    Clients name earlier items by id if responses are stored; the conversation has what is before them.
+
+    Raises Refusal: 400 for an id that is not ours.
     """
     if isinstance(given, str):
         return None, 0, given
@@ -79,13 +80,14 @@ def split_at_reference(
 
 
 def make_unknown_item(field: str) -> Refusal:
+    """Build the refusal of an unknown item."""
     return build_field_refusal(
         field, "There is no such item: only items of this account's responses can be named."
     )
 
 
 def read_verdicts(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
-    """What persons say, where that is what is new: the last of the items. Raises Refusal."""
+    """Read the decisions at the end of the items, if they are what is new. Raises Refusal."""
     items = () if isinstance(given, str) else given
     new = [index for index, item in enumerate(items) if item.type != _ANSWER][-1:]
     first = new[0] + 1 if new else 0
@@ -114,7 +116,7 @@ def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[Ope
 
 
 def _to_message(item: InputItem, place: str) -> OpenAiMessage | None:
-    """None for what is not to be read: items of ours, whose conversation has them."""
+    """Convert an item; None for one of ours, which the conversation has."""
     match item.type:
         case "message":
             return OpenAiMessage(role=item.role, content=item.content)

@@ -1,6 +1,6 @@
-"""Where a response goes on: after another one, in a conversation, or where what is shown says.
+"""Find where a response continues: after another response, in a conversation, or in a new one.
 
-Ids of responses are traces, those of conversations our own, each in OpenAI's form.
+Ids of responses are traces, ids of conversations are ours, each in OpenAI's form.
 """
 
 import re
@@ -28,9 +28,7 @@ _CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-
 
 
 class ConversationPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """As the fields of `RunRequest` that say where. With a `fork` or a `history` a new conversation
-    begins.
-    """
+    """The fields of `RunRequest` that say where. With a `fork` or a `history` a new conversation begins."""
 
     conversation_id: str | None = None
     after: str | None = None
@@ -46,14 +44,14 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def build_response_id(trace_id: str, pause: PausePoint | None = None) -> str:
-    """The id of a run's response, or of the part after one of its pauses."""
+    """Return the id of a run's response, or of the part after one of its pauses."""
     if pause is None:
         return f"resp_{trace_id}"
     return f"resp_{trace_id}_{pause.round}" + (f"_{pause.number}" if pause.number else "")
 
 
 def parse_response_id(given: str) -> Named | None:
-    """What an id says; None for what is no id of ours."""
+    """Parse the id of a response; None if it is not ours."""
     found = _RESPONSE.match(given)
     if found is None:
         return None
@@ -61,6 +59,7 @@ def parse_response_id(given: str) -> Named | None:
 
 
 def encode_conversation_id(conversation_id: str) -> str:
+    """Return the conversation's id in OpenAI's form."""
     return f"conv_{conversation_id.replace('-', '')}"
 
 
@@ -76,11 +75,12 @@ async def find_response(pool: Pool, caller: Caller, given: str) -> tuple[Named, 
 
 
 def make_response_not_found() -> Refusal:
+    """Build the refusal of an unknown response."""
     return Refusal("not_found", "There is no such response.")
 
 
 def find_pause(run: Run, named: Named) -> AfterPause | None:
-    """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
+    """Find the pause after which a response begins; None for a whole run. Raises Refusal: 404 if unknown."""
     if named.pause is None:
         return None
     waited = (
@@ -95,7 +95,7 @@ def find_pause(run: Run, named: Named) -> AfterPause | None:
 
 
 def locate_in_conversation(given: str) -> ConversationPlace:
-    """Raises Refusal: 400 for what is no id of ours. Whose it is, and whether it is, the run finds out."""
+    """Parse the id of a conversation, whose owner the run checks. Raises Refusal: 400."""
     found = _CONVERSATION.match(given)
     if found is None:
         raise build_field_refusal("conversation", "This is the id of a conversation, as a response has it.")
@@ -103,11 +103,13 @@ def locate_in_conversation(given: str) -> ConversationPlace:
 
 
 async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> ConversationPlace:
-    """After a response: in its conversation, or in a fork of it where that has gone on since.
+    """Find the place after a response: in its conversation, or in a fork if that has continued since.
 
-    After one without a reply it would be half a run: then a new one begins with the texts.
+    A response without a reply is half a run, so that a new conversation begins with the texts.
 
-    Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
+    Raises:
+        Refusal: `unknown` if the account has no such response.
+        DatabaseUnavailable, UnreadableEvent
     """
     services, caller = get_services(request), request.auth
     try:
@@ -134,7 +136,7 @@ async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> 
 async def _load_pages(
     log: Log, found: FoundRun, after_version: int, is_enough: Callable[[Conversation], bool]
 ) -> Conversation:
-    """A conversation from after a version on, page by page, so that others are served between."""
+    """Load a conversation after a version, page by page, so that others are served between."""
     conversation = Conversation(conversation_id=found.conversation_id)
     while True:
         page = await log.read_events(found.conversation_id, after_version, after_version + _PAGE)
@@ -150,7 +152,7 @@ def _has_ended(conversation: Conversation, trace_id: str) -> bool:
 
 
 def _list_messages_until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
-    """The messages until the end of a run. Raises Refusal: 413."""
+    """List the messages until the end of a run. Raises Refusal: 413."""
     messages = [*conversation.seed]
     for run in conversation.runs:
         text = run.text if run.reply is None else run.reply.content

@@ -1,4 +1,4 @@
-"""The body of a response: what decides the run, and what would be wrong to pass over."""
+"""Read the body of a response, and refuse what would be wrong to ignore."""
 
 from typing import Annotated, Any
 
@@ -89,7 +89,7 @@ def read_history(
 
 
 def check_fit(body: CreateResponse) -> None:
-    """Raises Refusal: 400 for what the caller would miss in the answer."""
+    """Refuse what the caller would miss in the answer. Raises Refusal: 400."""
     check_tool_choice("tool_choice", body.tool_choice)
     if body.top_logprobs:
         raise build_field_refusal("top_logprobs", "Log probabilities are not available.")

@@ -1,7 +1,7 @@
-"""Updates as the items of a response, and as events. Pure.
+"""Encode updates as the items of a response, and as events. Pure.
 
-The number of an event is a place in the canonical stream, whatever pieces its text came in: each code point
-counts one, and each other event. So a client that continues after a number gets the rest, at any gateway.
+The number of an event is a place in the canonical stream, however its text was split: each code point counts
+one, and each other event. So a client that continues after a number gets the rest, at any gateway.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class ResponseOutput:
         self._calls: dict[str, int] = {}
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
-        """The events of these updates, whose tools' returns have their outputs."""
+        """Encode updates as events. Tool results have their outputs."""
         return b"".join(self._encode_update(update) for update in new)
 
     @property
@@ -165,7 +165,7 @@ class ResponseOutput:
         return begun + data + self._send("response.output_item.done", output_index=index, item=item)
 
     def _announce_call(self, call_id: str) -> bytes:
-        """A call that has waited, with what it was run with."""
+        """Encode a call that has waited, with the input that it ran with."""
         assert self._after_pause is not None
         call = self._after_pause.calls[call_id]
         return self._call(
@@ -174,9 +174,9 @@ class ResponseOutput:
         )
 
     def _wait(self, waits: updates.Broken) -> bytes:
-        """The response is over, and another one goes on.
+        """End the response with the approvals that are needed; another response continues.
 
-        That one counts on from the place where the wait began: these numbers are those of its events too.
+        That one counts on from the place where the wait began, so its events use these numbers again.
         """
         data = b""
         for call_id in waits.calls:
@@ -208,7 +208,7 @@ class ResponseOutput:
         return self._send("response.incomplete", response=self.response)
 
     def _fail(self, broken: updates.Broken) -> bytes:
-        """What is open stays so: nothing of it is complete."""
+        """End the response as failed or cancelled. Open items become incomplete."""
         self._end_message("incomplete")
         for index in self._calls.values():
             call = self.response.output[index]
@@ -223,9 +223,10 @@ class ResponseOutput:
         return self._send("response.failed", response=self.response)
 
     def _break_off(self, broken: updates.Broken) -> bytes:
-        """End this stream alone: the run continues. The number is no place in the run's, so nothing is lost.
+        """End this stream alone: the run continues.
 
-        SDKs raise what has an `error`.
+        The number is no place in the run's stream, so nothing is lost. SDKs raise an event that has an
+        `error`.
         """
         error = openai_refusals.build_error_event(broken.code, broken.message).error
         fields = {"message": error.message, "code": error.code or "server_error", "param": None}
@@ -248,7 +249,7 @@ class ResponseOutput:
 def build_response(
     begun: response_types.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
 ) -> response_types.Response:
-    """The response that has begun, as these updates have made it."""
+    """Build the response that these updates have made of `begun`."""
     output = ResponseOutput(begun, _AFTER_ALL, after_pause)
     output.encode(new)
     return output.so_far

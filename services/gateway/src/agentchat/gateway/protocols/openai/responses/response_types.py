@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API has on the wire, as far as we send it (openai 3.54, its own types)."""
+"""Define what we send of OpenAI's Responses API (openai 3.54, its own types)."""
 
 import msgspec
 
@@ -96,8 +96,9 @@ class ConversationRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no reply. `code` is one of OpenAI's, as strict clients know no other; `service_code` is
-    ours, of the table of errors.
+    """The reason why there is no reply. `code` is one of OpenAI's, since strict clients accept no other.
+
+    `service_code` is ours, from the table of errors.
     """
 
     code: str = "server_error"

@@ -1,4 +1,4 @@
-"""GET /openai/v1/responses/{response_id}: a response read again, or its events, from after any of them."""
+"""Read a response again, or its events after a number: GET /openai/v1/responses/{response_id}."""
 
 from datetime import datetime
 from typing import Annotated
@@ -42,7 +42,7 @@ async def retrieve_response(
     stream: Stream = False,
     starting_after: StartingAfter = None,
 ) -> Response[response_types.Response]:
-    """At any gateway, for as long as its conversation exists; its events under way as they come."""
+    """Return the response, or stream its events, at any gateway, for as long as its conversation exists."""
     pool = get_services(request).pool
     if starting_after is not None and not stream:
         raise build_field_refusal("starting_after", "`starting_after` requires `stream=true`.")
@@ -74,7 +74,7 @@ async def retrieve_response(
     guards=[may_act_as_openai],
 )
 async def cancel_response(request: JsonRequest, response_id: ResponseId) -> response_types.Response:
-    """The worker is notified, and the response ends soon; one that has ended stays as it is."""
+    """Cancel the response. One that has ended stays as it is."""
     services = get_services(request)
     named, found = await previous_response.find_response(services.pool, request.auth, response_id)
     response, *_ = await _load_response(services.pool, named, found)
