@@ -14,6 +14,7 @@ from agentchat.ops.ports import find_free_port
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
+from tests.chaos.faults import empty_counters
 
 KEY = "a-key"
 COUNTER, OTHER = "limits:{account}:rate", "somebody:else"
@@ -87,6 +88,13 @@ async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: i
             outcome = await redis.eval(f"return redis.pcall('{command}')['err'] or ''", 0)
             assert b"ACL" not in outcome, command
         assert [command for command in NO_SERVICE_MAY if not await is_refused(redis, command)] == []
+
+
+async def test_an_operator_can_empty_the_counters(port: int) -> None:
+    async with Redis.from_url(valkey.url(port, KEY, "operator")) as redis:
+        await redis.set(COUNTER, "5")
+        await empty_counters(redis)
+        assert await redis.get(COUNTER) is None
 
 
 async def test_nobody_gets_in_without_a_password(port: int) -> None:
