@@ -144,15 +144,19 @@ async def prove_replay(rig: Rig, final: Final, *, rebuilds: int) -> None:
 
 
 async def start_command(
-    rig: Rig, *arguments: str, output: int = asyncio.subprocess.DEVNULL
+    rig: Rig,
+    *arguments: str,
+    output: int = asyncio.subprocess.DEVNULL,
+    added: Mapping[str, str] | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start `agentchat` with these arguments on the rig's stack."""
+    """Start `agentchat` with these arguments on the rig's stack. `added` is added to its environment."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "agentchat.ops.main", *arguments),
         env=os.environ
         | {
             "AGENTCHAT_DATABASE_URL": rig.environment.database_url,
             "AGENTCHAT_RUN_DIR": str(rig.folder.path),
+            **(added or {}),
         },
         stdout=output,
         stderr=output,

@@ -18,13 +18,20 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import nats
 
 from agentchat.bus.streams import NAMES
+from agentchat.bus.users import PROVISIONER
 from agentchat.contracts import subjects
+from agentchat.ops import folder_secrets
+from agentchat.ops.admin import direct
+from agentchat.ops.connections import DATABASE_URL
 from agentchat.ops.errors import StackError
+from agentchat.ops.servers import nats as nats_server
+from agentchat.ops.servers.postgres_server import OWNER
 from tests.chaos import closing
 from tests.chaos.checker import check, why_invalid
 from tests.chaos.load import Load, conversation_of
@@ -263,7 +270,9 @@ def _active_before_kills(history: History, held_back: float) -> set[str]:
 
 async def _repair(rig: Rig) -> set[str]:
     """Run `agentchat repair`; return the conversations that it lists. Raises TimeoutError, StackError."""
-    child = await closing.start_command(rig, "repair", "--json", output=asyncio.subprocess.PIPE)
+    child = await closing.start_command(
+        rig, "repair", "--json", output=asyncio.subprocess.PIPE, added=_addresses_for_repair(rig)
+    )
     async with asyncio.timeout(_READY_SECONDS):
         output, errors = await child.communicate()
     if child.returncode != 0:
@@ -272,9 +281,37 @@ async def _repair(rig: Rig) -> set[str]:
     return set(lost["conversations"]) if lost else set()
 
 
+def _addresses_for_repair(rig: Rig) -> dict[str, str]:
+    """Build the settings of `agentchat repair`, which sets a sequence and empties EVENTS: no service may."""
+    kept = folder_secrets.keep(rig.folder.secrets)
+    servers = rig.environment.database_url.rpartition("@")[2]
+    password = folder_secrets.login_password(kept.servers_key, "postgres", OWNER)
+    return {
+        DATABASE_URL: f"postgresql://{OWNER}:{password}@{servers}",
+        direct.NATS_URL: rig.environment.nats_url,
+        direct.PROVISIONER_URL: nats_server.url(
+            urlsplit(rig.environment.nats_url).port or 0, kept.servers_key, PROVISIONER
+        ),
+        direct.SECRET_KEY: kept.secret_key,
+    }
+
+
 async def _compare_feed(rig: Rig) -> tuple[list[str], list[str]]:
     """Compare EVENTS with the log: conversations with events that only EVENTS has, and other differences."""
-    published: list[tuple[int, str, int]] = []
+    published = await _read_feed(rig)
+    log = {(event.position, event.conversation, event.state["at"]) for event in await closing.all_events(rig)}
+    lost = {event[1] for event in published if event not in log}
+    missing = log.difference(published)
+    positions = [position for position, _, _ in published]
+    differences = [f"EVENTS has not {len(missing)} events of the log"] if missing else []
+    if positions != sorted(set(positions)):
+        differences.append("EVENTS is not in the order of the log")
+    return sorted(lost), differences
+
+
+async def _read_feed(rig: Rig) -> list[tuple[int, str, str]]:
+    """Read all of EVENTS: position, conversation and time. Another event can have a lost one's position."""
+    published: list[tuple[int, str, str]] = []
     client = await nats.connect(rig.environment.nats_url.split(","))
     try:
         reading = await client.jetstream().subscribe(
@@ -282,21 +319,14 @@ async def _compare_feed(rig: Rig) -> tuple[list[str], list[str]]:
         )
         while True:
             message = await reading.next_msg(timeout=10)
-            body = msgspec.json.decode(message.data)
-            position = int((message.headers or {})[subjects.POSITION_HEADER])
-            published.append((position, body["conversation_id"], body["version"]))
+            stated = message.headers or {}
+            position = int(stated[subjects.POSITION_HEADER])
+            at = msgspec.json.decode(message.data)["at"]
+            published.append((position, stated[subjects.CONVERSATION_HEADER], at))
             if message.metadata.num_pending == 0:
-                break
+                return published
     finally:
         await client.close()
-    log = {(event.conversation, event.version) for event in await closing.all_events(rig)}
-    lost = {conversation for _, conversation, version in published if (conversation, version) not in log}
-    missing = log - {(conversation, version) for _, conversation, version in published}
-    positions = [position for position, _, _ in published]
-    differences = [f"EVENTS has not {len(missing)} events of the log"] if missing else []
-    if positions != sorted(set(positions)):
-        differences.append("EVENTS is not in the order of the log")
-    return sorted(lost), differences
 
 
 async def _fail_over(given: argparse.Namespace, folder: Path) -> tuple[History, list[str], list[str]]:

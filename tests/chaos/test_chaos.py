@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.run import OUTPUT
 
-SEED = 8361
+SEED = 31443
 
 
 @pytest.mark.slow
