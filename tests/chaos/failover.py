@@ -143,6 +143,7 @@ class PostgresFailover:
         await self._pair.link.set_mode("freeze")
         await asyncio.sleep(_HELD_BACK_SECONDS)
         await self._fail_over()
+        await self._rig.tail.restart()
         self.lost |= await _repair(self._rig)
 
     async def _switch_over(self) -> None:
@@ -283,13 +284,13 @@ async def _repair(rig: Rig) -> set[str]:
 
 def _addresses_for_repair(rig: Rig) -> dict[str, str]:
     """Build the settings of `agentchat repair`, which sets a sequence and empties EVENTS: no service may."""
-    kept = folder_secrets.keep(rig.folder.secrets)
+    kept = folder_secrets.load_or_create_secrets(rig.folder.secrets)
     servers = rig.environment.database_url.rpartition("@")[2]
-    password = folder_secrets.login_password(kept.servers_key, "postgres", OWNER)
+    password = folder_secrets.derive_password(kept.servers_key, "postgres", OWNER)
     return {
         DATABASE_URL: f"postgresql://{OWNER}:{password}@{servers}",
         direct.NATS_URL: rig.environment.nats_url,
-        direct.PROVISIONER_URL: nats_server.url(
+        direct.PROVISIONER_URL: nats_server.build_url(
             urlsplit(rig.environment.nats_url).port or 0, kept.servers_key, PROVISIONER
         ),
         direct.SECRET_KEY: kept.secret_key,

@@ -41,6 +41,11 @@ class Tail:
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._lock = asyncio.Lock()
 
+    async def restart(self) -> None:
+        """Read from the beginning: a promoted standby uses the positions of lost events again."""
+        async with self._lock:
+            self.positions.clear()
+
     async def follow(self) -> None:
         """Read twice a second, until cancelled."""
         while True:

@@ -91,7 +91,7 @@ async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: i
 
 
 async def test_an_operator_can_empty_the_counters(port: int) -> None:
-    async with Redis.from_url(valkey.url(port, KEY, "operator")) as redis:
+    async with Redis.from_url(valkey.build_url(port, KEY, "operator")) as redis:
         await redis.set(COUNTER, "5")
         await empty_counters(redis)
         assert await redis.get(COUNTER) is None
