@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.admin_cli.conftest import Cli
-from tests.conversations.recorded import carried, renamed
+from tests.conversations.recorded import encode_carried, rename_ids
 from tests.conversations.replay_commands import Commands
 
 
@@ -23,8 +23,8 @@ def imported(migrated_database_url: str) -> dict[str, Imported]:
     replay = Commands(migrated_database_url)
     found = {}
     for name in ("approvals", "failed", "shop"):
-        recorded, account = carried(name), replay.account()
-        conversation = renamed(recorded, {recorded.account_id: account}, own_runs=True)
+        recorded, account = encode_carried(name), replay.account()
+        conversation = rename_ids(recorded, {recorded.account_id: account}, own_runs=True)
         replay.store_recorded(conversation)
         event: dict[str, Any] = conversation.json_events[1]
         found[name] = Imported(account, conversation.conversation_id, event["trace_id"], event["agent_id"])

@@ -9,7 +9,17 @@ from msgspec.structs import replace
 from agentchat.console.frame.assets import Assets
 from agentchat.contracts import events
 from tests.console.pages import Browser, extract_text
-from tests.conversations.given import AT, asked, held, returned, started, trace, turn, use, wanted
+from tests.conversations.given import (
+    AT,
+    build_held_call,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
+    trace,
+    turn,
+    use,
+)
 from tests.conversations.read_models import Storage
 
 _MARK = "hostile"
@@ -74,17 +84,19 @@ async def pages(browser: Browser, storage: Storage) -> list[str]:
     told = await storage.told(
         *turn("a", _HOSTILE, _HOSTILE),
         title,
-        asked("b", _HOSTILE),
-        started("b"),
-        *wanted([call], "b"),
-        returned("one", _HOSTILE, word="b"),
+        build_user_message("b", _HOSTILE),
+        build_run_started("b"),
+        *build_tool_called([call], "b"),
+        build_tool_returned("one", _HOSTILE, word="b"),
     )
     asks = [
         replace(each, reason=_HOSTILE) if isinstance(each, events.ApprovalDecided) else each
-        for each in held("d", "call-d")
+        for each in build_held_call("d", "call-d")
     ]
-    await storage.told(asked("c", _HOSTILE), started("c"), *held("c", "call-c")[:-1])
-    await storage.told(asked("d", _HOSTILE), started("d"), *asks)
+    await storage.told(
+        build_user_message("c", _HOSTILE), build_run_started("c"), *build_held_call("c", "call-c")[:-1]
+    )
+    await storage.told(build_user_message("d", _HOSTILE), build_run_started("d"), *asks)
     await storage.follow()
     here = f"/conversations/{told.conversation_id}"
     agent_id = shop.rpartition("/")[2]

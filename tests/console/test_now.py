@@ -18,7 +18,15 @@ from agentchat.evals.prices import Price, Prices
 from agentchat.ops.status.scraping import Scrape
 from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser, extract_text
-from tests.conversations.given import ACCOUNT, asked, held, started, trace, use, wanted
+from tests.conversations.given import (
+    ACCOUNT,
+    build_held_call,
+    build_run_started,
+    build_tool_called,
+    build_user_message,
+    trace,
+    use,
+)
 from tests.conversations.read_models import Storage
 
 
@@ -30,10 +38,14 @@ def make_words(count: int) -> list[str]:
 async def test_open_runs_are_the_newest_with_what_each_waits_for(storage: Storage, pool: Pool) -> None:
     plain, calling, waiting = make_words(3)
     before, _ = await open_runs(pool, account_id=ACCOUNT, limit=2)
-    await storage.told(asked(plain), started(plain))
-    await storage.told(asked(calling), started(calling), *wanted([use("call", "find_orders")], calling))
-    asks = held(waiting, "call")[:-1]
-    await storage.told(asked(waiting), started(waiting), *asks)
+    await storage.told(build_user_message(plain), build_run_started(plain))
+    await storage.told(
+        build_user_message(calling),
+        build_run_started(calling),
+        *build_tool_called([use("call", "find_orders")], calling),
+    )
+    asks = build_held_call(waiting, "call")[:-1]
+    await storage.told(build_user_message(waiting), build_run_started(waiting), *asks)
     await storage.follow()
     total, found = await open_runs(pool, account_id=ACCOUNT, limit=2)
     assert (total, len(found)) == (before + 3, 2)
@@ -50,7 +62,7 @@ async def test_a_run_streams_into_the_page_of_every_browser(
     storage: Storage, bus: Bus, browser: Browser
 ) -> None:
     (word,) = make_words(1)
-    thread = await storage.told(asked(word), started(word))
+    thread = await storage.told(build_user_message(word), build_run_started(word))
     await storage.follow()
 
     async def wait_until(part: str) -> None:
@@ -78,7 +90,7 @@ async def test_a_run_streams_into_the_page_of_every_browser(
 
 async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bus: Bus) -> None:
     (word,) = make_words(1)
-    await storage.told(asked(word), started(word))
+    await storage.told(build_user_message(word), build_run_started(word))
     await storage.follow()
     runs = OpenRuns(pool, bus)
     await runs.load_table(NowFilter(account_id=ACCOUNT))

@@ -13,16 +13,16 @@ from agentchat.conversations.event_store.store import open_store
 from tests.console.pages import Browser, extract_text
 from tests.conversations import recorded
 from tests.conversations.given import (
-    answered,
-    asked,
-    rated,
-    returned,
-    said,
-    started,
+    build_answer,
+    build_delta,
+    build_feedback,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     trace,
     turn,
     use,
-    wanted,
 )
 from tests.conversations.read_models import Storage
 
@@ -63,11 +63,11 @@ async def test_slider_shows_an_earlier_state(browser: Browser, approvals: str) -
 async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: Storage) -> None:
     call = use("one", order="ORD-1")
     stored = await storage.told(
-        asked("a", "Where is ORD-1?"),
-        started("a"),
-        *wanted([call]),
-        returned("one", '{"at":"sea"}'),
-        *said("At sea.", number=2),
+        build_user_message("a", "Where is ORD-1?"),
+        build_run_started("a"),
+        *build_tool_called([call]),
+        build_tool_returned("one", '{"at":"sea"}'),
+        *build_delta("At sea.", number=2),
     )
     here = f"/conversations/{stored.conversation_id}?run={trace('a')}"
     html = (await browser.get(here)).text
@@ -121,7 +121,9 @@ async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: St
         " ![b](https://evil.example/pixel) [c](https://shop.example)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
     stored = await storage.told(*turn("h", hostile, "Hi"), *turn("i", "Hello", hostile))
-    await storage.told(asked("j", "x" * 1_000_000), started("j"), *said("y\n" * 200_000, "j"))
+    await storage.told(
+        build_user_message("j", "x" * 1_000_000), build_run_started("j"), *build_delta("y\n" * 200_000, "j")
+    )
     html = (await browser.get(f"/conversations/{stored.conversation_id}")).text
     assert "<strong>bold</strong>" in html
     assert '<a href="https://shop.example">c</a>' in html
@@ -131,7 +133,7 @@ async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: St
 
 
 async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, storage: Storage) -> None:
-    given = rated(-1, "ada", "f", label="wrong", comment="<b>No</b>")
+    given = build_feedback(-1, "ada", "f", label="wrong", comment="<b>No</b>")
     stored = await storage.told(*turn("f", "Where is it?", "At sea."), given)
     await storage.follow()
     here = f"/conversations/{stored.conversation_id}"
@@ -158,7 +160,7 @@ async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: 
 async def test_open_run_streams_into_the_page(
     browser: Browser, storage: Storage, fresh_nats_url: str
 ) -> None:
-    thread = await storage.told(asked("l"), started("l"))
+    thread = await storage.told(build_user_message("l"), build_run_started("l"))
     here = f"/conversations/{thread.conversation_id}"
     html = (await browser.get(here)).text
     assert "running" in extract_text(html)
@@ -179,7 +181,7 @@ async def test_open_run_streams_into_the_page(
             if not ended and "On its &lt;b&gt;way" in seen:
                 ended, seen = True, ""
                 await storage.store.append(
-                    thread, [*said("On its <b>way", "l"), *answered("On its <b>way", "l")]
+                    thread, [*build_delta("On its <b>way", "l"), *build_answer("On its <b>way", "l")]
                 )
     assert seen.endswith("event: end\ndata: end\n\n")
     assert "completed" in extract_text(seen)

@@ -6,7 +6,14 @@ import pytest
 
 from agentchat.console.frame.recent_views import VIEW_SECONDS, RecentViews
 from tests.console.pages import Browser
-from tests.conversations.given import ACCOUNT, asked, held, started, trace, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    build_held_call,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
 from tests.conversations.read_models import Storage, empty
 
 PART = {"hx-request": "true"}
@@ -97,7 +104,9 @@ async def test_search_records_each_shown_conversation_once(audited: Audited, sto
 
 
 async def test_tool_inputs_and_last_words_are_views_too(audited: Audited, storage: Storage) -> None:
-    waits = (await storage.told(asked("w"), started("w"), *held("w")[:-1])).conversation_id
+    waits = (
+        await storage.told(build_user_message("w"), build_run_started("w"), *build_held_call("w")[:-1])
+    ).conversation_id
     await storage.follow()
     inbox = ("read", "conversations", "approvals", {"conversations": [waits]})
     assert await audited.read_rows("/approvals") == [inbox]

@@ -25,7 +25,7 @@ from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import extract_text
 from tests.console.process import TOKEN, URL, ConsoleProcess
-from tests.conversations.given import asked, held, started, turn
+from tests.conversations.given import build_held_call, build_run_started, build_user_message, turn
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
@@ -250,7 +250,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     async with open_store(url) as store, open_log(url) as log:
         storage = Storage(store, log, pool, url)
         talked = await storage.told(*turn("a", "Hello", "Hi"))
-        await storage.told(asked("b"), started("b"), *held("b")[:-1])
+        await storage.told(build_user_message("b"), build_run_started("b"), *build_held_call("b")[:-1])
         await storage.follow()
     conversation = f"/conversations/{talked.conversation_id}"
     made_pages = [account, agent, f"{agent}/servers/tools"]

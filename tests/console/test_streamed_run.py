@@ -7,7 +7,13 @@ from collections.abc import AsyncIterator
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.streamed_run import StreamedRun, follow_run
 from agentchat.contracts import frames
-from tests.conversations.given import asked, failed, said, started, trace
+from tests.conversations.given import (
+    build_delta,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+)
 from tests.conversations.read_models import Storage
 
 
@@ -26,7 +32,7 @@ async def test_each_text_is_streamed_once(storage: Storage, bus: Bus) -> None:
         frame = frames.DeltaFrame(seq=1, attempt=1, round=number, text=text, offset=offset)
         await bus.traces.publish_frame(trace(word), frame)
 
-    thread = await storage.told(asked(word), started(word))
+    thread = await storage.told(build_user_message(word), build_run_started(word))
     following = follow_run(bus, storage.pool, trace(word))
     await wait_for_tail(following, "")
     for text, offset in (("Hel", 0), ("lo", 3), ("Hel", 0), ("never", 99), ("lo", 3)):
@@ -34,7 +40,7 @@ async def test_each_text_is_streamed_once(storage: Storage, bus: Bus) -> None:
     live = await wait_for_tail(following, "Hello")
     assert live.run is not None
     assert live.run.state == "running"
-    thread = await storage.store.append(thread, said("Hello, you. ", word))
+    thread = await storage.store.append(thread, build_delta("Hello, you. ", word))
     await bus.traces.publish_frame(
         trace(word), frames.ToolReturnedFrame(seq=9, attempt=1, call_id="c", is_error=False)
     )
@@ -44,7 +50,7 @@ async def test_each_text_is_streamed_once(storage: Storage, bus: Bus) -> None:
     await make_delta("More", 12, 2)
     await wait_for_tail(following, "More")
     await wait_for_tail(follow_run(bus, storage.pool, trace(word)), "More")  # by what the bus has kept
-    await storage.store.append(thread, [failed(word)])
+    await storage.store.append(thread, [build_run_failed(word)])
     await bus.traces.publish_frame(
         trace(word), frames.Failed(seq=10, attempt=1, code="cancelled", message="")
     )

@@ -22,35 +22,35 @@ def trace(word: str = "a") -> str:
     return word.encode().hex().rjust(32, "0")
 
 
-def began() -> events.ConversationStarted:
+def build_conversation_started() -> events.ConversationStarted:
     return events.ConversationStarted(trace_id=trace(), at=AT, account_id=ACCOUNT)
 
 
-def asked(word: str = "a", text: str = "Where is it?") -> events.MessageSaved:
+def build_user_message(word: str = "a", text: str = "Where is it?") -> events.MessageSaved:
     return events.MessageSaved(
         trace_id=trace(word), at=AT, message_id=f"user-{word}", role="user", agent_id="agent-1", content=text
     )
 
 
-def started(word: str = "a", attempt: int = 1, **more: Any) -> events.RunStarted:
+def build_run_started(word: str = "a", attempt: int = 1, **more: Any) -> events.RunStarted:
     facts: dict[str, Any] = {"agent_version": 3, "model": "demo-shop-1", "form": "form1"} | more
     return events.RunStarted(trace_id=trace(word), at=AT, attempt=attempt, **facts)
 
 
-def handed_over(word: str = "a", tokens: int = 0) -> events.ReplyLost:
+def build_handed_over(word: str = "a", tokens: int = 0) -> events.ReplyLost:
     """Its worker stops."""
     return events.ReplyLost(trace_id=trace(word), at=AT, round=1, usage=Usage(output_tokens=tokens))
 
 
-def said(text: str, word: str = "a", number: int = 1) -> tuple[events.Delta, events.ModelReplied]:
+def build_delta(text: str, word: str = "a", number: int = 1) -> tuple[events.Delta, events.ModelReplied]:
     """A whole reply that asks for no tool."""
     return (
         events.Delta(trace_id=trace(word), at=AT, round=number, text=text, cuts=(len(text),)),
-        replied([{"type": "text", "text": text}], word, number, "end_turn"),
+        build_model_replied([{"type": "text", "text": text}], word, number, "end_turn"),
     )
 
 
-def replied(
+def build_model_replied(
     blocks: list[dict[str, Any]], word: str = "a", number: int = 1, stop_reason: str = "tool_use"
 ) -> events.ModelReplied:
     return events.ModelReplied(
@@ -67,15 +67,17 @@ def use(call_id: str, name: str = "get_order", **arguments: Any) -> dict[str, An
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
-def wanted(blocks: list[dict[str, Any]], word: str = "a", number: int = 1) -> tuple[events.Event, ...]:
+def build_tool_called(
+    blocks: list[dict[str, Any]], word: str = "a", number: int = 1
+) -> tuple[events.Event, ...]:
     """A reply that asks for tools, with its ToolCalled events."""
-    reply = replied(blocks, word, number)
+    reply = build_model_replied(blocks, word, number)
     return (reply, *list_tool_calls(reply))
 
 
-def held(word: str = "a", call_id: str = "call") -> tuple[events.Event, ...]:
+def build_held_call(word: str = "a", call_id: str = "call") -> tuple[events.Event, ...]:
     """A call that a person has allowed."""
-    reply, *called = wanted([use(call_id)], word)
+    reply, *called = build_tool_called([use(call_id)], word)
     waits = (
         replace(event, needs_approval=True) if isinstance(event, events.ToolCalled) else event
         for event in called
@@ -102,7 +104,7 @@ def held(word: str = "a", call_id: str = "call") -> tuple[events.Event, ...]:
     return (reply, *waits, asked_, decided)
 
 
-def returned(
+def build_tool_returned(
     call_id: str, output: str = '{"ok":true}', word: str = "a", number: int = 1
 ) -> events.ToolReturned:
     return events.ToolReturned(
@@ -110,7 +112,7 @@ def returned(
     )
 
 
-def answered(text: str, word: str = "a") -> tuple[events.MessageSaved, events.RunCompleted]:
+def build_answer(text: str, word: str = "a") -> tuple[events.MessageSaved, events.RunCompleted]:
     saved = events.MessageSaved(
         trace_id=trace(word),
         at=LATER,
@@ -123,7 +125,7 @@ def answered(text: str, word: str = "a") -> tuple[events.MessageSaved, events.Ru
     return saved, events.RunCompleted(trace_id=trace(word), at=LATER, usage=Usage(input_tokens=15), rounds=1)
 
 
-def compacted(
+def build_compacted(
     through: int, word: str = "c", summary: str = "They met.", **more: Any
 ) -> events.ContextCompacted:
     return events.ContextCompacted(
@@ -138,15 +140,17 @@ def compacted(
     )
 
 
-def failed(word: str = "a") -> events.RunFailed:
+def build_run_failed(word: str = "a") -> events.RunFailed:
     return events.RunFailed(trace_id=trace(word), at=LATER, code="provider_error", message="It broke.")
 
 
-def cancelled(word: str = "a") -> events.RunCancelled:
+def build_run_cancelled(word: str = "a") -> events.RunCancelled:
     return events.RunCancelled(trace_id=trace(word), at=LATER)
 
 
-def rated(score: float, name: str | None = None, word: str = "a", **more: Any) -> events.FeedbackGiven:
+def build_feedback(
+    score: float, name: str | None = None, word: str = "a", **more: Any
+) -> events.FeedbackGiven:
     """Feedback on the reply of a turn."""
     return events.FeedbackGiven(
         trace_id=trace(word),
@@ -161,15 +165,20 @@ def rated(score: float, name: str | None = None, word: str = "a", **more: Any) -
 
 def turn(word: str, text: str, reply: str) -> tuple[events.Event, ...]:
     """A whole turn without tools."""
-    return (asked(word, text), started(word), *said(reply, word), *answered(reply, word))
+    return (
+        build_user_message(word, text),
+        build_run_started(word),
+        *build_delta(reply, word),
+        *build_answer(reply, word),
+    )
 
 
-def given(*stored: events.Event) -> Conversation:
+def build_run(*stored: events.Event) -> Conversation:
     return fold("conversation-1", stored)
 
 
 def run_after(*stored: events.Event) -> Run:
-    run = given(began(), asked(), *stored).run(trace())
+    run = build_run(build_conversation_started(), build_user_message(), *stored).run(trace())
     assert run is not None
     return run
 
@@ -194,7 +203,7 @@ def request(word: str = "a", **more: Any) -> ChatRequested:
 ERASED = events.ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
 
 
-def described(number: int) -> list[events.Event]:
+def build_described(number: int) -> list[events.Event]:
     """So many changes of the title."""
     return [
         events.ConversationDescribed(trace_id=trace(str(each)), at=AT, title=f"title {each}", metadata={})

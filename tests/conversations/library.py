@@ -8,7 +8,7 @@ from psycopg.rows import dict_row
 
 
 @contextlib.contextmanager
-def library_datastore(database_url: str, schema: str = "") -> Iterator[PostgresDatastore]:
+def open_library_datastore(database_url: str, schema: str = "") -> Iterator[PostgresDatastore]:
     """As the URL's user: the recorder locks the whole table, which only its owner may."""
     datastore = PostgresDatastore("", "", "", "", "", schema=schema, originator_id_type="text")
     datastore.pool.conninfo = database_url

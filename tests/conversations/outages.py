@@ -9,12 +9,12 @@ ON CONFLICT (only_row) DO UPDATE SET since = excluded.since, noted_at = excluded
 """
 
 
-async def there_for_long(conn: Connection) -> None:
+async def make_steady(conn: Connection) -> None:
     """As if somebody had noted that Postgres is there, every second for an hour, until now."""
     await conn.execute(_LONG)
 
 
-async def away(pool: Pool, seconds: float) -> None:
+async def simulate_outage(pool: Pool, seconds: float) -> None:
     """As if Postgres had not answered anybody for so long, until now."""
     async with acquire_connection(pool) as conn:
         for table, moved in (
@@ -25,7 +25,7 @@ async def away(pool: Pool, seconds: float) -> None:
             await conn.execute(change.encode())
 
 
-async def there_for(pool: Pool, seconds: float) -> None:
+async def make_available_for(pool: Pool, seconds: float) -> None:
     """As if Postgres had been noted to be there for so much longer."""
     async with acquire_connection(pool) as conn:
         await conn.execute("UPDATE availability SET since = since - make_interval(secs => %s)", [seconds])

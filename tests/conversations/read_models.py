@@ -21,7 +21,17 @@ from agentchat.conversations.projections.rebuild_read_models import VerifiedRead
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
-from tests.conversations.given import ERASED, asked, began, failed, held, rated, returned, started, turn
+from tests.conversations.given import (
+    ERASED,
+    build_conversation_started,
+    build_feedback,
+    build_held_call,
+    build_run_failed,
+    build_run_started,
+    build_tool_returned,
+    build_user_message,
+    turn,
+)
 
 TABLES = [each.name for each in PROJECTIONS]
 _words = itertools.count()
@@ -51,17 +61,21 @@ class Storage:
     url: str
 
     async def told(self, *stored: Event) -> Conversation:
-        return await self.store.append(Conversation(conversation_id=make_id()), [began(), *stored])
+        return await self.store.append(
+            Conversation(conversation_id=make_id()), [build_conversation_started(), *stored]
+        )
 
     async def many(self, count: int) -> list[Conversation]:
         """Threads with a rated turn, a run with an approved tool that failed, and an open run each."""
         made = []
         for _ in range(count):
             a, b, c = (f"{word}{next(_words)}" for word in "abc")
-            tools = (*held(b, f"call-{b}"), returned(f"call-{b}", word=b))
-            failing = (asked(b), started(b), *tools, failed(b))
-            begun = (asked(c), started(c))
-            made.append(await self.told(*turn(a, "Hello", "Hi"), *failing, rated(-1, word=a), *begun))
+            tools = (*build_held_call(b, f"call-{b}"), build_tool_returned(f"call-{b}", word=b))
+            failing = (build_user_message(b), build_run_started(b), *tools, build_run_failed(b))
+            begun = (build_user_message(c), build_run_started(c))
+            made.append(
+                await self.told(*turn(a, "Hello", "Hi"), *failing, build_feedback(-1, word=a), *begun)
+            )
         return made
 
     async def erase(self, thread: Conversation) -> Conversation:

@@ -58,14 +58,16 @@ class Heard(msgspec.Struct, frozen=True):
     body: str
 
 
-def path(name: str) -> Path:
+def get_path(name: str) -> Path:
     return FOLDER / f"{name}.jsonl"
 
 
-def carried(name: str) -> RecordedConversation:
+def encode_carried(name: str) -> RecordedConversation:
     """The one conversation of a history."""
     lines = [
-        _decoder.decode(line) for line in path(name).read_bytes().splitlines() if line.startswith(b'{"line"')
+        _decoder.decode(line)
+        for line in get_path(name).read_bytes().splitlines()
+        if line.startswith(b'{"line"')
     ]
     found = [line for line in lines if isinstance(line, EventLine)]
     return RecordedConversation(
@@ -77,7 +79,7 @@ def carried(name: str) -> RecordedConversation:
     )
 
 
-def renamed(
+def rename_ids(
     conversation: RecordedConversation, new_ids: Mapping[str, str], *, own_runs: bool = False
 ) -> RecordedConversation:
     """The conversation with other ids; `own_runs`: and with new ids of its own, its runs and messages."""
@@ -97,11 +99,11 @@ def renamed(
     return RecordedConversation(ids_by_old.get(conversation_id, conversation_id), tuple(stored))
 
 
-def facts(found: RecordedConversation) -> list[events.Event]:
+def build_facts(found: RecordedConversation) -> list[events.Event]:
     return mapper.decode_all((each.topic, each.state) for each in found.stored)
 
 
-def heard(name: str) -> list[Heard]:
+def render_heard(name: str) -> list[Heard]:
     return msgspec.convert(json.loads((FOLDER / f"{name}.heard.json").read_text()), list[Heard])
 
 
@@ -120,7 +122,7 @@ async def store_recorded(store: ConversationStore, found: RecordedConversation) 
 
 async def stored(store: ConversationStore, name: str) -> RecordedConversation:
     """A history that is in the log."""
-    found = carried(name)
+    found = encode_carried(name)
     if not (await store.load(found.conversation_id)).version:
         await store_recorded(store, found)
     return found

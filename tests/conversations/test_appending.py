@@ -13,7 +13,7 @@ from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, acquire_connection
-from tests.conversations.given import ACCOUNT, AT, asked, began, trace
+from tests.conversations.given import ACCOUNT, AT, build_conversation_started, build_user_message, trace
 from tests.conversations.turns import LOCK_CONVERSATION
 
 STATE = b'{"trace_id":"trace","at":"2026-11-28T04:30:00.000000Z"}'
@@ -56,8 +56,8 @@ async def test_events_are_stored_after_the_expected_version(
 
 
 async def test_account_trace_and_time_are_columns(store: ConversationStore, pool: Pool) -> None:
-    conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
-    await store.append(conversation, [asked("a")])
+    conversation = await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
+    await store.append(conversation, [build_user_message("a")])
     await store.append_stored(conversation.conversation_id, 2, [("unheard_of.v9", STATE), ("bad.v1", b"{")])
     async with acquire_connection(pool) as conn:
         query = (
@@ -95,7 +95,7 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
         first = make_id()
         await other.execute(LOCK_CONVERSATION, [first])
         appends = [asyncio.create_task(store.append_stored(first, 0, [("first.v1", small)]))]
-        await _until_one_waits_for_the_lock(other)
+        await _wait_for_a_waiting_lock(other)
         appends += [
             asyncio.create_task(store.append_stored(make_id(), 0, [(topic, state)]))
             for topic, state in [("large.v1", large), ("small.v1", small)] * 4
@@ -108,7 +108,7 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     assert len({transaction for _, transaction in rows}) == 6, "the small ones went together, the large alone"
 
 
-async def _until_one_waits_for_the_lock(conn: psycopg.AsyncConnection[Any]) -> None:
+async def _wait_for_a_waiting_lock(conn: psycopg.AsyncConnection[Any]) -> None:
     while await (await conn.execute(_WAITS)).fetchone() != (True,):  # noqa: ASYNC110 - a server's state
         await asyncio.sleep(0.01)
 

@@ -51,7 +51,7 @@ class Appending:
             await asyncio.sleep(0.01)
 
 
-async def test_a_crash_under_load_loses_nothing_confirmed_and_no_position_is_used_twice(
+async def test_crash_under_load_loses_no_confirmed_append(
     frail_postgres: PostgresServer,
 ) -> None:
     appending, seen = Appending(), list[LogEntry]()
@@ -77,7 +77,7 @@ async def test_a_crash_under_load_loses_nothing_confirmed_and_no_position_is_use
 
 
 @contextlib.asynccontextmanager
-async def without_its_standby(server: PostgresServer) -> AsyncIterator[psycopg.AsyncConnection]:
+async def stop_standby(server: PostgresServer) -> AsyncIterator[psycopg.AsyncConnection]:
     """The server's commits wait for a standby that is away; but those of the session given do not."""
     await server.stop()
     await server.start("synchronous_standby_names=away")
@@ -86,7 +86,7 @@ async def without_its_standby(server: PostgresServer) -> AsyncIterator[psycopg.A
         yield other
 
 
-async def _until_one_waits(session: psycopg.AsyncConnection) -> None:
+async def _wait_for_a_waiter(session: psycopg.AsyncConnection) -> None:
     query = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     async with asyncio.timeout(20):
         while await (await session.execute(query)).fetchone() is None:  # noqa: ASYNC110 - it tells nobody
@@ -103,16 +103,16 @@ async def _leave(_: str, pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("durable", [_append, _leave])
-async def test_a_commit_that_waits_for_the_standby_holds_up_no_notification_and_no_other_append(
+async def test_commit_waiting_for_the_standby_blocks_no_other(
     frail_postgres: PostgresServer, durable: Callable[[str, Pool], Coroutine[Any, Any, None]]
 ) -> None:
     """A transaction that notifies holds a lock for all until its commit has ended. Readers do not pass it."""
     url = frail_postgres.url
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
         await conn.execute(_WAITER)
-    async with without_its_standby(frail_postgres) as other, open_pool(url) as pool, open_log(url) as log:
+    async with stop_standby(frail_postgres) as other, open_pool(url) as pool, open_log(url) as log:
         waiting = asyncio.create_task(durable(url, pool))
-        await _until_one_waits(other)
+        await _wait_for_a_waiter(other)
         await other.execute("NOTIFY conversation_events")
         await other.execute(_INSERT, [make_id()])
         assert len(await log.read(0, 10)) == (0 if durable is _append else 1)

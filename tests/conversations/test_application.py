@@ -40,11 +40,11 @@ from agentchat.ops import table_rights
 from agentchat.runtime.database_roles import OPERATOR
 from tests.conversations.given import (
     ERASED,
-    answered,
-    asked,
-    began,
-    failed,
-    started,
+    build_answer,
+    build_conversation_started,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
     turn,
 )
 
@@ -113,7 +113,8 @@ async def test_a_conversation_that_a_service_stored_is_an_aggregate(
     application: ConversationLog, store: ConversationStore
 ) -> None:
     conversation = await store.append(
-        Conversation(conversation_id=make_id()), [began(), *turn("a", "Where is it?", "In Utrecht.")]
+        Conversation(conversation_id=make_id()),
+        [build_conversation_started(), *turn("a", "Where is it?", "In Utrecht.")],
     )
     found = application.repository.get(conversation.id, projector_func=project)
     assert replace_bytes(found) == replace_bytes(await store.load(conversation.id))
@@ -127,25 +128,28 @@ async def test_events_of_the_library_and_of_services_are_one_log(
     application: ConversationLog, store: ConversationStore, log: Log
 ) -> None:
     conversation_id = make_id()
-    stored: list[Event] = [began(), asked("a"), started("a")]
+    stored: list[Event] = [build_conversation_started(), build_user_message("a"), build_run_started("a")]
     recordings = application.events.put(
         [ConversationEvent(conversation_id, version, event) for version, event in enumerate(stored, start=1)]
     )
     conversation = await store.load(conversation_id)
     assert conversation.version == 3
-    conversation = await store.append(conversation, answered("Here.", "a"))
+    conversation = await store.append(conversation, build_answer("Here.", "a"))
     with pytest.raises(IntegrityError):
-        application.events.put([ConversationEvent(conversation_id, 4, failed("a"))])
-    application.events.put([ConversationEvent(conversation_id, 6, asked("b"))])
+        application.events.put([ConversationEvent(conversation_id, 4, build_run_failed("a"))])
+    application.events.put([ConversationEvent(conversation_id, 6, build_user_message("b"))])
     with pytest.raises(VersionConflict):
-        await store.append(conversation, [asked("c")])
+        await store.append(conversation, [build_user_message("c")])
     entries = await log.read_rows(conversation_id)
     assert [entry.position for entry in entries[:3]] == [each.notification.id for each in recordings]
     assert [entry.version for entry in entries] == [1, 2, 3, 4, 5, 6]
 
 
 async def test_what_is_erased_is_not_shown(application: ConversationLog, store: ConversationStore) -> None:
-    many: list[Event] = [began(), *(asked(str(number)) for number in range(600))]
+    many: list[Event] = [
+        build_conversation_started(),
+        *(build_user_message(str(number)) for number in range(600)),
+    ]
     conversation = await store.append(Conversation(conversation_id=make_id()), many)
     conversation = await store.append(conversation, [ERASED])
     assert application.repository.get(conversation.id, projector_func=project).erased
@@ -162,7 +166,7 @@ async def test_an_event_that_cannot_be_decoded_is_named(
     application: ConversationLog, store: ConversationStore
 ) -> None:
     conversation_id = make_id()
-    await store.append(Conversation(conversation_id=conversation_id), [began()])
+    await store.append(Conversation(conversation_id=conversation_id), [build_conversation_started()])
     await store.append_stored(conversation_id, 1, [("message_saved.v9", b"{}")])
     with pytest.raises(
         MapperDeserialisationError, match=f"message_saved.v9: .*version 2 of {conversation_id}"
@@ -189,14 +193,18 @@ class _Counting(Projection[_Messages]):
 async def test_a_projection_of_the_library_follows_the_log(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
-    before = await store.append(Conversation(conversation_id=make_id()), [began(), *turn("a", "Hello", "Hi")])
+    before = await store.append(
+        Conversation(conversation_id=make_id()), [build_conversation_started(), *turn("a", "Hello", "Hi")]
+    )
     with ProjectionRunner(
         application_class=ConversationLog,
         projection_class=_Counting,
         view_class=_Messages,
         env={DATABASE_URL: migrated_database_url},
     ) as runner:
-        meanwhile = await store.append(Conversation(conversation_id=make_id()), [began(), asked("b")])
+        meanwhile = await store.append(
+            Conversation(conversation_id=make_id()), [build_conversation_started(), build_user_message("b")]
+        )
         await asyncio.to_thread(runner.wait, await log.read_head(), timeout=20)
         assert (runner.projection.view.of[before.id], runner.projection.view.of[meanwhile.id]) == (2, 1)
 
@@ -214,7 +222,9 @@ async def test_the_examples_of_the_documentation_run_as_an_operator(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     conversation = Conversation(conversation_id=make_id())
-    await store.append(conversation, [began(), *turn("a", "Where is it?", "In Utrecht.")])
+    await store.append(
+        conversation, [build_conversation_started(), *turn("a", "Where is it?", "In Utrecht.")]
+    )
     await table_rights.grant(empty_log_url)
     operator = make_conninfo(empty_log_url, options=f"-c role={OPERATOR}")
     monkeypatch.setenv(DATABASE_URL, operator)

@@ -40,18 +40,18 @@ from agentchat.conversations.aggregate.turn import (
 from tests.conversations.given import (
     AGENT,
     AT,
-    answered,
-    asked,
-    began,
-    given,
-    replied,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_model_replied,
+    build_run,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     request,
-    returned,
-    said,
-    started,
     trace,
     use,
-    wanted,
 )
 
 SOON = "2026-11-21T10:30:00.000000Z"
@@ -61,18 +61,20 @@ ADA = Decider(kind="account", id="key-1")
 BLOCKS = [use("c1", "find", q=1), use("c2", "cancel_order", order_id="ORD-1")]
 
 
-def called(*held: str, blocks: list[dict[str, Any]] | None = None) -> tuple[events.Event, ...]:
+def call_tool(*held: str, blocks: list[dict[str, Any]] | None = None) -> tuple[events.Event, ...]:
     """A reply with calls, of which those of the tools in `held` wait for a person."""
     return tuple(
         msgspec.structs.replace(event, needs_approval=True)
         if isinstance(event, events.ToolCalled) and event.name in held
         else event
-        for event in wanted(blocks or BLOCKS)
+        for event in build_tool_called(blocks or BLOCKS)
     )
 
 
-def question(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
-    run = given(began(), asked(), started(), *called("cancel_order")).runs[0]
+def ask(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
+    run = build_run(
+        build_conversation_started(), build_user_message(), build_run_started(), *call_tool("cancel_order")
+    ).runs[0]
     call = next(each for each in run.rounds[0].calls if each.call_id == call_id)
     own = {
         "agent_id": "agent-1",
@@ -90,14 +92,21 @@ def question(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
     return asked_
 
 
-def elicitation(asked: events.InputAsked, **fields: Any) -> events.ElicitationRequested:
+def build_elicitation(asked: events.InputAsked, **fields: Any) -> events.ElicitationRequested:
     """What the tool of that call asks."""
-    return events.ElicitationRequested(**msgspec.structs.asdict(question()) | fields, asked=asked)
+    return events.ElicitationRequested(**msgspec.structs.asdict(ask()) | fields, asked=asked)
 
 
-def waiting(**terms: Any) -> Conversation:
-    events_ = (began(), asked(), started(), *called("cancel_order"), returned("c1"), question(**terms))
-    return given(*events_)
+def build_waiting(**terms: Any) -> Conversation:
+    events_ = (
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order"),
+        build_tool_returned("c1"),
+        ask(**terms),
+    )
+    return build_run(*events_)
 
 
 def answer(decision: Any = "approved", **fields: Any) -> ApprovalAnswer:
@@ -108,41 +117,43 @@ def run_of(conversation: Conversation) -> Run:
     return conversation.runs[0]
 
 
-def after(conversation: Conversation, said_: ApprovalAnswer, now: str = SOON) -> Conversation:
+def apply(conversation: Conversation, said_: ApprovalAnswer, now: str = SOON) -> Conversation:
     outcome = decide_approval(run_of(conversation), said_, now=now)
     assert isinstance(outcome, DecisionEvents)
     assert outcome.resumes
     return evolve_all(conversation, outcome.events)
 
 
-def again(conversation: Conversation, now: str = SOON) -> Opening:
+def repeat(conversation: Conversation, now: str = SOON) -> Opening:
     """The run's own request comes again."""
     return open_turn(conversation, request("a"), AGENT, now=now, expired=False)
 
 
 def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
-    called_ = given(began(), asked(), started(), *called("cancel_order"))
+    called_ = build_run(
+        build_conversation_started(), build_user_message(), build_run_started(), *call_tool("cancel_order")
+    )
     step = decide_next_step(run_of(called_))
     assert isinstance(step, RunTools)
     assert [call.call_id for call in step.calls] == ["c1"]
-    found = evolve_all(called_, [returned("c1")])
+    found = evolve_all(called_, [build_tool_returned("c1")])
     step = decide_next_step(run_of(found))
     assert isinstance(step, RequestApproval)
     assert [call.call_id for call in step.calls] == ["c2"]
-    parked = evolve_all(found, [question()])
+    parked = evolve_all(found, [ask()])
     run = run_of(parked)
     assert [call.call_id for call in run.pending] == ["c2"]
     assert run.state == "running"
     assert decide_next_step(run) is None
     assert conclude(run, message_id="m", now=AT) == ()
-    assert again(parked) == AlreadyPaused(run=run)
+    assert repeat(parked) == AlreadyPaused(run=run)
 
 
-def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None:
-    decided = after(waiting(), answer())
+def test_approved_call_runs_unchanged_in_the_next_attempt() -> None:
+    decided = apply(build_waiting(), answer())
     run = run_of(decided)
     assert run.is_unpaused
-    resumed = again(decided)
+    resumed = repeat(decided)
     assert isinstance(resumed, ResumeRun)
     run = run_of(evolve_all(decided, resumed.events))
     step = decide_next_step(run)
@@ -155,11 +166,12 @@ def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None
 
 def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
     changed = {"order_id": "ORD-2"}
-    decided = after(waiting(), answer(input=changed))
-    resumed = again(decided)
+    decided = apply(build_waiting(), answer(input=changed))
+    resumed = repeat(decided)
     assert isinstance(resumed, ResumeRun)
     done = evolve_all(
-        decided, (*resumed.events, returned("c2"), *said("Done.", number=2), *answered("Done."))
+        decided,
+        (*resumed.events, build_tool_returned("c2"), *build_delta("Done.", number=2), *build_answer("Done.")),
     )
     call = run_of(done).rounds[0].calls[1]
     assert (call.input, call.ran_input) == ({"order_id": "ORD-1"}, changed)
@@ -174,13 +186,13 @@ def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
 
 
 def test_an_input_that_is_the_models_own_changes_nothing() -> None:
-    decided = after(waiting(), answer(input={"order_id": "ORD-1"}))
+    decided = apply(build_waiting(), answer(input={"order_id": "ORD-1"}))
     assert run_of(decided).rounds[0].calls[1].changed_input is None
     assert decide_approval(run_of(decided), answer(), now=SOON) == AlreadyDecided()
 
 
 def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
-    decided = after(waiting(), answer("denied", reason="It has left."))
+    decided = apply(build_waiting(), answer("denied", reason="It has left."))
     call = run_of(decided).rounds[0].calls[1]
     said_ = "The call was not run: a person denied it. Their reason: It has left."
     assert call.output == f'{{"error":"{said_}"}}'
@@ -189,14 +201,14 @@ def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
 
 
 def test_the_same_decision_again_is_known_and_another_is_not_made() -> None:
-    run = run_of(after(waiting(), answer()))
+    run = run_of(apply(build_waiting(), answer()))
     assert decide_approval(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == AlreadyDecided()
     for other in (answer("denied"), answer(input={"order_id": "ORD-9"})):
         assert decide_approval(run, other, now=SOON) == DecisionRefused("approval_decided")
 
 
 def test_who_may_not_decide_and_what_is_not_there_decides_nothing() -> None:
-    run = run_of(waiting(approvers="operator"))
+    run = run_of(build_waiting(approvers="operator"))
     assert decide_approval(run, answer(), now=SOON) == DecisionRefused("approval_forbidden")
     operator = Decider(kind="operator", id="ada@cli")
     assert isinstance(decide_approval(run, answer(by=operator), now=SOON), DecisionEvents)
@@ -205,25 +217,30 @@ def test_who_may_not_decide_and_what_is_not_there_decides_nothing() -> None:
 
 def test_the_run_waits_until_all_its_calls_are_decided() -> None:
     blocks = [use("c1", "cancel_order"), use("c2", "cancel_order", order_id="ORD-1")]
-    called_ = (began(), asked(), started(), *called("cancel_order", blocks=blocks))
-    first = msgspec.structs.replace(question(), call_id="c1", approval_id="approval-c1")
-    both = given(*called_, first, question())
+    called_ = (
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order", blocks=blocks),
+    )
+    first = msgspec.structs.replace(ask(), call_id="c1", approval_id="approval-c1")
+    both = build_run(*called_, first, ask())
     one = decide_approval(run_of(both), answer(), now=SOON)
     assert isinstance(one, DecisionEvents)
     assert not one.resumes
     half = evolve_all(both, one.events)
     assert decide_next_step(run_of(half)) is None
-    assert isinstance(again(half), AlreadyPaused)
+    assert isinstance(repeat(half), AlreadyPaused)
     two = decide_approval(run_of(half), answer(approval_id="approval-c1"), now=SOON)
     assert isinstance(two, DecisionEvents)
     assert two.resumes
 
 
 def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
-    parked = waiting()
+    parked = build_waiting()
     assert decide_approval(run_of(parked), answer(), now=EXPIRES) == DecisionRefused("approval_expired")
-    assert isinstance(again(parked, SOON), AlreadyPaused)
-    resumed = again(parked, AFTER)
+    assert isinstance(repeat(parked, SOON), AlreadyPaused)
+    resumed = repeat(parked, AFTER)
     assert isinstance(resumed, ResumeRun)
     expired = run_of(evolve_all(parked, resumed.events))
     assert decide_next_step(expired) == CallModel(round=2, tools=True)
@@ -232,23 +249,23 @@ def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     assert decide_approval(expired, answer(), now=AFTER) == DecisionRefused("approval_expired")
 
 
-def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -> None:
-    parked = waiting(on_expiry="fail")
-    ended = again(parked, AFTER)
+def test_expired_approval_fails_the_run_if_configured() -> None:
+    parked = build_waiting(on_expiry="fail")
+    ended = repeat(parked, AFTER)
     assert isinstance(ended, GiveUpRun)
     run = run_of(evolve_all(parked, ended.events))
     assert (run.state, run.code) == ("failed", "approval_expired")
 
 
 def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
-    refused = open_turn(waiting(), request("b"), AGENT, now=SOON, expired=False)
+    refused = open_turn(build_waiting(), request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "approval_pending"
     assert [each.id for each in refused.approvals] == ["approval-c2"]
 
 
-def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> None:
-    parked = waiting(on_new_message="supersede")
+def test_new_message_ends_the_waiting_run_if_configured() -> None:
+    parked = build_waiting(on_new_message="supersede")
     begun = open_turn(parked, request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(begun, SupersedeRun)
     assert begun.trace_id == trace("a")
@@ -261,7 +278,7 @@ def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> N
 
 @pytest.mark.parametrize("end", ["cancel", "fail"])
 def test_the_end_of_a_run_that_waits_withdraws_what_was_asked(end: str) -> None:
-    run = run_of(waiting())
+    run = run_of(build_waiting())
     ended = cancel(run, SOON) if end == "cancel" else fail(run, "internal_error", "It broke.", SOON)
     assert [type(each) for each in ended][:1] == [events.ApprovalDecided]
     closed = ended[0]
@@ -270,5 +287,11 @@ def test_the_end_of_a_run_that_waits_withdraws_what_was_asked(end: str) -> None:
 
 
 def test_a_call_of_before_approvals_may_run_at_once() -> None:
-    run = given(began(), asked(), started(), replied(BLOCKS), *wanted(BLOCKS)[1:]).runs[0]
+    run = build_run(
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        build_model_replied(BLOCKS),
+        *build_tool_called(BLOCKS)[1:],
+    ).runs[0]
     assert all(call.may_run and call.may_run_since == (1, AT) for call in run.rounds[0].calls)

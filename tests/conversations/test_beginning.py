@@ -18,8 +18,15 @@ from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from tests.blocking import until_blocked_by
-from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
-from tests.conversations.outages import away, there_for_long
+from tests.conversations.given import (
+    ACCOUNT,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_run_started,
+    build_user_message,
+)
+from tests.conversations.outages import make_steady, simulate_outage
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import LOCK_CONVERSATION
 from tests.support.proxy import proxied
@@ -40,9 +47,9 @@ class Asked:
     def __init__(self, conversation: Conversation | None = None) -> None:
         self.trace_id = make_id()
         self.conversation = conversation or Conversation(conversation_id=make_id())
-        self.events: list[Event] = [asked(self.trace_id), started(self.trace_id)]
+        self.events: list[Event] = [build_user_message(self.trace_id), build_run_started(self.trace_id)]
         if conversation is None:
-            self.events.insert(0, began())
+            self.events.insert(0, build_conversation_started())
 
     async def begin(
         self, store: ConversationStore, leases: Leases, *, fits: bool = True, clock_off: float = 0.0
@@ -66,7 +73,7 @@ async def _lease_of(pool: Pool, trace_id: str) -> tuple[int, str, bool] | None:
     return None if row is None else (row[0], row[1], row[2])
 
 
-async def _held_by(leases: Leases, pool: Pool, trace_id: str, *, seconds_ago: float) -> None:
+async def _find_holder(leases: Leases, pool: Pool, trace_id: str, *, seconds_ago: float) -> None:
     """Taken so long ago."""
     await leases.acquire(trace_id)
     async with acquire_connection(pool) as conn:
@@ -100,10 +107,10 @@ async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
     held = None
     match why:
         case "version":
-            await store.append(refused.conversation, [began()])
+            await store.append(refused.conversation, [build_conversation_started()])
         case "line":
             line = WaitingLine(pool, "two")
-            await line.join(refused.conversation.conversation_id, make_id(), ago(), ACCOUNT)
+            await line.join(refused.conversation.conversation_id, make_id(), subtract_seconds(), ACCOUNT)
         case "lease":
             await other.acquire(refused.trace_id)
             held = await _lease_of(pool, refused.trace_id)
@@ -137,23 +144,23 @@ async def test_what_postgres_refuses_harms_no_other(store: ConversationStore, po
 async def test_its_own_place_in_line_is_no_hindrance(store: ConversationStore, pool: Pool) -> None:
     request = Asked()
     line = WaitingLine(pool, "two")
-    await line.join(request.conversation.conversation_id, request.trace_id, ago(), ACCOUNT)
+    await line.join(request.conversation.conversation_id, request.trace_id, subtract_seconds(), ACCOUNT)
     assert await request.begin(store, Leases(pool, "one"))
 
 
 async def test_an_expired_lease_is_taken_as_another_attempt(store: ConversationStore, pool: Pool) -> None:
     async with acquire_connection(pool) as conn:
-        await there_for_long(conn)
+        await make_steady(conn)
     request, one = Asked(), Leases(pool, "one")
-    await _held_by(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
+    await _find_holder(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
     assert await request.begin(store, one)
     assert await _lease_of(pool, request.trace_id) == (2, one.worker, True)
 
 
 async def test_a_lease_that_expired_in_an_outage_is_not_taken(store: ConversationStore, pool: Pool) -> None:
     request = Asked()
-    await _held_by(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
-    await away(pool, LEASE_SECONDS + 5)
+    await _find_holder(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
+    await simulate_outage(pool, LEASE_SECONDS + 5)
     assert await request.begin(store, Leases(pool, "one")) is None
 
 
@@ -173,7 +180,7 @@ async def test_of_two_workers_one_begins_the_run_of_a_request(
 async def test_of_two_requests_for_a_conversation_one_begins_its_run(
     migrated_database_url: str, store: ConversationStore, pool: Pool
 ) -> None:
-    conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
+    conversation = await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
     async with open_store(migrated_database_url, _TOLD) as other:
         outcomes = await asyncio.gather(
             Asked(conversation).begin(store, Leases(pool, "one")),
@@ -183,12 +190,12 @@ async def test_of_two_requests_for_a_conversation_one_begins_its_run(
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
-async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_lease(
+async def test_unacknowledged_commit_starts_the_run_once_with_its_lease(
     migrated_database_url: str, pool: Pool, cut: bool
 ) -> None:
     leases, request = Leases(pool, "one"), Asked()
     async with proxied(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
-        await store.append(Conversation(conversation_id=make_id()), [began()])
+        await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
         await proxy.set_mode("eat" if cut else "mute")
         begun = await request.begin(store, leases)
         assert proxy.eaten == 1
@@ -210,11 +217,11 @@ async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
             await Asked().begin(store, leases)
         frail_postgres.thaw()
         async with asyncio.timeout(20):
-            while not await _begun(Asked(), store, leases):  # noqa: ASYNC110 - a server has no event
+            while not await _start_run(Asked(), store, leases):  # noqa: ASYNC110 - a server has no event
                 await asyncio.sleep(0.05)
 
 
-async def _begun(request: Asked, store: ConversationStore, leases: Leases) -> bool:
+async def _start_run(request: Asked, store: ConversationStore, leases: Leases) -> bool:
     try:
         return await request.begin(store, leases) is not None
     except DatabaseUnavailable:
@@ -230,15 +237,15 @@ async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(
     assert others is not None
     release = leases.plan_release(request.trace_id, begun[1])
     assert release is not None
-    ended = await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
+    ended = await store.append(begun[0], [*build_delta("Hi"), *build_answer("Hi")], release=release)
     assert await _lease_of(pool, request.trace_id) is None
     assert await leases.renew() == set(), "a renewal that finds it gone does not take it for lost"
     assert begun[1].is_live
     leases.confirm_release(request.trace_id, begun[1])
     assert leases.plan_release(request.trace_id, begun[1]) is None
-    assert await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release) == ended
+    assert await store.append(begun[0], [*build_delta("Hi"), *build_answer("Hi")], release=release) == ended
     theirs = release._replace(trace_id=second.trace_id)
-    await store.append(others[0], [*said("Hi"), *answered("Hi")], release=theirs)
+    await store.append(others[0], [*build_delta("Hi"), *build_answer("Hi")], release=theirs)
     assert await _lease_of(pool, second.trace_id) == (1, other.worker, True), "another worker's stays"
 
 
@@ -246,14 +253,14 @@ async def test_an_end_that_cannot_be_stored_releases_nothing(store: Conversation
     leases, request = Leases(pool, "one"), Asked()
     begun = await request.begin(store, leases)
     assert begun is not None
-    await store.append(begun[0], said("else"))
+    await store.append(begun[0], build_delta("else"))
     release = leases.plan_release(request.trace_id, begun[1])
     with pytest.raises(VersionConflict):
-        await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
+        await store.append(begun[0], [*build_delta("Hi"), *build_answer("Hi")], release=release)
     assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)
 
 
-def ago() -> str:
+def subtract_seconds() -> str:
     return datetime.now(UTC).isoformat()
 
 
@@ -264,12 +271,14 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationSt
         await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         conversation = Conversation(conversation_id=make_id())
         await holder.execute(LOCK_CONVERSATION, [conversation.conversation_id])
-        before = asyncio.create_task(store.append(conversation, [began()]))
+        before = asyncio.create_task(store.append(conversation, [build_conversation_started()]))
         await until_blocked_by(holder)
         given_up = asyncio.create_task(asked_for.begin(store, leases))
         await asyncio.sleep(0)  # it waits after the other
         given_up.cancel()
     await before
-    await store.append(Conversation(conversation_id=make_id()), [began()])  # after all that waited
+    await store.append(
+        Conversation(conversation_id=make_id()), [build_conversation_started()]
+    )  # after all that waited
     assert await _lease_of(pool, asked_for.trace_id) is None
     assert (await store.load(asked_for.conversation.conversation_id)).version == 0

@@ -31,7 +31,7 @@ def _claim(claims: Claims, account: str, key: str, body: bytes = b"body") -> "as
     )
 
 
-async def test_each_key_is_claimed_once_whoever_asks_at_once_and_at_whichever_gateway(
+async def test_each_key_is_claimed_once_by_concurrent_requests(
     claims: Claims, migrated_database_url: str
 ) -> None:
     account = make_id()
@@ -54,7 +54,7 @@ async def test_new_keys_share_one_connection(claims: Claims, pool: Pool) -> None
     assert pool.get_stats()["requests_num"] - before == 1
 
 
-async def test_of_two_requests_under_one_key_at_the_same_moment_one_conflicts(claims: Claims) -> None:
+async def test_two_different_requests_with_one_key_conflict(claims: Claims) -> None:
     account = make_id()
     first, other = await asyncio.gather(
         _claim(claims, account, "k"), _claim(claims, account, "k", b"other"), return_exceptions=True
@@ -64,9 +64,7 @@ async def test_of_two_requests_under_one_key_at_the_same_moment_one_conflicts(cl
     assert isinstance(other, KeyConflict)
 
 
-async def test_where_the_connection_breaks_nobody_is_told_that_another_has_its_key(
-    claims: Claims, migrated_database_url: str
-) -> None:
+async def test_broken_connection_reports_no_conflict(claims: Claims, migrated_database_url: str) -> None:
     """The server may have made the claim, and its request would wait for one that is not on its way."""
     account = make_id()
     assert (await _claim(claims, account, "first")).mine

@@ -22,30 +22,30 @@ from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,
-    asked,
-    began,
-    compacted,
-    failed,
-    given,
-    returned,
-    said,
-    started,
+    build_compacted,
+    build_conversation_started,
+    build_delta,
+    build_run,
+    build_run_failed,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     trace,
     turn,
     use,
-    wanted,
 )
-from tests.conversations.test_history import conversations
+from tests.conversations.test_history import build_conversations
 
 _ENOUGH = 12
 """Tokens: each reply of `turn` takes 15."""
 
 
-TWO = (began(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+TWO = (build_conversation_started(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
 """Seven events each: the first turn ends with version 7, the second with 13."""
 
 
-def texts(conversation: Conversation, word: str, **more: Any) -> list[tuple[str, str]]:
+def list_texts(conversation: Conversation, word: str, **more: Any) -> list[tuple[str, str]]:
     messages = build_prompt(conversation, trace(word), tools_offered=True, **more).messages
     return [
         (message["role"], block["text"])
@@ -55,49 +55,67 @@ def texts(conversation: Conversation, word: str, **more: Any) -> list[tuple[str,
     ]
 
 
-def test_a_summary_stands_for_what_it_covers_and_later_runs_stay_as_they_are() -> None:
-    conversation = given(*TWO, asked("c", "And?"), started("c"), compacted(7))
-    (first, *rest) = texts(conversation, "c")
+def test_summary_replaces_what_it_covers_and_no_later_run() -> None:
+    conversation = build_run(
+        *TWO, build_user_message("c", "And?"), build_run_started("c"), build_compacted(7)
+    )
+    (first, *rest) = list_texts(conversation, "c")
     assert first[0] == "user"
     assert "<summary>\nThey met.\n</summary>" in first[1]
     assert rest == [("user", "So"), ("assistant", "Well"), ("user", "And?")]
 
 
 def test_only_the_run_that_made_it_and_later_ones_are_shown_a_summary() -> None:
-    conversation = given(*TWO, asked("c", "And?"), started("c"), compacted(13), *said("So.", "c"))
-    assert texts(conversation, "b") == [
+    conversation = build_run(
+        *TWO,
+        build_user_message("c", "And?"),
+        build_run_started("c"),
+        build_compacted(13),
+        *build_delta("So.", "c"),
+    )
+    assert list_texts(conversation, "b") == [
         ("user", "Hello"),
         ("assistant", "Hi"),
         ("user", "So"),
         ("assistant", "Well"),
     ]
-    later = evolve_all(conversation, [asked("d", "Then?"), started("d")])
-    assert texts(later, "d")[0] == texts(conversation, "c")[0]
+    later = evolve_all(conversation, [build_user_message("d", "Then?"), build_run_started("d")])
+    assert list_texts(later, "d")[0] == list_texts(conversation, "c")[0]
 
 
 def test_the_newest_summary_stands_for_the_one_before() -> None:
     three = (*TWO, *turn("c", "And", "Then"))
-    conversation = given(
-        *three, asked("d", "?"), started("d"), compacted(7, "d"), compacted(19, "d", "More.")
+    conversation = build_run(
+        *three,
+        build_user_message("d", "?"),
+        build_run_started("d"),
+        build_compacted(7, "d"),
+        build_compacted(19, "d", "More."),
     )
-    assert [text for _, text in texts(conversation, "d")][1:] == ["?"]
-    assert "More." in texts(conversation, "d")[0][1]
+    assert [text for _, text in list_texts(conversation, "d")][1:] == ["?"]
+    assert "More." in list_texts(conversation, "d")[0][1]
 
 
 def test_a_seed_is_covered_too_and_asked_about() -> None:
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=(ShownMessage("user", "Before"),))
-    conversation = given(began(), seeded, *turn("a", "Hello", "Hi"), asked("b", "So?"), started("b"))
+    conversation = build_run(
+        build_conversation_started(),
+        seeded,
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b", "So?"),
+        build_run_started("b"),
+    )
     asking = build_summary_prompt(conversation, trace("b"), Compact(1), "Sum up.", tools_offered=True)
     assert [block["text"] for block in asking.messages[0]["content"]] == ["Before", "Hello"]
     assert asking.messages[-1] == {"role": "user", "content": [{"type": "text", "text": "Sum up."}]}
     behind = evolve_all(
-        conversation, [compacted(find_last_covered_version(conversation, trace("b"), 1), "b")]
+        conversation, [build_compacted(find_last_covered_version(conversation, trace("b"), 1), "b")]
     )
-    assert [text for _, text in texts(behind, "b")][1:] == ["So?"]
+    assert [text for _, text in list_texts(behind, "b")][1:] == ["So?"]
 
 
 def test_a_summary_is_asked_for_with_the_prefix_of_the_calls_before() -> None:
-    conversation = given(*TWO, *turn("c", "And", "Then"), asked("d"), started("d"))
+    conversation = build_run(*TWO, *turn("c", "And", "Then"), build_user_message("d"), build_run_started("d"))
     before = build_prompt(conversation, trace("c"), tools_offered=True).messages
     asking = build_summary_prompt(
         conversation, trace("d"), Compact(2), "Sum up.", tools_offered=True
@@ -106,35 +124,40 @@ def test_a_summary_is_asked_for_with_the_prefix_of_the_calls_before() -> None:
 
 
 def test_a_summary_costs_the_run_and_is_progress() -> None:
-    run = given(*TWO, asked("c"), started("c"), started("c", 2), compacted(7)).runs[-1]
+    run = build_run(
+        *TWO, build_user_message("c"), build_run_started("c"), build_run_started("c", 2), build_compacted(7)
+    ).runs[-1]
     assert run.usage.total == 100
     assert run.attempts_without_progress == 0
 
 
 def test_a_provider_gets_its_own_block_and_others_the_text() -> None:
     block = {"type": "compaction", "content": "They met.", "signature": "s"}
-    conversation = given(
-        *TWO, asked("c", "And?"), started("c"), compacted(13, provider_data={"anthropic": block})
+    conversation = build_run(
+        *TWO,
+        build_user_message("c", "And?"),
+        build_run_started("c"),
+        build_compacted(13, provider_data={"anthropic": block}),
     )
     messages = build_prompt(conversation, trace("c"), tools_offered=True).messages
     assert messages[0] == {"role": "assistant", "content": [block]}
-    assert "They met." in texts(conversation, "c", provider="openai")[0][1]
+    assert "They met." in list_texts(conversation, "c", provider="openai")[0][1]
 
 
-def test_what_was_kept_of_a_history_is_dropped_where_a_summary_stands_for_it() -> None:
-    kept, before = HistoryCache(), given(*TWO, asked("c", "And?"), started("c"))
+def test_cached_history_is_dropped_after_a_summary() -> None:
+    kept, before = HistoryCache(), build_run(*TWO, build_user_message("c", "And?"), build_run_started("c"))
     build_prompt(before, trace("c"), tools_offered=True, histories=kept).settled.encode_json(
         msgspec.json.encode
     )
-    after = evolve_all(before, [compacted(7)])
+    after = evolve_all(before, [build_compacted(7)])
     prompt = build_prompt(after, trace("c"), tools_offered=True, histories=kept)
     whole = build_prompt(after, trace("c"), tools_offered=True)
     assert (prompt.messages, prompt.earlier) == (whole.messages, whole.earlier)
     assert prompt.settled.encode_json(msgspec.json.encode) == whole.settled.encode_json(msgspec.json.encode)
-    assert [history.runs for _, history in _held(kept)] == [after.runs[1:2]]
+    assert [history.runs for _, history in _build_held(kept)] == [after.runs[1:2]]
 
 
-def _held(kept: HistoryCache) -> list[tuple[Any, Any]]:
+def _build_held(kept: HistoryCache) -> list[tuple[Any, Any]]:
     return [(key, kept._kept.get(key)) for key in [("conversation-1", "anthropic", True)]]
 
 
@@ -142,55 +165,59 @@ def _held(kept: HistoryCache) -> list[tuple[Any, Any]]:
     ("tokens", "keep_runs", "expected"),
     [(_ENOUGH, 0, Compact(2)), (_ENOUGH, 1, Compact(1)), (_ENOUGH, 2, None), (10_000, 0, None)],
 )
-def test_a_summary_is_due_at_a_share_of_the_window_and_leaves_the_last_runs(
+def test_summary_is_due_at_a_share_of_the_window(
     tokens: int, keep_runs: int, expected: Compact | None
 ) -> None:
-    conversation = given(*TWO, asked("c", "And?"), started("c"))
+    conversation = build_run(*TWO, build_user_message("c", "And?"), build_run_started("c"))
     assert plan_compaction(conversation, trace("c"), tokens=tokens, keep_runs=keep_runs) == expected
 
 
 def test_what_came_since_the_last_reply_counts() -> None:
-    conversation = given(*TWO, asked("c", "x" * 400), started("c"))
+    conversation = build_run(*TWO, build_user_message("c", "x" * 400), build_run_started("c"))
     assert plan_compaction(conversation, trace("c"), tokens=115, keep_runs=0) == Compact(2)
     assert plan_compaction(conversation, trace("c"), tokens=116, keep_runs=0) is None
-    called = (*wanted([use("c1")], "c"), returned("c1", "y" * 800, "c"))
+    called = (*build_tool_called([use("c1")], "c"), build_tool_returned("c1", "y" * 800, "c"))
     assert plan_compaction(evolve_all(conversation, called), trace("c"), tokens=215, keep_runs=0) == Compact(
         2
     )
 
 
-def test_no_other_summary_is_due_before_a_reply_has_shown_what_the_last_one_brought() -> None:
-    conversation = given(*TWO, asked("c"), started("c"), compacted(7))
+def test_no_summary_is_due_before_a_reply_follows_the_last_one() -> None:
+    conversation = build_run(*TWO, build_user_message("c"), build_run_started("c"), build_compacted(7))
     assert plan_compaction(conversation, trace("c"), tokens=_ENOUGH, keep_runs=0) is None
-    replied = evolve_all(conversation, wanted([use("c1")], "c"))
+    replied = evolve_all(conversation, build_tool_called([use("c1")], "c"))
     assert plan_compaction(replied, trace("c"), tokens=_ENOUGH, keep_runs=0) == Compact(1)
-    in_vain = evolve_all(conversation, [failed("c"), asked("d"), started("d")])
+    in_vain = evolve_all(
+        conversation, [build_run_failed("c"), build_user_message("d"), build_run_started("d")]
+    )
     assert plan_compaction(in_vain, trace("d"), tokens=_ENOUGH, keep_runs=0) is None
 
 
 def test_as_many_runs_as_are_kept_come_between_two_summaries() -> None:
     """Else a thread whose last runs fill the share would have a summary in each run."""
     three = (*TWO, *turn("c", "And", "Then"))
-    conversation = given(*three, asked("d"), started("d"))
+    conversation = build_run(*three, build_user_message("d"), build_run_started("d"))
     assert plan_compaction(conversation, trace("d"), tokens=_ENOUGH, keep_runs=2) is None
     assert plan_smaller_prompt(conversation, trace("d"), keep_runs=2) == Compact(1)
 
 
-def test_a_prompt_that_was_not_taken_leaves_the_last_runs_as_long_as_others_are_there() -> None:
-    conversation = given(*TWO, asked("c"), started("c"))
+def test_refused_prompt_keeps_the_last_runs_if_others_exist() -> None:
+    conversation = build_run(*TWO, build_user_message("c"), build_run_started("c"))
     assert plan_smaller_prompt(conversation, trace("c"), keep_runs=1) == Compact(1)
     assert plan_smaller_prompt(conversation, trace("c"), keep_runs=4) == Compact(2)
-    all_of_it = evolve_all(conversation, [compacted(find_last_covered_version(conversation, trace("c"), 2))])
+    all_of_it = evolve_all(
+        conversation, [build_compacted(find_last_covered_version(conversation, trace("c"), 2))]
+    )
     assert plan_smaller_prompt(all_of_it, trace("c"), keep_runs=0) is None
 
 
 def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
     source = (
         *TWO,
-        asked("c", "And?"),
-        started("c"),
-        compacted(7),
-        *said("So.", "c"),
+        build_user_message("c", "And?"),
+        build_run_started("c"),
+        build_compacted(7),
+        *build_delta("So.", "c"),
         *turn("c", "", "So.")[-2:],
     )
     whole = evolve_all(Conversation(conversation_id="source"), source)
@@ -199,12 +226,17 @@ def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
     )
     made = fork(source, [1] * len(source), command, AT)
     assert isinstance(made, tuple)
-    forked = evolve_all(Conversation(conversation_id="fork"), (*made, asked("g", "On?"), started("g")))
-    assert texts(forked, "g")[:-1] == texts(evolve_all(whole, [asked("g", "On?"), started("g")]), "g")[:-1]
+    forked = evolve_all(
+        Conversation(conversation_id="fork"), (*made, build_user_message("g", "On?"), build_run_started("g"))
+    )
+    assert (
+        list_texts(forked, "g")[:-1]
+        == list_texts(evolve_all(whole, [build_user_message("g", "On?"), build_run_started("g")]), "g")[:-1]
+    )
     assert forked.runs[2].usage.total == 0
 
 
-@for_all(conversations(), st.data())
+@for_all(build_conversations(), st.data())
 def test_wherever_it_ends_a_summary_leaves_a_history_well_formed(
     told: tuple[Conversation, str], data: st.DataObject
 ) -> None:
@@ -216,7 +248,7 @@ def test_wherever_it_ends_a_summary_leaves_a_history_well_formed(
     through = find_last_covered_version(conversation, trace(word), covered)
     before = build_prompt(conversation, trace(word), tools_offered=True).messages
     messages = build_prompt(
-        evolve_all(conversation, [compacted(through, word)]), trace(word), tools_offered=True
+        evolve_all(conversation, [build_compacted(through, word)]), trace(word), tools_offered=True
     ).messages
     assert messages[0]["role"] == "user"
     assert messages[1:] == before[len(before) - len(messages) + 1 :]

@@ -15,32 +15,32 @@ from tests.conversations.given import (
     AT,
     ERASED,
     LATER,
-    answered,
-    asked,
-    began,
-    cancelled,
-    failed,
-    given,
-    handed_over,
-    replied,
-    returned,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_handed_over,
+    build_model_replied,
+    build_run,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     run_after,
-    said,
-    started,
     trace,
     turn,
     use,
-    wanted,
 )
 
 
 def test_its_first_event_names_its_account() -> None:
-    conversation = given(began())
+    conversation = build_run(build_conversation_started())
     assert (conversation.version, conversation.account_id, conversation.started_at) == (1, ACCOUNT, AT)
 
 
 def test_a_saved_user_message_opens_a_run_that_no_worker_has_started() -> None:
-    run = given(began(), asked(text="Hello")).active
+    run = build_run(build_conversation_started(), build_user_message(text="Hello")).active
     assert run is not None
     assert (run.user_text, run.user_message_id, run.attempt) == ("Hello", "user-a", 0)
     assert run.state == "running"
@@ -48,59 +48,69 @@ def test_a_saved_user_message_opens_a_run_that_no_worker_has_started() -> None:
 
 def test_a_started_run_records_the_facts_of_its_agent() -> None:
     run = run_after(
-        started(model="m", max_tool_rounds=2, prompt_override="Be brief.", on_interruption="fail")
+        build_run_started(model="m", max_tool_rounds=2, prompt_override="Be brief.", on_interruption="fail")
     )
     assert (run.attempt, run.model, run.max_tool_rounds) == (1, "m", 2)
     assert (run.prompt_override, run.on_interruption) == ("Be brief.", "fail")
 
 
 def test_attempts_are_counted_until_one_makes_progress() -> None:
-    restarts = [started(attempt=attempt) for attempt in (1, 2, 3)]
+    restarts = [build_run_started(attempt=attempt) for attempt in (1, 2, 3)]
     assert run_after(*restarts).attempts_without_progress == 3
     for progress in (
-        said("Hi")[0],
-        said("Hi")[1],
+        build_delta("Hi")[0],
+        build_delta("Hi")[1],
         events.SourcesRetrieved(trace_id=trace(), at=AT, sources=()),
     ):
         assert run_after(*restarts, progress).attempts_without_progress == 0
-    asking = wanted([use("c1")])
-    assert run_after(*asking, *restarts, returned("c1")).attempts_without_progress == 0
+    asking = build_tool_called([use("c1")])
+    assert run_after(*asking, *restarts, build_tool_returned("c1")).attempts_without_progress == 0
 
 
 def test_an_attempt_that_was_handed_over_does_not_count() -> None:
-    dead = [started(attempt=1), started(attempt=2)]
-    assert run_after(*dead, started(attempt=3), handed_over()).attempts_without_progress == 2
-    assert run_after(handed_over()).attempts_without_progress == 0
-    restarts = [event for n in range(20) for event in (started(attempt=n + 1), handed_over(tokens=7))]
+    dead = [build_run_started(attempt=1), build_run_started(attempt=2)]
+    assert run_after(*dead, build_run_started(attempt=3), build_handed_over()).attempts_without_progress == 2
+    assert run_after(build_handed_over()).attempts_without_progress == 0
+    restarts = [
+        event for n in range(20) for event in (build_run_started(attempt=n + 1), build_handed_over(tokens=7))
+    ]
     assert run_after(*restarts).attempts_without_progress == 0
     assert run_after(*restarts).usage.total == 140
 
 
 def test_text_that_readers_had_of_an_attempt_is_progress() -> None:
-    heard = [started(attempt=n + 1, offset=7 * n) for n in range(20)]
+    heard = [build_run_started(attempt=n + 1, offset=7 * n) for n in range(20)]
     assert run_after(*heard).attempts_without_progress == 1
-    assert run_after(*heard, started(attempt=21, offset=7 * 19)).attempts_without_progress == 2
-    lost = started(attempt=21, offset=0)  # NATS was wiped
-    again = started(attempt=22, offset=7 * 19)
+    assert run_after(*heard, build_run_started(attempt=21, offset=7 * 19)).attempts_without_progress == 2
+    lost = build_run_started(attempt=21, offset=0)  # NATS was wiped
+    again = build_run_started(attempt=22, offset=7 * 19)
     assert run_after(*heard, lost, again).attempts_without_progress == 3
 
 
 def test_a_tool_that_was_only_called_is_no_progress() -> None:
     called = events.ToolCalled(trace_id=trace(), at=AT, round=1, call_id="c1", name="n", input={})
-    assert run_after(started(), called).attempts_without_progress == 1
+    assert run_after(build_run_started(), called).attempts_without_progress == 1
 
 
 def test_retrieved_sources_are_kept_even_if_there_are_none() -> None:
     source = Source(index=1, id="d", title="D", url="u", source_type="document", score=0.5, snippet="s")
     found = events.SourcesRetrieved(trace_id=trace(), at=AT, sources=(source,))
-    assert run_after(started(retrieves=True)).sources is None
-    assert run_after(started(), found).sources == (source,)
-    assert run_after(started(), events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())).sources == ()
+    assert run_after(build_run_started(retrieves=True)).sources is None
+    assert run_after(build_run_started(), found).sources == (source,)
+    assert (
+        run_after(build_run_started(), events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())).sources
+        == ()
+    )
 
 
 def test_a_round_gathers_its_text_its_reply_and_its_calls() -> None:
     delta = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look.", cuts=(4, 12))
-    run = run_after(started(), delta, *wanted([use("c1", order="7"), use("c2", "get_stock")]), returned("c2"))
+    run = run_after(
+        build_run_started(),
+        delta,
+        *build_tool_called([use("c1", order="7"), use("c2", "get_stock")]),
+        build_tool_returned("c2"),
+    )
     (only,) = run.rounds
     assert isinstance(only, Round)
     assert only.text == "Let me look."
@@ -112,69 +122,81 @@ def test_a_round_gathers_its_text_its_reply_and_its_calls() -> None:
     ]
 
 
-def test_a_rounds_text_recorded_again_replaces_what_a_broken_off_attempt_left() -> None:
+def test_text_recorded_again_replaces_that_of_a_broken_attempt() -> None:
     first = events.Delta(trace_id=trace(), at=AT, round=1, text="Let", cuts=(3,))
-    run = run_after(started(), first, started(attempt=2), *said("Let me look."))
+    run = run_after(build_run_started(), first, build_run_started(attempt=2), *build_delta("Let me look."))
     assert [each.text for each in run.rounds] == ["Let me look."]
 
 
 def test_a_call_recorded_twice_is_one_call() -> None:
-    run = run_after(started(), *wanted([use("c1")]), *wanted([use("c1")])[1:])
+    run = run_after(build_run_started(), *build_tool_called([use("c1")]), *build_tool_called([use("c1")])[1:])
     assert len(run.rounds[0].calls) == 1
 
 
 def test_the_text_of_a_run_is_that_of_its_rounds_joined_bare() -> None:
-    run = run_after(started(), *said("One."), *said("Two. ", number=2), *said("Three", number=3))
+    run = run_after(
+        build_run_started(),
+        *build_delta("One."),
+        *build_delta("Two. ", number=2),
+        *build_delta("Three", number=3),
+    )
     assert run.text == "One.Two. Three"
 
 
 def test_usage_adds_up_over_rounds_until_the_end_states_it() -> None:
-    run = run_after(started(), *said("Hm", number=1), *said("Yes", number=2))
+    run = run_after(build_run_started(), *build_delta("Hm", number=1), *build_delta("Yes", number=2))
     assert run.usage == Usage(input_tokens=20, output_tokens=10)
     end = events.RunCompleted(trace_id=trace(), at=LATER, usage=Usage(input_tokens=99), rounds=2)
-    assert run_after(started(), *said("Yes"), end).usage == Usage(input_tokens=99)
+    assert run_after(build_run_started(), *build_delta("Yes"), end).usage == Usage(input_tokens=99)
 
 
 def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
-    saved, completed = answered("Hi")
-    before = run_after(started(), *said("Hi"), saved)
+    saved, completed = build_answer("Hi")
+    before = run_after(build_run_started(), *build_delta("Hi"), saved)
     assert (before.state, before.ended_at) == ("running", None)
     assert before.reply == Message(
         id="reply-a", conversation_id="conversation-1", content="Hi", token_count=15, created_at=LATER
     )
-    after = run_after(started(), *said("Hi"), saved, completed)
+    after = run_after(build_run_started(), *build_delta("Hi"), saved, completed)
     assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
 
 
 def test_a_failed_run_keeps_its_code_and_what_it_said() -> None:
-    run = run_after(started(), *said("Half"), failed())
+    run = run_after(build_run_started(), *build_delta("Half"), build_run_failed())
     assert (run.state, run.code, run.detail) == ("failed", "provider_error", "It broke.")
     assert run.text == "Half"
 
 
 def test_a_cancelled_run_has_the_code_of_the_error_table() -> None:
-    assert run_after(started(), cancelled()).state == "cancelled"
-    assert run_after(cancelled()).code == "cancelled"
+    assert run_after(build_run_started(), build_run_cancelled()).state == "cancelled"
+    assert run_after(build_run_cancelled()).code == "cancelled"
 
 
 def test_only_the_run_under_way_is_active() -> None:
-    first = given(began(), *turn("a", "Hello", "Hi"))
+    first = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
     assert first.active is None
-    second = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    second = build_run(
+        build_conversation_started(),
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+    )
     assert second.active is second.run(trace("b"))
     assert second.run(trace("z")) is None
 
 
 def test_an_erased_conversation_keeps_its_account_and_nothing_else() -> None:
-    conversation = given(began(), *turn("a", "Hello", "Hi"), ERASED)
+    conversation = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"), ERASED)
     assert conversation.erased is True
     assert conversation.runs == (())
     assert (conversation.account_id, conversation.version) == (ACCOUNT, 8)
 
 
 def test_an_event_that_fits_no_run_changes_the_version_alone() -> None:
-    before = given(began(), *turn("a", "Hello", "Hi"))
-    assert evolve(before, replied([], "z")) == given(began(), *turn("a", "Hello", "Hi"), started("y"))
+    before = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
+    assert evolve(before, build_model_replied([], "z")) == build_run(
+        build_conversation_started(), *turn("a", "Hello", "Hi"), build_run_started("y")
+    )
 
 
 @for_all(st.lists(st.sampled_from(EVENT_EXAMPLES), max_size=30))
@@ -187,7 +209,10 @@ def test_any_log_folds_at_once_as_event_by_event(stored: list[events.Event]) -> 
 
 
 def test_folding_ten_thousand_events_takes_a_fraction_of_a_second() -> None:
-    log = [began(), *(event for number in range(1667) for event in turn(str(number), "Hello", "Hi"))]
+    log = [
+        build_conversation_started(),
+        *(event for number in range(1667) for event in turn(str(number), "Hello", "Hi")),
+    ]
     assert len(log) > 10_000
     begin = process_time()
     fold("c", log)

@@ -16,62 +16,86 @@ from agentchat.conversations.aggregate.conversation import (
     evolve_all,
 )
 from agentchat.conversations.aggregate.description_rules import describe_conversation
-from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, given, started, trace, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    ERASED,
+    LATER,
+    build_conversation_started,
+    build_run,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
 
 
-def command(word: str = "c", **changes: Any) -> DescribeConversation:
+def build_command(word: str = "c", **changes: Any) -> DescribeConversation:
     fields = {"account_id": ACCOUNT, "conversation_id": "conversation-1"} | changes
     return DescribeConversation(trace_id=trace(word), **fields)
 
 
-def obeyed(conversation: Conversation, word: str = "c", **changes: Any) -> Conversation:
-    decided = describe_conversation(conversation, command(word, **changes), LATER)
+def obey(conversation: Conversation, word: str = "c", **changes: Any) -> Conversation:
+    decided = describe_conversation(conversation, build_command(word, **changes), LATER)
     assert isinstance(decided, events.ConversationDescribed)
     assert (decided.trace_id, decided.at) == (trace(word), LATER)
     return evolve(conversation, decided)
 
 
 def test_what_is_left_out_stays_and_pairs_are_merged() -> None:
-    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1", "b": "2"})
+    first = obey(
+        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
+        title="One",
+        metadata={"a": "1", "b": "2"},
+    )
     assert (first.title, first.metadata) == ("One", {"a": "1", "b": "2"})
-    second = obeyed(first, "d", metadata={"a": None, "b": "3", "c": "4"})
+    second = obey(first, "d", metadata={"a": None, "b": "3", "c": "4"})
     assert (second.title, second.metadata) == ("One", {"b": "3", "c": "4"})
-    third = obeyed(second, "e", title=None)
+    third = obey(second, "e", title=None)
     assert (third.title, third.metadata) == (None, {"b": "3", "c": "4"})
-    assert obeyed(third, "f", metadata=None).metadata == {}
+    assert obey(third, "f", metadata=None).metadata == {}
 
 
 def test_it_leaves_a_run_under_way_as_it_is() -> None:
-    running = given(began(), asked(), started())
-    after = obeyed(running, title="One")
+    running = build_run(build_conversation_started(), build_user_message(), build_run_started())
+    after = obey(running, title="One")
     assert (after.runs, after.version) == (running.runs, running.version + 1)
 
 
 def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
-    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), "c", title="One")
-    second = obeyed(first, "d", title="Two")
-    again = describe_conversation(second, command("c", title="One"), LATER)
+    first = obey(build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), "c", title="One")
+    second = obey(first, "d", title="Two")
+    again = describe_conversation(second, build_command("c", title="One"), LATER)
     assert again == DescribeAnswered(outcome="described", version=first.version)
 
 
 def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
-    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), "c", title="One", metadata={"a": "1"})
+    first = obey(
+        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
+        "c",
+        title="One",
+        metadata={"a": "1"},
+    )
     same: dict[str, Any] = {"title": "One", "metadata": {"a": "1", "b": None}}
     variants: tuple[dict[str, Any], ...] = (same, {}, {"metadata": {}})
     for changes in variants:
-        answer = describe_conversation(first, command("d", **changes), LATER)
+        answer = describe_conversation(first, build_command("d", **changes), LATER)
         assert answer == DescribeAnswered(outcome="described", version=first.version)
-    keyed = obeyed(first, "d", keyed=True, **same)
-    later = obeyed(keyed, "e", title="Two")
-    again = describe_conversation(later, command("d", keyed=True, **same), LATER)
+    keyed = obey(first, "d", keyed=True, **same)
+    later = obey(keyed, "e", title="Two")
+    again = describe_conversation(later, build_command("d", keyed=True, **same), LATER)
     assert again == DescribeAnswered(outcome="described", version=keyed.version)
 
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
-    first = replace(obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One"), **full)
-    assert describe_conversation(first, command("d", title="Two"), LATER) == DescribeAnswered(outcome="full")
-    assert describe_conversation(first, command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
+    first = replace(
+        obey(build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), title="One"), **full
+    )
+    assert describe_conversation(first, build_command("d", title="Two"), LATER) == DescribeAnswered(
+        outcome="full"
+    )
+    assert describe_conversation(first, build_command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
 
 
 def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
@@ -79,8 +103,8 @@ def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
     facts = [
         events.ConversationDescribed(trace_id=trace_id, at=AT, title=title) for trace_id, title in titles
     ]
-    at_once = evolve_all(given(began()), facts)
-    one_by_one = given(began())
+    at_once = evolve_all(build_run(build_conversation_started()), facts)
+    one_by_one = build_run(build_conversation_started())
     for fact in facts:
         one_by_one = evolve(one_by_one, fact)
     assert at_once == one_by_one
@@ -88,25 +112,31 @@ def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
 
 
 def test_more_pairs_than_there_may_be_change_nothing() -> None:
-    full = obeyed(given(began(), *turn("a", "Hello", "Hi")), metadata={str(n): "x" for n in range(MAX_PAIRS)})
-    assert describe_conversation(full, command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
+    full = obey(
+        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
+        metadata={str(n): "x" for n in range(MAX_PAIRS)},
+    )
+    assert describe_conversation(full, build_command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
         outcome="too_many_pairs"
     )
-    assert obeyed(full, "d", metadata={"more": "x", "0": None}).metadata["more"] == "x"
+    assert obey(full, "d", metadata={"more": "x", "0": None}).metadata["more"] == "x"
 
 
 def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
-    there = given(began(), *turn("a", "Hello", "Hi"))
+    there = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
     erased = evolve(there, ERASED)
     not_found = DescribeAnswered(outcome="not_found")
     assert (
-        describe_conversation(Conversation(conversation_id="conversation-1"), command(), LATER) == not_found
+        describe_conversation(Conversation(conversation_id="conversation-1"), build_command(), LATER)
+        == not_found
     )
-    assert describe_conversation(erased, command(), LATER) == not_found
-    assert describe_conversation(there, command(account_id="another"), LATER) == not_found
+    assert describe_conversation(erased, build_command(), LATER) == not_found
+    assert describe_conversation(there, build_command(account_id="another"), LATER) == not_found
 
 
 def test_an_erasure_leaves_nothing_of_it() -> None:
-    described = obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1"})
+    described = obey(
+        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1"}
+    )
     erased = evolve(described, ERASED)
     assert (erased.title, erased.metadata, erased.described) == (None, {}, ())

@@ -35,11 +35,11 @@ from tests.conversations.given import (
     ACCOUNT,
     AT,
     ERASED,
-    answered,
-    asked,
-    began,
-    held,
-    started,
+    build_answer,
+    build_conversation_started,
+    build_held_call,
+    build_run_started,
+    build_user_message,
     trace,
     turn,
 )
@@ -49,32 +49,39 @@ _TOMBSTONE = "conversation_erased.v1"
 _IS_OPEN = "SELECT EXISTS (SELECT FROM open_run_traces WHERE trace_id = %s)"
 
 
-async def erasure_of(storage: Storage, conversation_id: str) -> Erasure | None:
+async def load_erasure(storage: Storage, conversation_id: str) -> Erasure | None:
     """The one that the projector has listed, if it is due."""
     await storage.follow((*PROJECTIONS, PROJECTION))
-    return await due(storage, conversation_id)
+    return await list_due(storage, conversation_id)
 
 
-async def due(storage: Storage, conversation_id: str, *, fed: int = 10**9) -> Erasure | None:
+async def list_due(storage: Storage, conversation_id: str, *, fed: int = 10**9) -> Erasure | None:
     found = await list_due_erasures(storage.pool, fed, limit=1000)
     return next((each for each in found if each.conversation_id == conversation_id), None)
 
 
-async def rows_of(storage: Storage, conversation_id: str) -> list[tuple[int, str]]:
+async def count_rows(storage: Storage, conversation_id: str) -> list[tuple[int, str]]:
     query = "SELECT notification_id, topic FROM conversation_events WHERE originator_id = %s ORDER BY 1"
     return [(position, topic) for position, topic in await storage.rows(query, conversation_id)]
 
 
 async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
     shown, id_ = "ab" * 32, make_unlisted_id()
-    run = [began(), asked("p"), started("p", shown_sha256=shown), *held("p")]
+    run = [
+        build_conversation_started(),
+        build_user_message("p"),
+        build_run_started("p", shown_sha256=shown),
+        *build_held_call("p"),
+    ]
     thread = await storage.store.append(Conversation(conversation_id=id_), run)
     assert await find_approval(storage.pool, "approval-p-call") is not None
-    thread = await storage.store.append(thread, [*answered("Hi", "p"), asked("r"), started("r")])
+    thread = await storage.store.append(
+        thread, [*build_answer("Hi", "p"), build_user_message("r"), build_run_started("r")]
+    )
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is not None
     assert await storage.rows(_IS_OPEN, trace("r")) == [(True,)]
     erased = await storage.store.append(thread, [ERASED])
-    assert len(await rows_of(storage, id_)) == erased.version, "nothing is deleted yet"
+    assert len(await count_rows(storage, id_)) == erased.version, "nothing is deleted yet"
     assert await find_approval(storage.pool, "approval-p-call") is None
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is None
     assert await storage.rows(_IS_OPEN, trace("r")) == [(False,)]
@@ -97,14 +104,14 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
 
 
 async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
-    thread = await storage.told(*turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    before = [position for position, _ in await rows_of(storage, thread.conversation_id)]
+    thread = await storage.told(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
+    before = [position for position, _ in await count_rows(storage, thread.conversation_id)]
     await storage.store.append(thread, [ERASED])
     id_ = thread.conversation_id
-    assert await due(storage, id_) is None, "the ledger of runs has not come to it"
-    erasure = await erasure_of(storage, id_)
+    assert await list_due(storage, id_) is None, "the ledger of runs has not come to it"
+    erasure = await load_erasure(storage, id_)
     assert erasure is not None
-    assert await due(storage, id_, fed=before[-1]) is None, "EVENTS has not come to it"
+    assert await list_due(storage, id_, fed=before[-1]) is None, "EVENTS has not come to it"
     listed = await list_deletions(administrator(storage.pool))
     assert [each.rows_left for each in listed if each.conversation_id == id_] == [len(before)]
     removed: list[int] = []
@@ -113,30 +120,35 @@ async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
         removed = [*chunk.positions, *removed]
         await finish_chunk(storage.pool, chunk)
         await finish_chunk(storage.pool, chunk)  # by another projector, which is behind
-        assert [at for at, _ in await rows_of(storage, id_)][:-1] == before[: len(before) - len(removed)]
-        erasure = await due(storage, id_)
+        assert [at for at, _ in await count_rows(storage, id_)][:-1] == before[: len(before) - len(removed)]
+        erasure = await list_due(storage, id_)
     assert removed == before
-    assert [topic for _, topic in await rows_of(storage, id_)] == [_TOMBSTONE]
+    assert [topic for _, topic in await count_rows(storage, id_)] == [_TOMBSTONE]
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(storage: Storage) -> None:
-    thread = await storage.told(*turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    thread = await storage.told(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
     await storage.store.append(thread, [ERASED])
     for version in (0, 3, thread.version, thread.version + 1, thread.version + 9):
         late = Conversation(conversation_id=thread.conversation_id, version=version)
         with pytest.raises(VersionConflict):
-            await storage.store.append(late, [asked("c")])
+            await storage.store.append(late, [build_user_message("c")])
         with pytest.raises(VersionConflict):
             await storage.store.append(late, [replace(ERASED, trace_id=trace("another"))])
 
 
-async def test_appends_that_share_a_transaction_with_a_refused_one_are_stored(storage: Storage) -> None:
+async def test_appends_batched_with_a_refused_one_are_stored(storage: Storage) -> None:
     gone = await storage.told()
     others = [await storage.told() for _ in range(10)]
     await storage.store.append(gone, [ERASED])
     outcomes = await asyncio.gather(
-        *(storage.store.append(each, [asked(f"w{number}")]) for number, each in enumerate(others)),
-        storage.store.append(Conversation(conversation_id=gone.conversation_id, version=5), [asked("late")]),
+        *(
+            storage.store.append(each, [build_user_message(f"w{number}")])
+            for number, each in enumerate(others)
+        ),
+        storage.store.append(
+            Conversation(conversation_id=gone.conversation_id, version=5), [build_user_message("late")]
+        ),
         return_exceptions=True,
     )
     assert isinstance(outcomes.pop(), VersionConflict)
@@ -173,19 +185,19 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage
 
 
 async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(storage: Storage) -> None:
-    thread = await storage.told(asked("r"), started("r"))
+    thread = await storage.told(build_user_message("r"), build_run_started("r"))
     leases, line = Leases(storage.pool, "worker"), WaitingLine(storage.pool, "worker")
     await storage.store.append(thread, [ERASED])
     for passes in (0, 1):
         await leases.acquire(trace("r"))
         await line.join(thread.conversation_id, trace("r"), AT, ACCOUNT)
-        erasure = await erasure_of(storage, thread.conversation_id)
+        erasure = await load_erasure(storage, thread.conversation_id)
         assert erasure is not None
         assert (erasure.passes, trace("r") in erasure.trace_ids) == (passes, passes > 0)
         await finish_chunk(storage.pool, await load_chunk(storage.pool, erasure, 100))
         for table in ("run_leases", "waiting_line"):
             assert await storage.rows(f"SELECT 1 FROM {table} WHERE trace_id = %s", trace("r")) == []
-        assert await erasure_of(storage, thread.conversation_id) is None
+        assert await load_erasure(storage, thread.conversation_id) is None
         await storage.rows("UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
     query = "SELECT 1 FROM erasures WHERE conversation_id = %s"
     assert await storage.rows(query, thread.conversation_id) == []
@@ -202,21 +214,21 @@ async def test_old_tombstones_are_deleted(storage: Storage) -> None:
         await owner.execute("DELETE FROM erasures WHERE conversation_id <> %s", [unfinished.conversation_id])
     while await delete_old_tombstones(storage.pool, most=1):
         pass
-    left = [len(await rows_of(storage, each.conversation_id)) for each in (old, unfinished, young)]
+    left = [len(await count_rows(storage, each.conversation_id)) for each in (old, unfinished, young)]
     assert left == [0, 2, 2]
 
 
 async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storage) -> None:
-    kept, gone = await storage.told(asked("k")), await storage.told(asked("g"))
+    kept, gone = await storage.told(build_user_message("k")), await storage.told(build_user_message("g"))
     await storage.store.append(gone, [replace(ERASED, at=await read_server_time(storage.pool))])
     for each in (kept, gone):
         await storage.rows("SELECT delete_erased_events(%s, 0)", each.conversation_id)
-    assert len(await rows_of(storage, kept.conversation_id)) == kept.version
-    assert [topic for _, topic in await rows_of(storage, gone.conversation_id)] == [_TOMBSTONE]
+    assert len(await count_rows(storage, kept.conversation_id)) == kept.version
+    assert [topic for _, topic in await count_rows(storage, gone.conversation_id)] == [_TOMBSTONE]
 
 
 async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage) -> None:
-    thread, other = await storage.told(asked("l")), await storage.told(asked("m"))
+    thread, other = await storage.told(build_user_message("l")), await storage.told(build_user_message("m"))
     async with open_log(storage.url) as log:
         await follow(storage.pool, log)
     await storage.store.append(thread, [ERASED])

@@ -13,7 +13,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.export import ExportWriter, load_exportable_events
 from tests.conversations import given, recorded
-from tests.conversations.recorded import PRO, carried, renamed
+from tests.conversations.recorded import PRO, encode_carried, rename_ids
 from tests.conversations.replay_commands import Commands
 
 
@@ -27,7 +27,7 @@ async def test_export_has_the_bytes_that_were_stored(store: ConversationStore, l
     writer.add(exportable.entries)
     writer.end()
     lines = written.getvalue().splitlines(keepends=True)
-    assert [each.strip() for each in lines[1:-1]] == recorded.path(name).read_bytes().splitlines()[1:-1]
+    assert [each.strip() for each in lines[1:-1]] == recorded.get_path(name).read_bytes().splitlines()[1:-1]
     end = json.loads(lines[-1])
     assert end["sha256"] == hashlib.sha256(b"".join(lines[:-1])).hexdigest()
     assert (end["conversations"], end["events"]) == (1, len(conversation.stored))
@@ -36,7 +36,12 @@ async def test_export_has_the_bytes_that_were_stored(store: ConversationStore, l
 async def test_export_leaves_out_an_active_run(store: ConversationStore, log: Log) -> None:
     conversation_id = ids.make_id()
     conversation = await store.load(conversation_id)
-    done = [given.began(), *given.turn("a", "Hi", "Hello"), given.asked("b"), given.started("b")]
+    done = [
+        given.build_conversation_started(),
+        *given.turn("a", "Hi", "Hello"),
+        given.build_user_message("b"),
+        given.build_run_started("b"),
+    ]
     await store.append(conversation, done)
     exportable = await load_exportable_events(log, conversation_id)
     assert len(exportable.entries) == len(done) - 2
@@ -45,7 +50,7 @@ async def test_export_leaves_out_an_active_run(store: ConversationStore, log: Lo
 
 def test_export_command_writes_a_private_file_or_a_pipe(replay: Commands, tmp_path: Path) -> None:
     account = replay.account()
-    conversation = renamed(carried("sources"), {PRO: account}, own_runs=True)
+    conversation = rename_ids(encode_carried("sources"), {PRO: account}, own_runs=True)
     replay.store_recorded(conversation)
     out = tmp_path / "out.jsonl"
     assert replay("export", "--account", account, "-o", str(out)).code == 0

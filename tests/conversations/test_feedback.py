@@ -23,11 +23,11 @@ from tests.conversations.given import (
     AT,
     ERASED,
     LATER,
-    asked,
-    began,
-    given,
-    rated,
-    started,
+    build_conversation_started,
+    build_feedback,
+    build_run,
+    build_run_started,
+    build_user_message,
     trace,
     turn,
 )
@@ -37,7 +37,7 @@ KEY = Decider(kind="account", id="key-1")
 TURN = turn("a", "Where is it?", "At sea.")
 
 
-def command(score: float | None = -1.0, name: str | None = None, **changes: Any) -> GiveFeedback:
+def build_command(score: float | None = -1.0, name: str | None = None, **changes: Any) -> GiveFeedback:
     fields: dict[str, Any] = {
         "trace_id": trace("a"),
         "account_id": ACCOUNT,
@@ -48,12 +48,12 @@ def command(score: float | None = -1.0, name: str | None = None, **changes: Any)
     return GiveFeedback(**fields | changes, score=score, on_behalf_of=name)
 
 
-def withdrawn(name: str | None = None, word: str = "a") -> events.FeedbackWithdrawn:
+def build_withdrawal(name: str | None = None, word: str = "a") -> events.FeedbackWithdrawn:
     whose: dict[str, Any] = {"trace_id": trace(word), "message_id": f"reply-{word}", "by": KEY}
     return events.FeedbackWithdrawn(**whose, at=LATER, on_behalf_of=name)
 
 
-def obeyed(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
+def obey(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
     for each in commands:
         event = give_feedback(conversation, each, LATER)
         assert not isinstance(event, FeedbackAnswered), event
@@ -62,57 +62,72 @@ def obeyed(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
 
 
 def test_one_a_name_counts_and_the_newest_is_last() -> None:
-    there = given(began(), *TURN)
-    found = obeyed(there, command(-1), command(1, "ada"), command(0.5, label="ok", comment="Fine."))
+    there = build_run(build_conversation_started(), *TURN)
+    found = obey(
+        there, build_command(-1), build_command(1, "ada"), build_command(0.5, label="ok", comment="Fine.")
+    )
     (run,) = found.runs
     assert [(each.on_behalf_of, each.score, each.comment) for each in run.feedback] == [
         ("ada", 1, None),
         (None, 0.5, "Fine."),
     ]
     assert run.rating == 0.75
-    left = obeyed(found, command(None, "ada"))
+    left = obey(found, build_command(None, "ada"))
     assert left.runs[0].rating == 0.5
-    assert obeyed(left, command(None)).runs[0].rating is None
+    assert obey(left, build_command(None)).runs[0].rating is None
 
 
 def test_what_changes_nothing_is_no_event() -> None:
-    there = obeyed(given(began(), *TURN), command(-1, label="wrong"))
+    there = obey(build_run(build_conversation_started(), *TURN), build_command(-1, label="wrong"))
     same = FeedbackAnswered(outcome="recorded", version=there.version)
-    assert give_feedback(there, command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
-    assert give_feedback(there, command(None, "nobody"), LATER) == same
-    assert not isinstance(give_feedback(there, command(-1), LATER), FeedbackAnswered), "the label is gone"
+    assert give_feedback(there, build_command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
+    assert give_feedback(there, build_command(None, "nobody"), LATER) == same
+    assert not isinstance(give_feedback(there, build_command(-1), LATER), FeedbackAnswered), (
+        "the label is gone"
+    )
 
 
 @pytest.mark.parametrize(
     ("conversation", "changes"),
     [
-        (given(began(), *TURN), {"message_id": "user-a"}),
-        (given(began(), *TURN), {"trace_id": trace("b")}),
-        (given(began(), *TURN), {"account_id": "another"}),
-        (given(began(), asked(), started()), {}),
-        (evolve(given(began(), *TURN), ERASED), {}),
+        (build_run(build_conversation_started(), *TURN), {"message_id": "user-a"}),
+        (build_run(build_conversation_started(), *TURN), {"trace_id": trace("b")}),
+        (build_run(build_conversation_started(), *TURN), {"account_id": "another"}),
+        (build_run(build_conversation_started(), build_user_message(), build_run_started()), {}),
+        (evolve(build_run(build_conversation_started(), *TURN), ERASED), {}),
         (Conversation(conversation_id="conversation-1"), {}),
     ],
     ids=["a user's message", "another run's", "another account's", "no reply yet", "erased", "unknown"],
 )
 def test_only_a_reply_of_the_account_is_found(conversation: Conversation, changes: dict[str, str]) -> None:
     for score in (-1.0, None):
-        assert give_feedback(conversation, command(score, **changes), LATER) == FeedbackAnswered(
+        assert give_feedback(conversation, build_command(score, **changes), LATER) == FeedbackAnswered(
             outcome="not_found"
         )
 
 
 def test_a_full_conversation_and_a_hundred_names_take_no_more() -> None:
-    there = obeyed(given(began(), *TURN), *(command(1, str(number)) for number in range(MAX_FEEDBACK)))
-    assert give_feedback(there, command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
-    assert isinstance(give_feedback(there, command(0, "7"), LATER), events.FeedbackGiven), "known names go on"
+    there = obey(
+        build_run(build_conversation_started(), *TURN),
+        *(build_command(1, str(number)) for number in range(MAX_FEEDBACK)),
+    )
+    assert give_feedback(there, build_command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
+    assert isinstance(give_feedback(there, build_command(0, "7"), LATER), events.FeedbackGiven), (
+        "known names go on"
+    )
     full = replace(there, version=MAX_EVENTS)
-    assert give_feedback(full, command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
-    assert isinstance(give_feedback(full, command(None, "7"), LATER), events.FeedbackWithdrawn)
+    assert give_feedback(full, build_command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
+    assert isinstance(give_feedback(full, build_command(None, "7"), LATER), events.FeedbackWithdrawn)
 
 
 def test_a_fork_has_none_of_it() -> None:
-    source = (began(), *TURN, rated(-1), *turn("b", "And?", "Soon."), rated(1, word="b"))
+    source = (
+        build_conversation_started(),
+        *TURN,
+        build_feedback(-1),
+        *turn("b", "And?", "Soon."),
+        build_feedback(1, word="b"),
+    )
     fork = ForkConversation(
         trace_id=trace("f"), account_id=ACCOUNT, conversation_id="fork", source_id="conversation-1"
     )
@@ -121,7 +136,7 @@ def test_a_fork_has_none_of_it() -> None:
     assert [run.feedback for run in fold("fork", copies).runs] == [(), ()]
 
 
-async def told(storage: Storage, word: str, *more: events.Event) -> str:
+async def append_told(storage: Storage, word: str, *more: events.Event) -> str:
     stored = await storage.told(*turn(word, "Where is it?", "At sea."), *more)
     await storage.follow()
     return stored.conversation_id
@@ -129,10 +144,10 @@ async def told(storage: Storage, word: str, *more: events.Event) -> str:
 
 @pytest.mark.usefixtures("emptied")
 async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage) -> None:
-    bad = await told(storage, "a", rated(-1, word="a"), rated(0.5, "ada", word="a"))
-    good = await told(storage, "b", rated(-1, word="b"), rated(1, word="b"))
-    taken_back = await told(storage, "c", rated(-1, word="c"), withdrawn(word="c"))
-    await told(storage, "d")
+    bad = await append_told(storage, "a", build_feedback(-1, word="a"), build_feedback(0.5, "ada", word="a"))
+    good = await append_told(storage, "b", build_feedback(-1, word="b"), build_feedback(1, word="b"))
+    taken_back = await append_told(storage, "c", build_feedback(-1, word="c"), build_withdrawal(word="c"))
+    await append_told(storage, "d")
 
     async def listed(rating: Any) -> list[str]:
         rows = await list_account_conversations(
@@ -167,7 +182,9 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
 
 @pytest.mark.usefixtures("emptied")
 async def test_the_log_has_what_is_given_at_once_and_as_it_was(storage: Storage) -> None:
-    stored = await storage.told(*TURN, rated(-1), rated(1, "ada"), rated(0, comment="Hm."))
+    stored = await storage.told(
+        *TURN, build_feedback(-1), build_feedback(1, "ada"), build_feedback(0, comment="Hm.")
+    )
     at = stored.version
 
     async def scores(until: int) -> list[float]:
@@ -179,7 +196,7 @@ async def test_the_log_has_what_is_given_at_once_and_as_it_was(storage: Storage)
     assert await scores(at - 3) == []
     one = await find_feedback(storage.pool, stored.conversation_id, ["reply-a"], at, most=1)
     assert (one["reply-a"].count, one["reply-a"].mean_score, len(one["reply-a"].newest)) == (2, 0.5, 1)
-    await storage.store.append(await storage.store.load(stored.conversation_id), [withdrawn()])
+    await storage.store.append(await storage.store.load(stored.conversation_id), [build_withdrawal()])
     assert await scores(at + 1) == [1]
     await storage.erase(await storage.store.load(stored.conversation_id))
     assert await scores(at + 1) == []

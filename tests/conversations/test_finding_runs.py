@@ -11,14 +11,14 @@ from agentchat.runtime.postgres import Pool, acquire_connection, act_as, open_po
 from tests.conversations.given import (
     ACCOUNT,
     ERASED,
-    answered,
-    asked,
-    began,
-    cancelled,
-    described,
-    failed,
-    said,
-    started,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_described,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
     trace,
     turn,
 )
@@ -27,14 +27,14 @@ from tests.support.proxy import proxied
 Stored = list[events.Event]
 
 
-def words(count: int) -> list[str]:
+def list_words(count: int) -> list[str]:
     """Of traces that no other test has."""
     return [os.urandom(8).hex() for _ in range(count)]
 
 
-async def thread_of(store: ConversationStore, *runs: Stored) -> str:
+async def find_thread_of(store: ConversationStore, *runs: Stored) -> str:
     """A thread of these runs; versions count from its beginning, which is 1."""
-    told = await store.append(Conversation(conversation_id=ids.make_id()), [began()])
+    told = await store.append(Conversation(conversation_id=ids.make_id()), [build_conversation_started()])
     for run in runs:
         told = await store.append(told, run)
     return told.conversation_id
@@ -44,10 +44,10 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     large = "x" * 200_000
-    before, word, *behind = words(6)
+    before, word, *behind = list_words(6)
     runs = [list(turn(each, large, large)) for each in (before, *behind)]
     runs.insert(1, list(turn(word, "Hello", "Hi")))
-    await thread_of(store, *runs)
+    await find_thread_of(store, *runs)
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         found = await load_run(pool, trace(word))
         assert found is not None
@@ -55,11 +55,13 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
         assert 0 < proxy.received < 50_000
 
 
-async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_version(
+async def test_open_runs_descriptions_only_count_as_versions(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
-    (word,) = words(1)
-    thread = await thread_of(store, [asked(word), started(word), *described(1000)])
+    (word,) = list_words(1)
+    thread = await find_thread_of(
+        store, [build_user_message(word), build_run_started(word), *build_described(1000)]
+    )
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         log = Log(pool)
         newest = await log.load_newest_run(thread)
@@ -69,7 +71,7 @@ async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_v
         assert found is not None
         assert newest.active == found[1]
         assert 0 < proxy.received < 20_000
-        later = await store.append(await store.load(thread), said("Hi", word))
+        later = await store.append(await store.load(thread), build_delta("Hi", word))
         more = await log.read_run_rows(thread, trace(word), 3)
         assert [row.version for row in more] == [later.version - 1, later.version]
 
@@ -77,15 +79,21 @@ async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_v
 async def test_a_run_is_read_from_its_message_until_its_own_end(store: ConversationStore, pool: Pool) -> None:
     log = Log(pool)
     ends = (
-        lambda word: list(answered("Hi", word)),
-        lambda word: [failed(word)],
-        lambda word: [cancelled(word)],
+        lambda word: list(build_answer("Hi", word)),
+        lambda word: [build_run_failed(word)],
+        lambda word: [build_run_cancelled(word)],
     )
     for end in ends:
-        before, word, behind = words(3)
-        again = started(word, 2)  # another worker went on with it
-        run: Stored = [asked(word), started(word), again, *said("Hi", word), *end(word)]
-        thread = await thread_of(store, list(turn(before, "a", "b")), run, list(turn(behind, "c", "d")))
+        before, word, behind = list_words(3)
+        again = build_run_started(word, 2)  # another worker went on with it
+        run: Stored = [
+            build_user_message(word),
+            build_run_started(word),
+            again,
+            *build_delta("Hi", word),
+            *end(word),
+        ]
+        thread = await find_thread_of(store, list(turn(before, "a", "b")), run, list(turn(behind, "c", "d")))
         begun_at = 8  # after the beginning and the six events of the first run
         found = await find_run(pool, trace(word))
         assert found is not None
@@ -98,15 +106,15 @@ async def test_a_run_is_read_from_its_message_until_its_own_end(store: Conversat
 
 async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore, pool: Pool) -> None:
     log = Log(pool)
-    before, word = words(2)
-    thread = await thread_of(store, list(turn(before, "a", "b")))
+    before, word = list_words(2)
+    thread = await find_thread_of(store, list(turn(before, "a", "b")))
     assert await log.read_run_rows(thread, trace(word)) == []
-    begun: Stored = [asked(word), started(word)]
+    begun: Stored = [build_user_message(word), build_run_started(word)]
     told = await store.append(await store.load(thread), begun)
     assert [row.event for row in await log.read_run_rows(thread, trace(word))] == begun
     assert await log.is_under_way(thread, trace(word))
     assert not await log.is_under_way(thread, trace(before))
-    more: Stored = [*said("Hi", word)]
+    more: Stored = [*build_delta("Hi", word)]
     await store.append(told, more)
     assert [row.event for row in await log.read_run_rows(thread, trace(word), told.version)] == more
 
@@ -115,16 +123,18 @@ async def test_a_tool_runner_is_told_whether_a_run_is_open(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     """Begun and not ended, whichever the end; of an erased conversation none is, though it has no end."""
-    *ended, unknown, erased, open_ = words(6)
+    *ended, unknown, erased, open_ = list_words(6)
     ends: tuple[Stored, ...] = (
-        [*said("Hi", ended[0]), *answered("Hi", ended[0])],
-        [failed(ended[1])],
-        [cancelled(ended[2])],
+        [*build_delta("Hi", ended[0]), *build_answer("Hi", ended[0])],
+        [build_run_failed(ended[1])],
+        [build_run_cancelled(ended[2])],
     )
     for word, end in zip(ended, ends, strict=True):
-        await thread_of(store, [asked(word), started(word), *end])
-    await thread_of(store, [asked(open_), started(open_)])
-    gone = await store.load(await thread_of(store, [asked(erased), started(erased)]))
+        await find_thread_of(store, [build_user_message(word), build_run_started(word), *end])
+    await find_thread_of(store, [build_user_message(open_), build_run_started(open_)])
+    gone = await store.load(
+        await find_thread_of(store, [build_user_message(erased), build_run_started(erased)])
+    )
     await store.append(gone, [ERASED])
     tool_runner = act_as(migrated_database_url, "tool_runner")
     async with open_pool(tool_runner) as pool, acquire_connection(pool) as conn:

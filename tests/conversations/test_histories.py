@@ -35,22 +35,22 @@ STATES = {
 }
 
 
-def folded(found: recorded.RecordedConversation) -> Conversation:
-    return fold(found.conversation_id, recorded.facts(found))
+def fold_history(found: recorded.RecordedConversation) -> Conversation:
+    return fold(found.conversation_id, recorded.build_facts(found))
 
 
-def own_runs(found: recorded.RecordedConversation, conversation: Conversation) -> list[Run]:
+def list_own_runs(found: recorded.RecordedConversation, conversation: Conversation) -> list[Run]:
     """Those that are no copies of another conversation's: nobody heard of these by their own names."""
-    own = {fact.trace_id for fact in recorded.facts(found) if fact.inherited_from is msgspec.UNSET}
+    own = {fact.trace_id for fact in recorded.build_facts(found) if fact.inherited_from is msgspec.UNSET}
     return [run for run in conversation.runs if run.trace_id in own]
 
 
 @pytest.mark.parametrize("name", recorded.WHOLE)
 def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
-    conversation = folded(recorded.carried(name))
+    conversation = fold_history(recorded.encode_carried(name))
     assert [run.state for run in conversation.runs] == STATES[name]
-    told = recorded.heard(name)
-    own = own_runs(recorded.carried(name), conversation)
+    told = recorded.render_heard(name)
+    own = list_own_runs(recorded.encode_carried(name), conversation)
     assert [each.trace_id for each in told] == [run.trace_id for run in own]
     for each, run in zip(told, own, strict=True):
         if each.form == "openai":  # rendered by the gateway alone
@@ -65,47 +65,54 @@ def test_each_event_that_the_services_store_is_in_a_history() -> None:
     tree = recorded.FOLDER.parents[1].glob("*/*/src/**/*.py")
     sources = "\n".join(path.read_text() for path in tree if path.name != "examples.py")
     made = set(re.findall(r"(?<!case )(?<!\| )events\.(\w+)\(", sources))
-    facts = [fact for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))]
+    facts = [fact for name in recorded.WHOLE for fact in recorded.build_facts(recorded.encode_carried(name))]
     assert {type(fact) for fact in facts} == {each for each in events.EVENTS if each.__name__ in made}
 
 
 def test_what_the_histories_are_of_is_in_them() -> None:
     for took_over in ("taken_over", "handed_over"):
-        assert folded(recorded.carried(took_over)).runs[0].attempt > 1
-    summaries = [run.compacted for run in folded(recorded.carried("compacted")).runs if run.compacted]
+        assert fold_history(recorded.encode_carried(took_over)).runs[0].attempt > 1
+    summaries = [
+        run.compacted for run in fold_history(recorded.encode_carried("compacted")).runs if run.compacted
+    ]
     assert [each.provider_data is None for each in summaries] == [True, False]
     for name in ("elicited", "elicitation"):
-        calls = [call for run in folded(recorded.carried(name)).runs for call in run.rounds[0].calls]
+        calls = [
+            call for run in fold_history(recorded.encode_carried(name)).runs for call in run.rounds[0].calls
+        ]
         assert [[each.action for each in call.responses] for call in calls] == [["accept"], ["decline"]]
-    shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
+    shop, sources = (
+        fold_history(recorded.encode_carried("shop")),
+        fold_history(recorded.encode_carried("sources")),
+    )
     assert max(len(each.calls) for run in shop.runs for each in run.rounds) == 2
     assert shop.runs[2].prompt_override
     assert all(run.sources for run in sources.runs)
-    (erased,) = recorded.facts(recorded.carried("erased"))
+    (erased,) = recorded.build_facts(recorded.encode_carried("erased"))
     assert isinstance(erased, events.ConversationErased)
 
 
 def test_a_fork_has_copies_of_an_approval_and_is_described() -> None:
-    found = recorded.carried("forked")
-    copies = [fact for fact in recorded.facts(found) if fact.inherited_from is not msgspec.UNSET]
+    found = recorded.encode_carried("forked")
+    copies = [fact for fact in recorded.build_facts(found) if fact.inherited_from is not msgspec.UNSET]
     assert {type(fact) for fact in copies} >= {events.ApprovalRequested, events.ApprovalDecided}
-    fork = folded(found)
+    fork = fold_history(found)
     assert fork.forked_from is not None
     assert (fork.title, dict(fork.metadata)) == ("A cancelled order", {"desk": "orders"})
     assert [call.may_run for run in fork.runs for each in run.rounds for call in each.calls] == [True, False]
 
 
-def test_the_first_release_lacks_what_came_later_and_is_read_all_the_same() -> None:
-    old = recorded.carried("first_release")
+def test_history_of_the_first_release_is_readable() -> None:
+    old = recorded.encode_carried("first_release")
     later = {b"worker", b"prompt_sha256", b"tools_sha256"}
     assert not any(field in each.state for each in old.stored for field in later)
-    made = [fact for fact in recorded.facts(old) if isinstance(fact, events.ModelReplied)]
+    made = [fact for fact in recorded.build_facts(old) if isinstance(fact, events.ModelReplied)]
     assert made
     assert all(fact.prompt_sha256 is None for fact in made)
 
 
 async def test_histories_are_projected(store: ConversationStore, log: Log, pool: Pool) -> None:
-    found = {name: recorded.carried(name) for name in recorded.WHOLE}
+    found = {name: recorded.encode_carried(name) for name in recorded.WHOLE}
     for carried in found.values():
         await recorded.store_recorded(store, carried)
     await follow(pool, log)
@@ -116,9 +123,9 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
         spent = await (await conn.execute(_SPENT)).fetchall()
         threads = await (await conn.execute("SELECT conversation_id FROM conversations")).fetchall()
     assert parked == []
-    conversations = {name: folded(carried) for name, carried in found.items()}
+    conversations = {name: fold_history(carried) for name, carried in found.items()}
     runs = [run for each in conversations.values() for run in each.runs]
-    own = [run for name, each in conversations.items() for run in own_runs(found[name], each)]
+    own = [run for name, each in conversations.items() for run in list_own_runs(found[name], each)]
     listed = {each.conversation_id for each in conversations.values() if not each.erased}
     assert {row[0] for row in threads} == listed
     replies = [(run.reply.id, "assistant", run.reply.content) for run in runs if run.reply]

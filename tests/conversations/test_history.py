@@ -14,51 +14,53 @@ from agentchat.conversations.aggregate.history import INTERRUPTED, build_prompt
 from agentchat.conversations.aggregate.turn import StartRun, list_tool_calls, open_turn
 from tests.conversations.given import (
     AT,
-    answered,
-    asked,
-    began,
-    cancelled,
-    failed,
-    given,
-    replied,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_model_replied,
+    build_run,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     request,
-    returned,
-    said,
-    started,
     trace,
     turn,
     use,
-    wanted,
 )
 
 Message = dict[str, Any]
 
 
-def text(content: str) -> Message:
+def build_text(content: str) -> Message:
     return {"type": "text", "text": content}
 
 
-def user(*blocks: Message) -> Message:
+def build_user(*blocks: Message) -> Message:
     return {"role": "user", "content": list(blocks)}
 
 
-def assistant(*blocks: Message) -> Message:
+def build_assistant(*blocks: Message) -> Message:
     return {"role": "assistant", "content": list(blocks)}
 
 
-def result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Message:
+def build_result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Message:
     return {"type": "tool_result", "tool_use_id": call_id, "content": output, **more}
 
 
-def seen(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
-    return build_prompt(given(began(), *stored), trace(word), tools_offered=tools).messages
+def show(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
+    return build_prompt(
+        build_run(build_conversation_started(), *stored), trace(word), tools_offered=tools
+    ).messages
 
 
 def test_all_earlier_turns_come_before_the_new_message() -> None:
-    assert seen(*turn("a", "Hello", "Hi"), asked("b", "And now?"), started("b")) == [
-        user(text("Hello")),
-        assistant(text("Hi")),
-        user(text("And now?")),
+    assert show(*turn("a", "Hello", "Hi"), build_user_message("b", "And now?"), build_run_started("b")) == [
+        build_user(build_text("Hello")),
+        build_assistant(build_text("Hi")),
+        build_user(build_text("And now?")),
     ]
 
 
@@ -66,33 +68,56 @@ def test_all_earlier_turns_come_before_the_new_message() -> None:
 def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> None:
     shown = (ShownMessage(first, "One"), ShownMessage("assistant", "Two"))
     seeded = events.ConversationSeeded(trace_id=trace("b"), at=AT, messages=shown)
-    begins = [user(text("One")), assistant(text("Two"))]
+    begins = [build_user(build_text("One")), build_assistant(build_text("Two"))]
     if first == "assistant":
-        begins = [user(text("(empty)")), assistant(text("One"), text("Two"))]
-    assert seen(seeded, asked("b", "Three"), started("b")) == [*begins, user(text("Three"))]
+        begins = [build_user(build_text("(empty)")), build_assistant(build_text("One"), build_text("Two"))]
+    assert show(seeded, build_user_message("b", "Three"), build_run_started("b")) == [
+        *begins,
+        build_user(build_text("Three")),
+    ]
 
 
 def test_later_runs_are_not_seen() -> None:
-    assert seen(*turn("b", "Hello", "Hi"), asked("c", "Later"))[0] == user(text("Hello"))
-    assert len(seen(*turn("b", "Hello", "Hi"), asked("c", "Later"))) == 2
+    assert show(*turn("b", "Hello", "Hi"), build_user_message("c", "Later"))[0] == build_user(
+        build_text("Hello")
+    )
+    assert len(show(*turn("b", "Hello", "Hi"), build_user_message("c", "Later"))) == 2
 
 
 def test_the_runs_own_rounds_follow_with_their_results() -> None:
-    blocks = [text("Let me look."), use("c1"), use("c2")]
-    messages = seen(
-        asked("b"), started("b"), *wanted(blocks, "b"), returned("c2", "[2]", "b"), returned("c1", "[1]", "b")
+    blocks = [build_text("Let me look."), use("c1"), use("c2")]
+    messages = show(
+        build_user_message("b"),
+        build_run_started("b"),
+        *build_tool_called(blocks, "b"),
+        build_tool_returned("c2", "[2]", "b"),
+        build_tool_returned("c1", "[1]", "b"),
     )
-    assert messages[1:] == [assistant(*blocks), user(result("c1", "[1]"), result("c2", "[2]"))]
+    assert messages[1:] == [
+        build_assistant(*blocks),
+        build_user(build_result("c1", "[1]"), build_result("c2", "[2]")),
+    ]
 
 
 def test_tools_of_earlier_runs_are_kept_with_their_results() -> None:
-    stored = (*wanted([use("c1")]), returned("c1"), *said("Shipped.", number=2), *answered("Shipped."))
-    assert seen(asked("a"), started("a"), *stored, asked("b", "Thanks"), started("b")) == [
-        user(text("Where is it?")),
-        assistant(use("c1")),
-        user(result("c1")),
-        assistant(text("Shipped.")),
-        user(text("Thanks")),
+    stored = (
+        *build_tool_called([use("c1")]),
+        build_tool_returned("c1"),
+        *build_delta("Shipped.", number=2),
+        *build_answer("Shipped."),
+    )
+    assert show(
+        build_user_message("a"),
+        build_run_started("a"),
+        *stored,
+        build_user_message("b", "Thanks"),
+        build_run_started("b"),
+    ) == [
+        build_user(build_text("Where is it?")),
+        build_assistant(use("c1")),
+        build_user(build_result("c1")),
+        build_assistant(build_text("Shipped.")),
+        build_user(build_text("Thanks")),
     ]
 
 
@@ -100,91 +125,131 @@ def test_a_tool_error_is_marked_as_one() -> None:
     broken = events.ToolReturned(
         trace_id=trace("b"), at=AT, round=1, call_id="c1", output='{"error":"no"}', is_error=True, ms=1
     )
-    assert seen(asked("b"), started("b"), *wanted([use("c1")], "b"), broken)[-1] == user(
-        result("c1", '{"error":"no"}', is_error=True)
-    )
+    assert show(
+        build_user_message("b"), build_run_started("b"), *build_tool_called([use("c1")], "b"), broken
+    )[-1] == build_user(build_result("c1", '{"error":"no"}', is_error=True))
 
 
 def test_a_call_that_was_interrupted_has_an_error_for_its_result() -> None:
-    stored = (asked("a"), started("a"), *wanted([use("c1"), use("c2")]), returned("c1"), failed("a"))
-    assert seen(*stored, asked("b", "Again?"), started("b")) == [
-        user(text("Where is it?")),
-        assistant(use("c1"), use("c2")),
-        user(result("c1"), result("c2", INTERRUPTED, is_error=True), text("Again?")),
+    stored = (
+        build_user_message("a"),
+        build_run_started("a"),
+        *build_tool_called([use("c1"), use("c2")]),
+        build_tool_returned("c1"),
+        build_run_failed("a"),
+    )
+    assert show(*stored, build_user_message("b", "Again?"), build_run_started("b")) == [
+        build_user(build_text("Where is it?")),
+        build_assistant(use("c1"), use("c2")),
+        build_user(build_result("c1"), build_result("c2", INTERRUPTED, is_error=True), build_text("Again?")),
     ]
 
 
-@pytest.mark.parametrize("end", [failed(), cancelled()])
+@pytest.mark.parametrize("end", [build_run_failed(), build_run_cancelled()])
 def test_a_run_without_a_reply_keeps_its_message_and_the_text_so_far(end: events.Event) -> None:
     half = events.Delta(trace_id=trace("a"), at=AT, round=1, text="It is on its", cuts=(12,))
-    assert seen(asked("a"), started("a"), half, end, asked("b", "Go on"), started("b")) == [
-        user(text("Where is it?")),
-        assistant(text("It is on its")),
-        user(text("Go on")),
+    assert show(
+        build_user_message("a"),
+        build_run_started("a"),
+        half,
+        end,
+        build_user_message("b", "Go on"),
+        build_run_started("b"),
+    ) == [
+        build_user(build_text("Where is it?")),
+        build_assistant(build_text("It is on its")),
+        build_user(build_text("Go on")),
     ]
 
 
 def test_messages_of_runs_that_said_nothing_are_joined() -> None:
-    assert seen(asked("a", "One"), started("a"), failed("a"), asked("b", "Two"), started("b")) == [
-        user(text("One"), text("Two"))
-    ]
+    assert show(
+        build_user_message("a", "One"),
+        build_run_started("a"),
+        build_run_failed("a"),
+        build_user_message("b", "Two"),
+        build_run_started("b"),
+    ) == [build_user(build_text("One"), build_text("Two"))]
 
 
 def test_text_that_this_run_had_begun_is_left_to_the_caller() -> None:
     half = events.Delta(trace_id=trace("b"), at=AT, round=1, text="It is", cuts=(5,))
-    assert seen(asked("b"), started("b"), half, started("b", attempt=2)) == [user(text("Where is it?"))]
+    assert show(build_user_message("b"), build_run_started("b"), half, build_run_started("b", attempt=2)) == [
+        build_user(build_text("Where is it?"))
+    ]
 
 
 def test_thinking_goes_back_in_its_own_run_only() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     hidden = {"type": "redacted_thinking", "data": "x"}
-    earlier = (asked("a"), started("a"), replied([thought, hidden, text("Hi")], "a", stop_reason="end_turn"))
-    own = (asked("b"), started("b"), *wanted([thought, hidden, use("c1")], "b"), returned("c1", word="b"))
-    messages = seen(*earlier, *answered("Hi", "a"), *own)
-    assert (messages[1], messages[3]) == (assistant(text("Hi")), assistant(thought, hidden, use("c1")))
+    earlier = (
+        build_user_message("a"),
+        build_run_started("a"),
+        build_model_replied([thought, hidden, build_text("Hi")], "a", stop_reason="end_turn"),
+    )
+    own = (
+        build_user_message("b"),
+        build_run_started("b"),
+        *build_tool_called([thought, hidden, use("c1")], "b"),
+        build_tool_returned("c1", word="b"),
+    )
+    messages = show(*earlier, *build_answer("Hi", "a"), *own)
+    assert (messages[1], messages[3]) == (
+        build_assistant(build_text("Hi")),
+        build_assistant(thought, hidden, use("c1")),
+    )
 
 
 def test_blank_text_blocks_are_left_out() -> None:
     stored = (
-        asked("b"),
-        started("b"),
-        *wanted([text(""), text(" \n"), use("c1")], "b"),
-        returned("c1", word="b"),
+        build_user_message("b"),
+        build_run_started("b"),
+        *build_tool_called([build_text(""), build_text(" \n"), use("c1")], "b"),
+        build_tool_returned("c1", word="b"),
     )
-    assert seen(*stored)[1] == assistant(use("c1"))
+    assert show(*stored)[1] == build_assistant(use("c1"))
 
 
 def test_an_agent_without_tools_reads_earlier_calls_as_text() -> None:
     stored = (
-        asked("a"),
-        started("a"),
-        *wanted([use("c1", order="7")]),
-        returned("c1"),
-        *said("Shipped.", number=2),
+        build_user_message("a"),
+        build_run_started("a"),
+        *build_tool_called([use("c1", order="7")]),
+        build_tool_returned("c1"),
+        *build_delta("Shipped.", number=2),
     )
-    assert seen(*stored, *answered("Shipped."), asked("b", "Thanks"), started("b"), tools=False) == [
-        user(text("Where is it?")),
-        assistant(text('[Tool call get_order: {"order":"7"}]')),
-        user(text('[Tool result get_order: {"ok":true}]')),
-        assistant(text("Shipped.")),
-        user(text("Thanks")),
+    assert show(
+        *stored,
+        *build_answer("Shipped."),
+        build_user_message("b", "Thanks"),
+        build_run_started("b"),
+        tools=False,
+    ) == [
+        build_user(build_text("Where is it?")),
+        build_assistant(build_text('[Tool call get_order: {"order":"7"}]')),
+        build_user(build_text('[Tool result get_order: {"ok":true}]')),
+        build_assistant(build_text("Shipped.")),
+        build_user(build_text("Thanks")),
     ]
 
 
 def test_a_reply_without_recorded_rounds_is_seen_as_its_text() -> None:
-    assert seen(asked("a", "Hello"), started("a"), *answered("Hi", "a"), asked("b"))[1] == assistant(
-        text("Hi")
-    )
+    assert show(
+        build_user_message("a", "Hello"),
+        build_run_started("a"),
+        *build_answer("Hi", "a"),
+        build_user_message("b"),
+    )[1] == build_assistant(build_text("Hi"))
 
 
 _texts = st.text(max_size=5)
 _thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-_blocks = st.lists(st.one_of(st.builds(text, _texts), st.just(_thinking), st.none()), max_size=4)
+_blocks = st.lists(st.one_of(st.builds(build_text, _texts), st.just(_thinking), st.none()), max_size=4)
 """A reply's blocks; None stands for a call of a tool."""
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
+def build_conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
     """A conversation as the turn's rules let it become, cut off anywhere, and the trace of its last run."""
     conversation = Conversation(conversation_id="conversation-1")
     word = ""
@@ -195,17 +260,17 @@ def conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
             conversation, asking, AgentFacts(agent_version=1, model="m"), now=AT, expired=False
         )
         assert isinstance(opening, StartRun)
-        conversation = evolve_all(conversation, (*opening.events, *draw(_rounds(word))))
+        conversation = evolve_all(conversation, (*opening.events, *draw(_build_rounds(word))))
         run = conversation.run(trace(word))
         assert run is not None
         conversation = evolve_all(
-            conversation, draw(st.sampled_from([answered("Hi", word), (failed(word),)]))
+            conversation, draw(st.sampled_from([build_answer("Hi", word), (build_run_failed(word),)]))
         )
     return conversation, word
 
 
 @st.composite
-def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
+def _build_rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
     stored: list[events.Event] = []
     for number in range(1, draw(st.integers(0, 3)) + 1):
         stored.append(events.Delta(trace_id=trace(word), at=AT, round=number, text=draw(_texts), cuts=()))
@@ -214,14 +279,18 @@ def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
                 use(f"{word}-{number}-{place}") if block is None else block
                 for place, block in enumerate(draw(_blocks))
             ]
-            reply = replied(blocks, word, number)
+            reply = build_model_replied(blocks, word, number)
             calls = list_tool_calls(reply)
-            done = [returned(call.call_id, word=word, number=number) for call in calls if draw(st.booleans())]
+            done = [
+                build_tool_returned(call.call_id, word=word, number=number)
+                for call in calls
+                if draw(st.booleans())
+            ]
             stored += [reply, *calls, *done]
     return stored
 
 
-@for_all(conversations(), st.booleans())
+@for_all(build_conversations(), st.booleans())
 def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bool) -> None:
     conversation, word = told
     messages = build_prompt(conversation, trace(word), tools_offered=tools).messages
@@ -247,9 +316,13 @@ def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bo
 
 def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
     signed = {"type": "thinking", "thinking": "Hm", "signature": "s"}
-    kept = text("Hi") | {"provider_data": {"openai": {"id": "o"}, "anthropic": {"id": "a"}}}
-    stored = (asked("b", "Hello"), started("b"), *wanted([signed, kept, use("c1")], "b"))
-    conversation = given(began(), *stored, returned("c1", word="b"))
+    kept = build_text("Hi") | {"provider_data": {"openai": {"id": "o"}, "anthropic": {"id": "a"}}}
+    stored = (
+        build_user_message("b", "Hello"),
+        build_run_started("b"),
+        *build_tool_called([signed, kept, use("c1")], "b"),
+    )
+    conversation = build_run(build_conversation_started(), *stored, build_tool_returned("c1", word="b"))
 
     def blocks(provider: str) -> list[Message]:
         shown = build_prompt(conversation, trace("b"), tools_offered=True, provider=provider)
@@ -257,8 +330,8 @@ def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
 
     assert blocks("anthropic") == [
         signed,
-        text("Hi") | {"provider_data": {"anthropic": {"id": "a"}}},
+        build_text("Hi") | {"provider_data": {"anthropic": {"id": "a"}}},
         use("c1"),
     ]
-    assert blocks("openai") == [text("Hi") | {"provider_data": {"openai": {"id": "o"}}}, use("c1")]
-    assert blocks("other") == [text("Hi"), use("c1")]
+    assert blocks("openai") == [build_text("Hi") | {"provider_data": {"openai": {"id": "o"}}}, use("c1")]
+    assert blocks("other") == [build_text("Hi"), use("c1")]

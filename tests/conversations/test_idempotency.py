@@ -44,7 +44,7 @@ def _trace() -> str:
     return uuid.uuid4().hex
 
 
-async def _a_day_passes(pool: Pool) -> None:
+async def _let_a_day_pass(pool: Pool) -> None:
     async with acquire_connection(pool) as conn:
         await conn.execute("UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'")
 
@@ -65,7 +65,7 @@ def _request(claim: Claim) -> ChatRequested:
     )
 
 
-def _places(made: Sequence[Claim]) -> set[tuple[str, str]]:
+def _list_places(made: Sequence[Claim]) -> set[tuple[str, str]]:
     return {(claim.trace_id, claim.conversation_id) for claim in made}
 
 
@@ -74,7 +74,7 @@ async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(claims: Cl
     made = await asyncio.gather(*(_claim(claims, account) for _ in range(20)))
     assert [claim.publication for claim in made] == [1] * 20
     assert sum(claim.mine for claim in made) == 1
-    assert len(_places(made)) == 1
+    assert len(_list_places(made)) == 1
     assert await is_repeat(pool, account, "k")
     assert not await is_repeat(pool, make_id(), "k")
     assert (await _claim(claims, make_id())).mine
@@ -91,9 +91,7 @@ async def test_a_claim_is_on_disk_before_its_request_is_published(claims: Claims
             assert await (await conn.execute(query, before)).fetchone() == (True,)
 
 
-async def test_another_request_under_the_key_conflicts_until_the_key_is_free(
-    claims: Claims, pool: Pool
-) -> None:
+async def test_other_request_conflicts_until_the_key_is_free(claims: Claims, pool: Pool) -> None:
     account = make_id()
     first = await _claim(claims, account)
     with pytest.raises(KeyConflict):
@@ -112,7 +110,7 @@ async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Clai
     made = await asyncio.gather(*(_claim(claims, account) for _ in range(5)))
     assert sum(claim.mine for claim in made) == 1
     assert {claim.publication for claim in made} == {2}
-    assert _places(made) == _places([first])
+    assert _list_places(made) == _list_places([first])
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
 
@@ -147,10 +145,10 @@ async def test_an_idempotency_key_stands_for_its_run_for_a_day(
     again = await _claim(claims, account)
     assert (again.mine, again.publication, again.seconds) == (False, 1, 0.0)
     assert again.begun_at == 2
-    assert _places([again]) == _places([first])
+    assert _list_places([again]) == _list_places([first])
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
-    await _a_day_passes(pool)
+    await _let_a_day_pass(pool)
     assert not await is_repeat(pool, account, "k")
     late = await _claim(claims, account, body=b"other")
     assert (late.mine, late.publication) == (True, 1)
@@ -160,7 +158,7 @@ async def test_an_idempotency_key_stands_for_its_run_for_a_day(
 async def test_old_idempotency_keys_expire(claims: Claims, pool: Pool) -> None:
     old, kept = make_id(), make_id()
     await _claim(claims, old)
-    await _a_day_passes(pool)
+    await _let_a_day_pass(pool)
     await _claim(claims, kept)
     await forget_old_keys(pool)
     async with acquire_connection(pool) as conn:
@@ -186,7 +184,7 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     await finish_chunk(pool, chunk)
     again = await _claim(claims, account)
     assert (again.mine, again.publication) == (True, 2)
-    assert _places([again]) == _places([first])
+    assert _list_places([again]) == _list_places([first])
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
 

@@ -11,14 +11,22 @@ from msgspec.structs import replace
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
-from tests.conversations.given import asked, began, failed, given, started, trace, turn
-from tests.conversations.test_history import conversations
+from tests.conversations.given import (
+    build_conversation_started,
+    build_run,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.test_history import build_conversations
 
 _Shown = tuple[list[dict[str, Any]], int, int, int]
 _ways = st.tuples(st.booleans(), st.sampled_from(["anthropic", "openai"]))
 
 
-@for_all(conversations(), st.lists(st.tuples(st.integers(0, 3), _ways), max_size=8), st.booleans())
+@for_all(build_conversations(), st.lists(st.tuples(st.integers(0, 3), _ways), max_size=8), st.booleans())
 def test_prompts_are_those_of_rendering_all(
     told: tuple[Conversation, str], asked_for: list[tuple[int, tuple[bool, str]]], seeded: bool
 ) -> None:
@@ -33,19 +41,21 @@ def test_prompts_are_those_of_rendering_all(
         again = build_prompt(
             *(one, run.trace_id), tools_offered=tools, provider=provider, documents="d", histories=kept
         )
-        assert _shown(again) == _shown(whole)
-        made.append((_shown(again), copy.deepcopy(_shown(again))))
+        assert _show(again) == _show(whole)
+        made.append((_show(again), copy.deepcopy(_show(again))))
     assert all(prompt == then for prompt, then in made)
 
 
-def _shown(prompt: Prompt) -> _Shown:
+def _show(prompt: Prompt) -> _Shown:
     return prompt.messages, prompt.earlier, prompt.settled.count, prompt.settled.blocks
 
 
 def test_what_was_rendered_is_not_rendered_again() -> None:
     kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = build_prompt(given(began(), *stored), trace("b"), tools_offered=True, histories=kept)
-    longer = given(began(), *stored, asked("c"), started("c"))
+    first = build_prompt(
+        build_run(build_conversation_started(), *stored), trace("b"), tools_offered=True, histories=kept
+    )
+    longer = build_run(build_conversation_started(), *stored, build_user_message("c"), build_run_started("c"))
     second = build_prompt(longer, trace("c"), tools_offered=True, histories=kept)
     assert second.messages[0] is first.messages[0]
     assert second.earlier == 4
@@ -53,10 +63,14 @@ def test_what_was_rendered_is_not_rendered_again() -> None:
 
 def test_runs_that_are_other_than_before_are_rendered_again() -> None:
     kept = HistoryCache()
-    for end in (turn("a", "One", "Yes"), turn("a", "One", "No"), (asked("a", "One"), failed("a"))):
-        conversation = given(began(), *end, asked("b"))
+    for end in (
+        turn("a", "One", "Yes"),
+        turn("a", "One", "No"),
+        (build_user_message("a", "One"), build_run_failed("a")),
+    ):
+        conversation = build_run(build_conversation_started(), *end, build_user_message("b"))
         again = build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
-        assert _shown(again) == _shown(build_prompt(conversation, trace("b"), tools_offered=True))
+        assert _show(again) == _show(build_prompt(conversation, trace("b"), tools_offered=True))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +79,9 @@ def test_runs_that_are_other_than_before_are_rendered_again() -> None:
 def test_what_is_kept_is_bounded_by_number_and_bytes(bounds: dict[str, int], left: int) -> None:
     kept = HistoryCache(**bounds)
     for number in range(9):
-        conversation = given(began(), *turn("a", "Hello", "x" * 500), asked("b"))
+        conversation = build_run(
+            build_conversation_started(), *turn("a", "Hello", "x" * 500), build_user_message("b")
+        )
         conversation = replace(conversation, conversation_id=str(number))
         build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
     assert len(kept._kept) == left

@@ -12,7 +12,7 @@ from agentchat.conversations.leases.waiting_line import WaitingLine, delete_expi
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
-from tests.conversations.outages import there_for_long
+from tests.conversations.outages import make_steady
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ async def empty(pool: Pool) -> None:
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
         await conn.execute("DELETE FROM waiting_line")
-        await there_for_long(conn)
+        await make_steady(conn)
 
 
-async def age(pool: Pool, table: str, seconds: int) -> None:
+async def age_lease(pool: Pool, table: str, seconds: int) -> None:
     """As if that much time had passed since the rows were last renewed."""
     async with acquire_connection(pool) as conn:
         change = f"UPDATE {table} SET expires_at = expires_at - interval '{seconds} seconds'"
@@ -56,7 +56,7 @@ async def test_a_held_lease_is_taken_by_nobody_not_even_its_holder(pool: Pool) -
 async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     await one.acquire(trace())
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     assert not await one.has_live_lease(trace())
     assert await two.acquire(trace())
     assert await one.renew() == {trace()}
@@ -68,7 +68,7 @@ async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool:
 async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool: Pool) -> None:
     one = Leases(pool, "one")
     await one.acquire(trace())
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     assert await one.renew() == set()
     assert await Leases(pool, "two").acquire(trace()) is None
 
@@ -77,9 +77,9 @@ async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     one = Leases(pool, "one")
     for word in ("a", "b"):
         await one.acquire(trace(word))
-    await age(pool, "run_leases", LEASE_SECONDS - 1)
+    await age_lease(pool, "run_leases", LEASE_SECONDS - 1)
     await one.renew()
-    await age(pool, "run_leases", LEASE_SECONDS - 1)
+    await age_lease(pool, "run_leases", LEASE_SECONDS - 1)
     assert [await one.has_live_lease(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
 
 
@@ -92,9 +92,9 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
         await one.acquire(trace())
         async with acquire_connection(full, seconds=30):
             waiting = asyncio.create_task(one.acquire(trace("b")))
-            await age(pool, "run_leases", LEASE_SECONDS - 1)
+            await age_lease(pool, "run_leases", LEASE_SECONDS - 1)
             await one.renew()
-            await age(pool, "run_leases", LEASE_SECONDS - 1)
+            await age_lease(pool, "run_leases", LEASE_SECONDS - 1)
             assert await Leases(pool, "onlooker").has_live_lease(trace())
             with pytest.raises(DatabaseUnavailable):
                 await waiting
@@ -113,12 +113,12 @@ async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     assert await one.renew() == set()
 
 
-async def test_a_lease_that_the_same_worker_has_taken_again_is_not_released_with_the_one_before(
+async def test_release_of_an_earlier_lease_keeps_the_later_one(
     pool: Pool,
 ) -> None:
     one = Leases(pool, "one")
     before = await one.acquire(trace())
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     again = await one.acquire(trace())
     assert before is not None
     assert again is not None
@@ -139,10 +139,10 @@ async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) ->
 
 async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
     await Leases(pool, "one").acquire(trace())
-    await age(pool, "run_leases", 3600)
+    await age_lease(pool, "run_leases", 3600)
     await forget_expired_leases(pool)
     assert await _count(pool, "run_leases") == 1
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     await forget_expired_leases(pool)
     assert await _count(pool, "run_leases") == 0
 
@@ -178,14 +178,14 @@ async def test_a_lost_lease_is_not_live_whatever_the_clock_says(pool: Pool) -> N
     one = Leases(pool, "one", clock=Clock())
     lease = await one.acquire(trace())
     assert lease is not None
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     await Leases(pool, "two").acquire(trace())
     assert await one.renew() == {trace()}
     assert not lease.is_live
     assert not await lease.wait_until_live()
 
 
-async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_given_up() -> None:
+async def test_late_renewal_ends_the_wait_and_a_missing_one_gives_up() -> None:
     clock = Clock()
     lease = Lease("", 0.0, clock)
     clock.now = HOLD_SECONDS
@@ -207,7 +207,7 @@ async def test_an_expired_lease_is_not_renewed_once_it_is_released(pool: Pool) -
     clock.now = HOLD_SECONDS
     await one.release(trace(), lease)
     assert await one.renew() == set()
-    await age(pool, "run_leases", LEASE_SECONDS)
+    await age_lease(pool, "run_leases", LEASE_SECONDS)
     assert await Leases(pool, "two").acquire(trace())
 
 
@@ -237,7 +237,7 @@ async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
     dead, line = WaitingLine(pool, "one"), WaitingLine(pool, "two")
     await dead.join("c", trace("a"), _FIRST, ACCOUNT)
     await line.join("c", trace("b"), _SECOND, ACCOUNT)
-    await age(pool, "waiting_line", LEASE_SECONDS)
+    await age_lease(pool, "waiting_line", LEASE_SECONDS)
     await line.renew()
     assert await line.is_first("c", trace("b"))
     await line.join("c", trace("a"), _FIRST, ACCOUNT)  # its message has come to another worker
@@ -247,7 +247,7 @@ async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
 
 async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
     await WaitingLine(pool, "one").join("c", trace(), _FIRST, ACCOUNT)
-    await age(pool, "waiting_line", 3600 + LEASE_SECONDS)
+    await age_lease(pool, "waiting_line", 3600 + LEASE_SECONDS)
     await delete_expired_waiters(pool)
     assert await _count(pool, "waiting_line") == 0
 

@@ -9,7 +9,7 @@ from agentchat.conversations.leases.availability import keep_recording_availabil
 from agentchat.conversations.leases.leases import Leases
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool
 from tests.conversations.given import trace
-from tests.conversations.outages import away, there_for, there_for_long
+from tests.conversations.outages import make_available_for, make_steady, simulate_outage
 from tests.conversations.postgres_server import PostgresServer
 
 _OUTAGE = LEASE_SECONDS + 5
@@ -21,59 +21,59 @@ async def held(pool: Pool) -> Leases:
     leases = Leases(pool, "holder")
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
-        await there_for_long(conn)
+        await make_steady(conn)
     await leases.acquire(trace())
     return leases
 
 
 async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(pool: Pool, held: Leases) -> None:
     other = Leases(pool, "other")
-    await away(pool, _OUTAGE)
+    await simulate_outage(pool, _OUTAGE)
     assert await other.acquire(trace()) is None  # before anybody has noted that it is back
     await record_availability(pool)
     assert await other.acquire(trace()) is None
     assert await held.renew() == set()
-    await there_for(pool, _OUTAGE)
+    await make_available_for(pool, _OUTAGE)
     assert await other.acquire(trace()) is None
 
 
-async def test_a_lease_that_expired_in_an_outage_is_free_once_postgres_was_there_for_a_leases_length(
+async def test_lease_expired_in_an_outage_is_respected_for_its_length(
     pool: Pool,
 ) -> None:
-    await away(pool, _OUTAGE)
+    await simulate_outage(pool, _OUTAGE)
     await record_availability(pool)
-    await there_for(pool, LEASE_SECONDS - 1)
+    await make_available_for(pool, LEASE_SECONDS - 1)
     assert await Leases(pool, "other").acquire(trace()) is None
-    await there_for(pool, 1)
+    await make_available_for(pool, 1)
     assert await Leases(pool, "other").acquire(trace())
 
 
 async def test_a_run_without_a_lease_is_taken_right_after_an_outage(pool: Pool) -> None:
-    await away(pool, _OUTAGE)
+    await simulate_outage(pool, _OUTAGE)
     assert await Leases(pool, "other").acquire(trace("b"))
 
 
 async def test_a_pause_that_outlasts_no_lease_is_no_break(pool: Pool) -> None:
-    await away(pool, BREAK_SECONDS - 1)
+    await simulate_outage(pool, BREAK_SECONDS - 1)
     await record_availability(pool)
     await _expire(pool)
     assert await Leases(pool, "other").acquire(trace())
 
 
 async def test_a_clock_set_back_is_a_break(pool: Pool) -> None:
-    await away(pool, -60)
+    await simulate_outage(pool, -60)
     await record_availability(pool)
     await _expire(pool)
     assert await Leases(pool, "other").acquire(trace()) is None
 
 
-async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
+async def test_frozen_postgres_leaves_the_run_with_its_worker(
     frail_postgres: PostgresServer,
 ) -> None:
     """Not by moved clocks: the lease of a worker that notes and renews expires while nothing answers."""
     async with open_pool(frail_postgres.url, min_size=3) as pool:
         async with acquire_connection(pool, seconds=10) as conn:
-            await there_for_long(conn)
+            await make_steady(conn)
         noting = asyncio.create_task(keep_recording_availability(pool))
         holder, other = Leases(pool, "holder"), Leases(pool, "other")
         await holder.acquire(trace())
@@ -87,7 +87,7 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
         noting.cancel()
 
 
-async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_no_process(
+async def test_read_only_postgres_is_unready_and_ends_no_process(
     pool: Pool, migrated_database_url: str
 ) -> None:
     """As one does after a fail-over, until it is promoted."""

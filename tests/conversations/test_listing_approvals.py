@@ -10,21 +10,33 @@ from agentchat.contracts import events, http, wire
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, decide_approval
 from agentchat.conversations.queries.find_approvals import find_approval, list_approvals
 from agentchat.runtime.postgres import Pool
-from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
+from tests.conversations.given import (
+    ACCOUNT,
+    ERASED,
+    build_run_started,
+    build_tool_returned,
+    build_user_message,
+)
 from tests.conversations.read_models import Storage
-from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question
+from tests.conversations.test_approvals import ADA, SOON, ask, build_elicitation, call_tool
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
 
-async def listed(pool: Pool, **those: str) -> list[http.Approval]:
+async def list_shown(pool: Pool, **those: str) -> list[http.Approval]:
     return await list_approvals(pool, ACCOUNT, limit=10, **those)
 
 
-async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_it_is_decided(
+async def test_approval_is_listed_as_in_the_log_before_and_after(
     storage: Storage,
 ) -> None:
-    waiting = await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
+    waiting = await storage.told(
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order"),
+        build_tool_returned("c1"),
+        ask(),
+    )
     await storage.follow()
     found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
@@ -33,7 +45,9 @@ async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_i
         "pending",
         {"order_id": "ORD-1"},
     )
-    assert await listed(storage.pool) == await listed(storage.pool, status="pending") == [found.approval]
+    assert (
+        await list_shown(storage.pool) == await list_shown(storage.pool, status="pending") == [found.approval]
+    )
     answer = ApprovalAnswer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
     outcome = decide_approval(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, DecisionEvents)
@@ -42,33 +56,43 @@ async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_i
     assert found is not None
     assert (found.approval.status, found.approval.decision and found.approval.decision.by) == ("denied", ADA)
     await storage.follow()
-    assert await listed(storage.pool, conversation_id=waiting.conversation_id) == [found.approval]
-    assert await listed(storage.pool, status="pending") == []
+    assert await list_shown(storage.pool, conversation_id=waiting.conversation_id) == [found.approval]
+    assert await list_shown(storage.pool, status="pending") == []
     assert await list_approvals(storage.pool, "another", limit=10) == []
 
 
 async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: Storage) -> None:
-    await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await storage.told(
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order"),
+        build_tool_returned("c1"),
+        ask(),
+    )
     await storage.follow()
-    whole = await listed(storage.pool)
+    whole = await list_shown(storage.pool)
     async with await psycopg.AsyncConnection.connect(storage.url) as owner:
         await owner.execute(
             "INSERT INTO approvals SELECT 't', 'c', 'x', account_id, name, input, 'zzz', agent_id, server,"
             " approvers, requested_at, expires_at, '{\"type\": \"of_a_newer_release.v1\"}', 'approved'"
             " FROM approvals"
         )
-    assert await listed(storage.pool) == whole
+    assert await list_shown(storage.pool) == whole
 
 
 @pytest.mark.parametrize("stored_as", ["elicitation_requested.v1", "approval_requested.v1"])
-async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
-    storage: Storage, stored_as: str
-) -> None:
+async def test_tools_question_is_listed_next_to_its_calls_approval(storage: Storage, stored_as: str) -> None:
     """Both are of one call, which a person has allowed, and whose tool then asks.
 
-    Earlier releases stored what a tool asks as an approval with `asked`.
+    Earlier releases stored what a tool asks as an approval with `build_user_message`.
     """
-    waiting = await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
+    waiting = await storage.told(
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order"),
+        build_tool_returned("c1"),
+        ask(),
+    )
     allowed = decide_approval(
         waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )
@@ -81,8 +105,8 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
         key="a",
         request_state="opaque",
     )
-    waiting = await storage.store.append(waiting, [*allowed.events, started(attempt=2)])
-    asking = wire.encode(elicitation(asks, approval_id="approval-why"))
+    waiting = await storage.store.append(waiting, [*allowed.events, build_run_started(attempt=2)])
+    asking = wire.encode(build_elicitation(asks, approval_id="approval-why"))
     state = wire.encode(msgspec.json.decode(asking, type=dict[str, Any]) | {"type": stored_as})
     await storage.store.append_stored(waiting.conversation_id, waiting.version, [(stored_as, state)])
     waiting = await storage.store.load(waiting.conversation_id)
@@ -93,15 +117,15 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     shown = [each.approval for each in found if each is not None]
     assert [each.elicitation for each in shown] == [asks.elicitation, None]
     assert [each.status for each in shown] == ["pending", "approved"]
-    assert await listed(storage.pool) == shown
+    assert await list_shown(storage.pool) == shown
     answer = ApprovalAnswer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
     outcome = decide_approval(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, DecisionEvents)
     waiting = await storage.store.append(waiting, outcome.events)
     await storage.follow()
-    (first, _) = await listed(storage.pool)
+    (first, _) = await list_shown(storage.pool)
     assert first.decision is not None
     assert first.decision.input == {"why": "Late"}
     await storage.store.append(waiting, [ERASED])
     await storage.follow()
-    assert await listed(storage.pool) == []
+    assert await list_shown(storage.pool) == []

@@ -14,14 +14,22 @@ from agentchat.conversations.event_store.log import PAGE_BYTES, Log
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
-from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_run_started,
+    build_user_message,
+    turn,
+)
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
     start = await log.read_head()
     told = [Conversation(conversation_id=make_id()) for _ in range(4)]
     for conversation in told:
-        await store.append(conversation, [began(), *turn("a", "Hello", "Hi")])
+        await store.append(conversation, [build_conversation_started(), *turn("a", "Hello", "Hi")])
     seen: list[tuple[str, int]] = []
     position = start
     while page := await log.read(position, 5):
@@ -35,7 +43,13 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: Conversa
 async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:
     start = await log.read_head()
     large = "x" * (PAGE_BYTES // 4)
-    stored: list[Event] = [began(), asked("a", large), started(), *said(large + large), *answered("Hi")]
+    stored: list[Event] = [
+        build_conversation_started(),
+        build_user_message("a", large),
+        build_run_started(),
+        *build_delta(large + large),
+        *build_answer("Hi"),
+    ]
     await store.append(Conversation(conversation_id=make_id()), stored)
     sizes: list[int] = []
     while page := await log.read(start, 100):
@@ -46,7 +60,7 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
 
 
 async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
-    stored = [began(), *turn("a", "Hello", "Hi")]
+    stored = [build_conversation_started(), *turn("a", "Hello", "Hi")]
     told = await store.append(Conversation(conversation_id=make_id()), stored)
     assert await log.read_events(told.conversation_id) == stored
     assert await log.read_events(told.conversation_id, 2, 4) == stored[2:4]
@@ -54,40 +68,42 @@ async def test_a_conversations_events_are_read_by_version(store: ConversationSto
 
 
 async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
-    told = await store.append(Conversation(conversation_id=make_id()), [began(), asked()])
+    told = await store.append(
+        Conversation(conversation_id=make_id()), [build_conversation_started(), build_user_message()]
+    )
     unknown = make_id()
     assert await log.find_accounts([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
 
 
-async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_something_is_appended(
+async def test_page_is_shared_by_followers_until_the_next_append(
     store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_log, "SHARED_SECONDS", 60.0)  # a read may take longer than a page is shared
     shared, start = SharedLog(pool), await log.read_head()
-    told = await store.append(Conversation(conversation_id=make_id()), [began()])
+    told = await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
     first, second = await asyncio.gather(shared.read(start, 10), shared.read(start, 10))
     assert first is second
     assert first[0].event is second[0].event  # decoded once
-    await store.append(told, [asked()])
+    await store.append(told, [build_user_message()])
     shared.note_append()
     assert await shared.read(start, 10) == await log.read(start, 10)
     assert await shared.read(start, 1) == first
 
 
-async def say(pool: Pool, word: str) -> None:
+async def notify(pool: Pool, word: str) -> None:
     async with acquire_connection(pool) as conn:
         await conn.execute("SELECT pg_notify('heard', %s)", [word])
 
 
-async def test_a_notification_is_heard_also_where_it_came_with_the_answer_to_a_statement(
+async def test_notification_with_a_statements_answer_is_received(
     migrated_database_url: str, pool: Pool
 ) -> None:
     async with open_session(migrated_database_url, "test") as session:
         await listen(session, "heard")
         assert await wait_for_notifications(session, seconds=0.01) == []
-        await say(pool, "one")
+        await notify(pool, "one")
         assert await wait_for_notifications(session, seconds=20) == ["one"]
-        await say(pool, "two")
+        await notify(pool, "two")
         await session.execute("SELECT 1")
         assert await wait_for_notifications(session, seconds=20) == ["two"]
 
@@ -98,10 +114,10 @@ async def test_a_session_that_the_server_has_ended_says_so(migrated_database_url
         async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
             await owner.execute("SELECT pg_terminate_backend(%s)", [session.info.backend_pid])
         with pytest.raises(psycopg.OperationalError):
-            await _ended(session)
+            await _has_ended(session)
 
 
-async def _ended(session: Connection) -> None:
+async def _has_ended(session: Connection) -> None:
     """Its last words may come before its end. Raises psycopg.OperationalError, TimeoutError."""
     async with asyncio.timeout(20):
         while True:

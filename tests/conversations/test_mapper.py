@@ -40,13 +40,16 @@ def test_old_tags_are_brought_to_the_newest_version_step_by_step() -> None:
     assert event.rounds == 1
 
 
-def _example(kind: type[E]) -> E:
+def _build_example(kind: type[E]) -> E:
     (found,) = (each for each in EVENT_EXAMPLES if isinstance(each, kind))
     return found
 
 
-def test_what_a_tool_asks_is_read_from_the_tag_that_earlier_releases_stored_it_under() -> None:
-    approval, elicitation = _example(events.ApprovalRequested), _example(events.ElicitationRequested)
+def test_tools_question_is_read_from_its_earlier_tag() -> None:
+    approval, elicitation = (
+        _build_example(events.ApprovalRequested),
+        _build_example(events.ElicitationRequested),
+    )
     tag = mapper.get_topic(approval)
     before = msgspec.json.decode(wire.encode(elicitation), type=dict[str, Any]) | {"type": tag}
     assert mapper.decode_stored(tag, wire.encode(before)) == elicitation
@@ -57,7 +60,7 @@ def test_a_release_that_does_not_know_what_a_tool_asks_refuses_it() -> None:
     """As an optional field it was passed over, and the answer became what the tool ran with."""
     known = [each for each in events.EVENTS if each is not events.ElicitationRequested]
     earlier = msgspec.json.Decoder(Union[tuple(known)])  # noqa: UP007 - made at run time
-    asks = _example(events.ElicitationRequested)
+    asks = _build_example(events.ElicitationRequested)
     with pytest.raises(msgspec.ValidationError, match=mapper.get_topic(asks)):
         earlier.decode(mapper.encode_state(asks))
 

@@ -19,7 +19,7 @@ from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
-from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, appending, registered_late
+from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, append_held, register_late
 
 
 async def append(store: ConversationStore) -> str:
@@ -29,7 +29,7 @@ async def append(store: ConversationStore) -> str:
     return conversation_id
 
 
-def ids(entries: Sequence[LogEntry]) -> list[str]:
+def list_ids(entries: Sequence[LogEntry]) -> list[str]:
     return [entry.conversation_id for entry in entries]
 
 
@@ -38,34 +38,34 @@ async def test_a_reader_gets_nothing_that_is_after_an_append_under_way(
 ) -> None:
     await append(store)
     start = await log.read_head()
-    async with appending(migrated_database_url) as first:
+    async with append_held(migrated_database_url) as first:
         await first.append(slow := make_id())
         fast = await append(store)
         assert await log.read(start, 10) == []
         assert await log.read_settled_position() == start
         assert await log.read_head() > start
         await first.commit()
-    assert ids(await log.read(start, 10)) == [slow, fast]
+    assert list_ids(await log.read(start, 10)) == [slow, fast]
     assert await log.read_settled_position() == await log.read_head()
 
 
-async def test_a_reader_goes_on_when_an_append_is_rolled_back_or_its_session_ends(
+async def test_reader_continues_after_a_rollback_or_lost_session(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     await append(store)
     start = await log.read_head()
-    async with appending(migrated_database_url) as first:
+    async with append_held(migrated_database_url) as first:
         await first.append(make_id())
         one = await append(store)
         assert await log.read(start, 10) == []
         await first.roll_back()
-        assert ids(await log.read(start, 10)) == [one]
+        assert list_ids(await log.read(start, 10)) == [one]
         await first.append(make_id())
         two = await append(store)
     async with asyncio.timeout(20):
-        while ids(found := await log.read(start, 10)) == [one]:  # noqa: ASYNC110 - the server has to notice
+        while list_ids(found := await log.read(start, 10)) == [one]:  # noqa: ASYNC110 - the server has to notice
             await asyncio.sleep(0.01)
-    assert ids(found) == [one, two]
+    assert list_ids(found) == [one, two]
 
 
 async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
@@ -79,10 +79,10 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
         await until_blocked_by(holder)
         async with open_store(migrated_database_url) as other:
             one = await append(other)
-        assert ids(await log.read(start, 10)) == [one]
+        assert list_ids(await log.read(start, 10)) == [one]
         await holder.rollback()
     await waiting
-    assert ids(await log.read(start, 10)) == [one, waited_for]
+    assert list_ids(await log.read(start, 10)) == [one, waited_for]
 
 
 async def test_of_writers_of_a_conversation_at_one_version_one_wins(
@@ -105,7 +105,7 @@ async def test_of_writers_of_a_conversation_at_one_version_one_wins(
     assert [row.position for row in rows] == sorted(row.position for row in rows)
 
 
-async def test_the_settled_position_is_not_asked_of_a_standby_nor_in_an_older_snapshot(
+async def test_settled_position_needs_the_primary_and_read_committed(
     frail_postgres: PostgresServer,
 ) -> None:
     async with await psycopg.AsyncConnection.connect(frail_postgres.url) as conn:
@@ -129,12 +129,12 @@ async def test_nobody_goes_back_with_the_settled_position(
     end = await log.read_head()
     await store_fed_position(pool, end)
     async with (
-        registered_late(migrated_database_url, begin),
+        register_late(migrated_database_url, begin),
         open_pool(migrated_database_url, max_size=3) as wide,
     ):
         assert await log.read_settled_position() == begin < await log.read_head() == end
         assert await log.read(end, 10) == []
-        assert ids(await log.read(begin - 1, 10)) == [first]
+        assert list_ids(await log.read(begin - 1, 10)) == [first]
         assert await rebuild(wide, log, PROJECTIONS[:1]) == begin
 
 
@@ -149,7 +149,7 @@ async def test_a_reader_by_the_library_waits_for_appends_under_way(
             found = application.recorder.select_notifications(start, 10, inclusive_of_start=False)
             return [str(each.originator_id) for each in found]
 
-    async with appending(migrated_database_url) as first:
+    async with append_held(migrated_database_url) as first:
         await first.append(slow := make_id())
         fast = await append(store)
         assert await asyncio.to_thread(read) == []
@@ -191,7 +191,7 @@ async def write(url: str, rounds: int, seed: int) -> None:
     """Appends one after the other, each open for some round trips; every fifth is rolled back."""
     chance = random.Random(seed)
     conversation_id, version = make_id(), 0
-    async with appending(url) as writer:
+    async with append_held(url) as writer:
         for _ in range(rounds):
             events = chance.randint(1, 3)
             await writer.append(conversation_id, version, events)
@@ -203,7 +203,7 @@ async def write(url: str, rounds: int, seed: int) -> None:
                 version += events
 
 
-async def followed(url: str, log: Log, followers: Sequence[Follower], *, writers: int, rounds: int) -> None:
+async def follow(url: str, log: Log, followers: Sequence[Follower], *, writers: int, rounds: int) -> None:
     ended = asyncio.Event()
     following = [asyncio.create_task(each.until(ended)) for each in followers]
     await asyncio.gather(*(write(url, rounds, seed) for seed in range(writers)))
@@ -213,19 +213,19 @@ async def followed(url: str, log: Log, followers: Sequence[Follower], *, writers
         await each.look()
 
 
-async def test_readers_next_to_many_writers_get_every_event_once_and_in_order(
+async def test_readers_beside_writers_get_every_event_once_in_order(
     log: Log, migrated_database_url: str
 ) -> None:
     start = await log.read_head()
     reader = Follower(log, start)
-    await followed(migrated_database_url, log, [reader], writers=16, rounds=30)
+    await follow(migrated_database_url, log, [reader], writers=16, rounds=30)
     reader.check(await log.read(start, 10_000))
 
 
-async def one_at_a_time(url: str) -> bool:
+async def append_one_at_a_time(url: str) -> bool:
     """Whether an append waits for one of another conversation."""
     async with (
-        appending(url) as first,
+        append_held(url) as first,
         await psycopg.AsyncConnection.connect(url, options="-c lock_timeout=300ms") as conn,
     ):
         await first.append(make_id())
@@ -237,4 +237,4 @@ async def one_at_a_time(url: str) -> bool:
 
 
 async def test_appends_to_different_conversations_do_not_wait(migrated_database_url: str) -> None:
-    assert not await one_at_a_time(migrated_database_url)
+    assert not await append_one_at_a_time(migrated_database_url)

@@ -20,7 +20,18 @@ from agentchat.conversations.projections.conversations_table import (
 from agentchat.conversations.projections.projection import LoggedFact, Statement
 from agentchat.conversations.projections.read_model_follower import Follower
 from tests.conversations import read_models
-from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    ERASED,
+    LATER,
+    build_conversation_started,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -29,33 +40,48 @@ ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, runs_table.PRO
 TABLES = [each.name for each in ALL]
 
 
-async def contents(storage: Storage) -> list[list[tuple[Any, ...]]]:
+async def read_contents(storage: Storage) -> list[list[tuple[Any, ...]]]:
     return [await storage.rows(f"SELECT * FROM {table} ORDER BY 1") for table in TABLES]
 
 
-async def told(store: ConversationStore, *stored: Event, name: str | None = None) -> str:
+async def append_told(store: ConversationStore, *stored: Event, name: str | None = None) -> str:
     conversation_id = name or make_id()
     await store.append(Conversation(conversation_id=conversation_id), stored)
     return conversation_id
 
 
-def described(word: str, title: str | None, **metadata: str) -> ConversationDescribed:
+def append_described(word: str, title: str | None, **metadata: str) -> ConversationDescribed:
     return ConversationDescribed(trace_id=trace(word), at=LATER, title=title, metadata=metadata)
 
 
 @pytest.mark.parametrize("batch", [1, 500])
 async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Storage, batch: int) -> None:
     thread = turn("a", "Hello", "Hi")
-    first = await told(storage.store, began(), *thread, described("d", "Old", customer="A"))
-    second = await told(storage.store, began(), described("d", "Two", customer="A", open="yes"), *thread)
-    third = await told(storage.store, began(), *thread, described("d", "Two"), described("e", None))
-    fourth = await told(
-        storage.store, replace(began(), account_id="another"), described("d", None, customer="A")
+    first = await append_told(
+        storage.store, build_conversation_started(), *thread, append_described("d", "Old", customer="A")
     )
-    await storage.store.append(await storage.store.load(first), [described("f", "One", customer="A")])
+    second = await append_told(
+        storage.store,
+        build_conversation_started(),
+        append_described("d", "Two", customer="A", open="yes"),
+        *thread,
+    )
+    third = await append_told(
+        storage.store,
+        build_conversation_started(),
+        *thread,
+        append_described("d", "Two"),
+        append_described("e", None),
+    )
+    fourth = await append_told(
+        storage.store,
+        replace(build_conversation_started(), account_id="another"),
+        append_described("d", None, customer="A"),
+    )
+    await storage.store.append(await storage.store.load(first), [append_described("f", "One", customer="A")])
     await storage.follow(ALL, batch=batch)
 
-    async def found(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
+    async def find(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
         listed = await list_account_conversations(
             storage.pool, account_id, limit=10, matching=ConversationFilter(metadata=metadata)
         )
@@ -70,21 +96,24 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Sto
         third: ("Hello", {}),
     }
     assert {row.updated_at for row in listed.values()} == {LATER}
-    assert await found(customer="A") == [second, first]
-    assert await found(customer="A", open="yes") == [second]
-    assert await found(customer="B") == await found(Customer="A") == []
-    assert await found("another", customer="A") == [fourth]
+    assert await find(customer="A") == [second, first]
+    assert await find(customer="A", open="yes") == [second]
+    assert await find(customer="B") == await find(Customer="A") == []
+    assert await find("another", customer="A") == [fourth]
     await storage.store.append(await storage.store.load(second), [ERASED])
-    assert await found(customer="A") == [first], "before the read model has heard of it"
+    assert await find(customer="A") == [first], "before the read model has heard of it"
     await storage.follow(ALL, batch=batch)
     assert await storage.rows("SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
 
 
 async def test_a_thread_is_listed_with_its_title_and_its_last_agent(storage: Storage) -> None:
-    conversation_id = await told(
-        storage.store, began(), *turn("a", "Hello " * 20, "Hi"), *turn("b", "More", "Yes")
+    conversation_id = await append_told(
+        storage.store,
+        build_conversation_started(),
+        *turn("a", "Hello " * 20, "Hi"),
+        *turn("b", "More", "Yes"),
     )
-    await told(storage.store, replace(began(), account_id="another"))
+    await append_told(storage.store, replace(build_conversation_started(), account_id="another"))
     await storage.follow(ALL)
     assert await list_account_conversations(storage.pool, ACCOUNT, limit=10) == [
         ConversationRow(
@@ -99,7 +128,10 @@ async def test_a_thread_is_listed_with_its_title_and_its_last_agent(storage: Sto
 
 
 async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
-    names = [await told(storage.store, began(), asked(f"w{number}")) for number in range(5)]
+    names = [
+        await append_told(storage.store, build_conversation_started(), build_user_message(f"w{number}"))
+        for number in range(5)
+    ]
     await storage.follow(ALL)
     seen: list[str] = []
     before: tuple[str, str] | None = None
@@ -111,7 +143,9 @@ async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
 
 
 async def test_messages_are_kept_with_their_place_in_the_log(storage: Storage) -> None:
-    conversation_id = await told(storage.store, began(), *turn("a", "Hello", "Hi"))
+    conversation_id = await append_told(
+        storage.store, build_conversation_started(), *turn("a", "Hello", "Hi")
+    )
     await storage.follow(ALL)
     kept = await storage.rows(
         "SELECT message_id, conversation_id, account_id, role, content, token_count, created_at, position"
@@ -125,11 +159,17 @@ async def test_messages_are_kept_with_their_place_in_the_log(storage: Storage) -
 
 
 async def test_a_run_is_open_from_its_message_to_its_end(storage: Storage) -> None:
-    conversation_id = await told(storage.store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    conversation_id = await append_told(
+        storage.store,
+        build_conversation_started(),
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+    )
     await storage.follow(ALL)
     open_now = "SELECT conversation_id, account_id, agent_id FROM runs WHERE ended_at IS NULL"
     assert await storage.rows(open_now) == [(conversation_id, ACCOUNT, "agent-1")]
-    await storage.store.append(await storage.store.load(conversation_id), [failed("b")])
+    await storage.store.append(await storage.store.load(conversation_id), [build_run_failed("b")])
     await storage.follow(ALL)
     assert await storage.rows(open_now) == []
 
@@ -137,7 +177,7 @@ async def test_a_run_is_open_from_its_message_to_its_end(storage: Storage) -> No
 async def test_two_followers_apply_each_event_once(storage: Storage) -> None:
     one, two = Follower(storage.pool, storage.log, ALL), Follower(storage.pool, storage.log, ALL)
     for number in range(6):
-        await told(storage.store, began(), *turn(f"a{number}", "Hello", "Hi"))
+        await append_told(storage.store, build_conversation_started(), *turn(f"a{number}", "Hello", "Hi"))
         await (one if number % 2 else two).step()
     while await one.step() + await two.step():
         pass
@@ -145,10 +185,10 @@ async def test_two_followers_apply_each_event_once(storage: Storage) -> None:
     assert [row.message_count for row in listed] == [2] * 6
 
 
-async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(storage: Storage) -> None:
-    await told(storage.store, began(), *turn("a", "Hello", "Hi"))
-    poisoned = await told(storage.store, began(), *turn("b", "No\x00thing", "Hi"))
-    await told(storage.store, began(), *turn("c", "Hello", "Hi"))
+async def test_unstorable_event_is_parked_and_the_others_continue(storage: Storage) -> None:
+    await append_told(storage.store, build_conversation_started(), *turn("a", "Hello", "Hi"))
+    poisoned = await append_told(storage.store, build_conversation_started(), *turn("b", "No\x00thing", "Hi"))
+    await append_told(storage.store, build_conversation_started(), *turn("c", "Hello", "Hi"))
     await storage.follow(ALL)
     parked = await storage.rows("SELECT projection, conversation_id, reason FROM parked_events ORDER BY 1")
     assert [(name, conversation_id) for name, conversation_id, _ in parked] == [
@@ -164,14 +204,14 @@ async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(
 async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
     storage: Storage, topic: str
 ) -> None:
-    poisoned = await told(storage.store, began())
+    poisoned = await append_told(storage.store, build_conversation_started())
     async with await psycopg.AsyncConnection.connect(storage.url) as owner:
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
             ' VALUES (%s, 2, %s, \'{"type":"unheard_of.v9"}\')',
             [poisoned, topic],
         )
-    after = await told(storage.store, began())
+    after = await append_told(storage.store, build_conversation_started())
     await storage.follow(ALL)
     parked = await storage.rows("SELECT projection, conversation_id FROM parked_events ORDER BY 1")
     # An event that a read model has no use for does not have to be read for it.
@@ -182,16 +222,16 @@ async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
 
 
 async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(storage: Storage) -> None:
-    def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+    def build_changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         return [*conversations_table.PROJECTION.changes(facts), ("SELECT no_such_function(%s)", ("a",))]
 
-    await told(storage.store, began(), *turn("a", "Hello", "Hi"))
+    await append_told(storage.store, build_conversation_started(), *turn("a", "Hello", "Hi"))
     with pytest.raises(psycopg.errors.UndefinedFunction):
         await read_models.follow(
             storage.pool,
             storage.log,
-            [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=changes)],
+            [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=build_changes)],
         )
-    assert await contents(storage) == [[], [], []]
+    assert await read_contents(storage) == [[], [], []]
     await storage.follow(ALL)
-    assert [len(table) for table in await contents(storage)] == [1, 2, 1]
+    assert [len(table) for table in await read_contents(storage)] == [1, 2, 1]

@@ -23,7 +23,7 @@ from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, repair
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import DatabaseUnavailable, act_as, open_pool
 from agentchat.runtime.settings import SettingsError
-from tests.conversations.given import began, turn
+from tests.conversations.given import build_conversation_started, turn
 from tests.conversations.postgres_server import PostgresServer
 
 
@@ -73,7 +73,7 @@ async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
         yield opened
 
 
-async def _session(url: str) -> None:
+async def _open_session(url: str) -> None:
     async with open_session(url, "test") as session:
         await session.execute("SELECT settled_position()")
 
@@ -83,35 +83,37 @@ async def _store(url: str) -> None:
         await store.append(Conversation(conversation_id=make_id()), turn("0", "Hello", "Hi"))
 
 
-async def _service(url: str) -> None:
+async def _start_service(url: str) -> None:
     async with open_pool(act_as(url, "projector")) as pool:
         assert await Log(pool).read_settled_position()
 
 
-async def _library(url: str) -> None:
+async def _open_library(url: str) -> None:
     with ConversationLog({"AGENTCHAT_DATABASE_URL": url}) as log:
         assert log.recorder.max_notification_id()
 
 
 _WAYS: tuple[Callable[[str], Awaitable[None]], ...] = (
-    _session,
+    _open_session,
     migrate,
     _store,
-    _service,
+    _start_service,
     check_reachable,
-    _library,
+    _open_library,
 )
 
 
-async def test_every_connection_is_to_the_primary_of_an_address_with_several_hosts(pair: Pair) -> None:
+async def test_every_connection_is_to_the_primary_of_several_hosts(pair: Pair) -> None:
     async with open_store(pair.url) as store, asyncio.timeout(60):
         for way in _WAYS:
             await way(pair.url)
-        conversation = await store.append(Conversation(conversation_id=make_id()), [began()])
+        conversation = await store.append(
+            Conversation(conversation_id=make_id()), [build_conversation_started()]
+        )
         await pair.caught_up()
         await pair.primary.crash()
         await pair.standby.promote()
-        assert await _answered(lambda: store.load(conversation.conversation_id)) == conversation
+        assert await _append_answered(lambda: store.load(conversation.conversation_id)) == conversation
         await store.append(conversation, turn("0", "Hello", "Hi"))
         for way in _WAYS:
             await way(pair.url)
@@ -131,12 +133,12 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         asyncio.timeout(60),
     ):
         feed = FeedPublisher(bus, log, pool)
-        kept = await _told(store, make_id(), "0")
+        kept = await _append_told(store, make_id(), "0")
         await pair.caught_up()
         head = await log.read_head()
         await pair.standby.stop()
         await store.append(kept, turn("1", "And then?", "Nothing"))
-        gone = await _told(store, make_id(), "0")
+        gone = await _append_told(store, make_id(), "0")
         seen = await log.read_head()
         while await feed.step():
             pass
@@ -144,7 +146,9 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         await pair.standby.start()
         await pair.standby.promote()
 
-        assert await _answered(lambda: store.load(kept.conversation_id)) == kept, "what is cached was lost"
+        assert await _append_answered(lambda: store.load(kept.conversation_id)) == kept, (
+            "what is cached was lost"
+        )
         assert (await store.load(gone.conversation_id)).version == 0
         with pytest.raises(VersionConflict):
             await store.append(gone, turn("2", "Are you there?", "No"))
@@ -171,12 +175,12 @@ async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bu
         assert await find_lost(bus, pool) is None, "EVENTS is as the log is"
 
 
-async def _told(store: ConversationStore, conversation_id: str, word: str) -> Conversation:
-    new = [began(), *turn(word, "Where is it?", "Here")]
+async def _append_told(store: ConversationStore, conversation_id: str, word: str) -> Conversation:
+    new = [build_conversation_started(), *turn(word, "Where is it?", "Here")]
     return await store.append(Conversation(conversation_id=conversation_id), new)
 
 
-async def _answered(load: Callable[[], Awaitable[Conversation]]) -> Conversation:
+async def _append_answered(load: Callable[[], Awaitable[Conversation]]) -> Conversation:
     """Once the promotion is over."""
     while True:
         try:

@@ -17,8 +17,17 @@ from agentchat.contracts import ids
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.directory.agent_draft import AgentChanges
-from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
-from tests.conversations.recorded import LOAD, PRO, SHOP_AGENT, carried, renamed
+from tests.conversations.given import (
+    build_answer,
+    build_compacted,
+    build_conversation_started,
+    build_delta,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.recorded import LOAD, PRO, SHOP_AGENT, encode_carried, rename_ids
 from tests.conversations.replay_commands import Commands
 from tests.gateway import stored
 
@@ -34,7 +43,7 @@ class Shown(NamedTuple):
 @pytest.fixture(scope="module")
 def shown(replay: Commands) -> Shown:
     account = replay.account()
-    conversation = renamed(carried("failed"), {LOAD: account}, own_runs=True)
+    conversation = rename_ids(encode_carried("failed"), {LOAD: account}, own_runs=True)
     replay.store_recorded(conversation)
     return Shown(replay, account, conversation.conversation_id)
 
@@ -83,11 +92,19 @@ async def test_show_and_why_tell_which_summary_the_model_was_shown(
     store: ConversationStore, replay: Commands
 ) -> None:
     first, second, third = (ids.make_id().replace("-", "") for _ in range(3))
-    told = (*turn("a", "Hello", "Hi"), asked("b"), started("b"), compacted(7, "b"), *said("So.", "b"))
-    told = (*told, *answered("So.", "b"), *turn("c", "And?", "Then."))
+    told = (
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+        build_compacted(7, "b"),
+        *build_delta("So.", "b"),
+    )
+    told = (*told, *build_answer("So.", "b"), *turn("c", "And?", "Then."))
     own = {trace("a"): first, trace("b"): second, trace("c"): third}
     thread = Conversation(conversation_id=ids.make_id())
-    await store.append(thread, [began(), *(replace(each, trace_id=own[each.trace_id]) for each in told)])
+    await store.append(
+        thread, [build_conversation_started(), *(replace(each, trace_id=own[each.trace_id]) for each in told)]
+    )
     shown = await asyncio.to_thread(replay, "show", thread.conversation_id)
     assert shown.out.count("They met.") == 1
     assert "summary  of all up to version 7" in shown.out
@@ -118,7 +135,7 @@ def explained(replay: Commands) -> Explained:
     account = replay.account()
     new = NewAgent(account_id=account, name="Shop", model="demo-shop-1", system_prompt="Be brief.")
     agent = replay.administer(lambda admin: admin_agents.create(admin, new)).id
-    conversation = renamed(carried("shop"), {PRO: account, SHOP_AGENT: agent}, own_runs=True)
+    conversation = rename_ids(encode_carried("shop"), {PRO: account, SHOP_AGENT: agent}, own_runs=True)
     replay.store_recorded(conversation)
     events: list[dict[str, Any]] = conversation.json_events
 
@@ -195,10 +212,10 @@ class Imported(NamedTuple):
         return self.replay("why", self.requested[run]["trace_id"]).out
 
 
-def imported(name: str, replay: Commands) -> Imported:
-    recorded = carried(name)
+def import_history(name: str, replay: Commands) -> Imported:
+    recorded = encode_carried(name)
     accounts = {each: replay.account() for each in recorded.named("account_id")}
-    conversation = renamed(recorded, accounts, own_runs=True)
+    conversation = rename_ids(recorded, accounts, own_runs=True)
     replay.store_recorded(conversation)
     events: list[dict[str, Any]] = conversation.json_events
     return Imported(
@@ -215,12 +232,12 @@ def imported(name: str, replay: Commands) -> Imported:
 
 @pytest.fixture(scope="module")
 def approvals(replay: Commands) -> Imported:
-    return imported("approvals", replay)
+    return import_history("approvals", replay)
 
 
 @pytest.fixture(scope="module", params=["elicited", "elicitation"])
 def elicited(replay: Commands, request: pytest.FixtureRequest) -> Imported:
-    return imported(request.param, replay)
+    return import_history(request.param, replay)
 
 
 def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> None:
@@ -272,7 +289,7 @@ class Account:
     agent = ids.make_id()
 
 
-async def written_by(trace_id: str, environ: Mapping[str, str], *, on_terminal: bool) -> bytes:
+async def list_written(trace_id: str, environ: Mapping[str, str], *, on_terminal: bool) -> bytes:
     """What the command writes."""
     ours, its = pty.openpty() if on_terminal else os.pipe()
     command = (sys.executable, "-m", "agentchat.ops.main", "replay", "trace", trace_id, "--as", "json")
@@ -299,7 +316,7 @@ async def test_a_trace_is_shown_as_it_was_and_drives_no_terminal(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     environ = {**kept, "AGENTCHAT_DATABASE_URL": migrated_database_url}
     filed, seen = await asyncio.gather(
-        *(written_by(asked.trace_id, environ, on_terminal=on_terminal) for on_terminal in (False, True))
+        *(list_written(asked.trace_id, environ, on_terminal=on_terminal) for on_terminal in (False, True))
     )
     assert "\x9b31m \x85 \u202e \x7f ü" in filed.decode()
     assert "\\u009b31m \\u0085 \\u202e \\u007f ü" in seen.decode()

@@ -15,33 +15,33 @@ from tests.conversations import recorded
 from tests.conversations.given import (
     AT,
     LATER,
-    asked,
-    began,
-    cancelled,
-    held,
-    replied,
-    started,
+    build_conversation_started,
+    build_held_call,
+    build_model_replied,
+    build_run_cancelled,
+    build_run_started,
+    build_tool_called,
+    build_user_message,
     trace,
     use,
-    wanted,
 )
 
 THEN = "2026-11-21T09:30:40.000000Z"
 
 
-def entries(stored: Sequence[Event]) -> list[LogEntry]:
+def build_entries(stored: Sequence[Event]) -> list[LogEntry]:
     return [
         LogEntry(version, "c", version, mapper.get_topic(event), mapper.encode_state(event))
         for version, event in enumerate(stored, start=1)
     ]
 
 
-def timeline(*stored: Event, now: str = LATER) -> Timeline:
+def build_from_log(*stored: Event, now: str = LATER) -> Timeline:
     run = fold("c", stored).runs[-1]
-    return build_timeline(run, entries(stored), now)
+    return build_timeline(run, build_entries(stored), now)
 
 
-def shown(found: Timeline) -> list[str]:
+def show(found: Timeline) -> list[str]:
     return [f"{bar.label} {bar.state}" for bar in found.bars]
 
 
@@ -59,10 +59,10 @@ def shown(found: Timeline) -> list[str]:
     ],
 )
 def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -> None:
-    stored = recorded.facts(recorded.carried(history))
+    stored = recorded.build_facts(recorded.encode_carried(history))
     run = fold("c", stored).runs[0]
-    found = build_timeline(run, entries(stored), LATER)
-    assert shown(found) == bars
+    found = build_timeline(run, build_entries(stored), LATER)
+    assert show(found) == bars
     places = [
         (found.place(bar.began), found.place(bar.began + bar.seconds(found.seconds))) for bar in found.bars
     ]
@@ -70,32 +70,37 @@ def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -
 
 
 def test_what_a_run_does_now_is_an_open_bar() -> None:
-    begun = (began(), asked(), started())
-    waits = [event for event in held() if not isinstance(event, events.ApprovalDecided)]
+    begun = (build_conversation_started(), build_user_message(), build_run_started())
+    waits = [event for event in build_held_call() if not isinstance(event, events.ApprovalDecided)]
     for stored, bar in [
         (begun, "model 1 running"),
-        ((*begun, *wanted([use("one"), use("two", "search")])), "search running"),
+        ((*begun, *build_tool_called([use("one"), use("two", "search")])), "search running"),
         ((*begun, *waits), "get_order waiting"),
     ]:
-        found = timeline(*stored)
-        assert shown(found)[-1] == bar
+        found = build_from_log(*stored)
+        assert show(found)[-1] == bar
         assert found.bars[-1].ended is None
         assert found.seconds == 60
 
 
 def test_what_never_returned_ends_with_the_run() -> None:
-    found = timeline(
-        began(), asked(), started(), *wanted([use("one")]), cancelled(), now="2027-01-01T00:00:00Z"
+    found = build_from_log(
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        *build_tool_called([use("one")]),
+        build_run_cancelled(),
+        now="2027-01-01T00:00:00Z",
     )
-    assert shown(found) == ["model 1 done", "get_order cancelled"]
+    assert show(found) == ["model 1 done", "get_order cancelled"]
     assert found.bars[-1].ended == found.seconds == 60
 
 
 def test_a_long_wait_for_a_person_is_drawn_short() -> None:
-    reply, call, request, decided = held()
+    reply, call, request, decided = build_held_call()
     at = "2026-11-21T09:30:10.000000Z"
     decided = replace(decided, at="2026-11-21T12:00:00.000000Z")
-    resumed = replace(started(attempt=2), at="2026-11-21T12:00:00.000000Z")
+    resumed = replace(build_run_started(attempt=2), at="2026-11-21T12:00:00.000000Z")
     returned = events.ToolReturned(
         trace_id=trace(),
         at="2026-11-21T12:00:10.000000Z",
@@ -106,7 +111,15 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
         ms=10_000,
     )
     waits = (replace(reply, at=at), replace(call, at=at), replace(request, at=at), decided)
-    found = timeline(began(), asked(), started(), *waits, resumed, returned, now=returned.at)
+    found = build_from_log(
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        *waits,
+        resumed,
+        returned,
+        now=returned.at,
+    )
     model, wait, _, tool, open_model = found.bars
     assert wait.seconds(found.seconds) == 8990
     assert found.place(10) == pytest.approx(10 / 24 * AXIS, abs=1), (
@@ -121,7 +134,14 @@ def test_a_tool_takes_what_it_says_and_not_its_way() -> None:
     returned = events.ToolReturned(
         trace_id=trace(), at=THEN, round=1, call_id="one", output="1", is_error=True, ms=5000
     )
-    found = timeline(began(), asked(), started(), replied([use("one")]), *wanted([use("one")])[1:], returned)
+    found = build_from_log(
+        build_conversation_started(),
+        build_user_message(),
+        build_run_started(),
+        build_model_replied([use("one")]),
+        *build_tool_called([use("one")])[1:],
+        returned,
+    )
     (tool,) = [bar for bar in found.bars if bar.kind == "tool"]
     assert (tool.began, tool.ended, tool.state) == (35.0, 40.0, "failed")
     assert AT < THEN

@@ -13,18 +13,18 @@ from tests.conversations.given import (
     ACCOUNT,
     AT,
     LATER,
-    answered,
-    asked,
-    cancelled,
-    failed,
-    held,
-    rated,
-    returned,
-    said,
-    started,
+    build_answer,
+    build_delta,
+    build_feedback,
+    build_held_call,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     turn,
     use,
-    wanted,
 )
 from tests.conversations.read_models import Storage
 
@@ -34,16 +34,20 @@ pytestmark = pytest.mark.usefixtures("emptied")
 async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -> None:
     blocks = [use("one"), use("two", "cancel_order")]
     whole = (
-        asked("a"),
-        started("a"),
-        *wanted(blocks, "a"),
-        returned("one", word="a"),
-        returned("two", word="a"),
+        build_user_message("a"),
+        build_run_started("a"),
+        *build_tool_called(blocks, "a"),
+        build_tool_returned("one", word="a"),
+        build_tool_returned("two", word="a"),
     )
-    thread = await storage.told(*whole, started("a", 2), *said("Done", "a", 2), *answered("Done", "a"))
-    await storage.store.append(thread, [asked("b"), started("b", agent_version=4), failed("b")])
-    await storage.told(asked("c"), started("c"), cancelled("c"))
-    await storage.told(asked("d"))
+    thread = await storage.told(
+        *whole, build_run_started("a", 2), *build_delta("Done", "a", 2), *build_answer("Done", "a")
+    )
+    await storage.store.append(
+        thread, [build_user_message("b"), build_run_started("b", agent_version=4), build_run_failed("b")]
+    )
+    await storage.told(build_user_message("c"), build_run_started("c"), build_run_cancelled("c"))
+    await storage.told(build_user_message("d"))
     await storage.follow()
     columns = (
         "state, code, agent_id, agent_version, model, form, attempts, rounds, tool_calls, input_tokens,"
@@ -61,11 +65,14 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
 async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
     blocks = [use(f"call-{number}") for number in range(4)]
     results = [
-        replace(returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
+        replace(build_tool_returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
         for number in range(3)
     ]
     await storage.told(
-        asked("a"), started("a"), *wanted([*blocks, use("other", "cancel_order")], "a"), *results
+        build_user_message("a"),
+        build_run_started("a"),
+        *build_tool_called([*blocks, use("other", "cancel_order")], "a"),
+        *results,
     )
     await storage.follow()
     first, second = await sum_tools_of_month(storage.pool, "2026-11")
@@ -91,13 +98,13 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
     )
 
 
-def story(word: str, dice: random.Random) -> list[Event]:
+def build_story(word: str, dice: random.Random) -> list[Event]:
     """A run of any kind, cut off anywhere."""
-    whole = [asked(word), started(word), *held(word, f"{word}-call")]
-    whole += [returned(f"{word}-call", word=word), *said("Done", word, 2)]
-    reply, completed = answered("Done", word)
-    done = (reply, replace(completed, rounds=2), rated(dice.choice((-1, 1)), word=word))
-    events = [*whole, *dice.choice([done, (failed(word),), (cancelled(word),)])]
+    whole = [build_user_message(word), build_run_started(word), *build_held_call(word, f"{word}-call")]
+    whole += [build_tool_returned(f"{word}-call", word=word), *build_delta("Done", word, 2)]
+    reply, completed = build_answer("Done", word)
+    done = (reply, replace(completed, rounds=2), build_feedback(dice.choice((-1, 1)), word=word))
+    events = [*whole, *dice.choice([done, (build_run_failed(word),), (build_run_cancelled(word),)])]
     return events[: dice.randint(1, len(events) + 4)]
 
 
@@ -114,7 +121,7 @@ async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: St
             await storage.erase(thread)
             threads[place] = await storage.told()
         else:
-            threads[place] = await storage.store.append(thread, story(f"w{number}", dice))
+            threads[place] = await storage.store.append(thread, build_story(f"w{number}", dice))
         for _ in range(dice.choice((0, 0, 1, 3))):
             await live.step()
     while await live.step():
@@ -128,7 +135,10 @@ async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: St
 
 async def test_of_an_erased_conversation_only_what_it_cost_is_left(storage: Storage) -> None:
     thread = await storage.told(
-        *turn("a", "Hello", "Hi"), asked("b"), started("b"), *wanted([use("one")], "b")
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+        *build_tool_called([use("one")], "b"),
     )
     await storage.follow()
     await storage.erase(thread)

@@ -11,11 +11,21 @@ from agentchat.conversations.projections.search_table import MAX_CHARACTERS, bui
 from agentchat.conversations.queries import conversation_search
 from agentchat.conversations.queries.conversation_search import ConversationSearch, Hit, find_conversations
 from agentchat.conversations.queries.search_query import MAX_SNIPPET, parse_search
-from tests.conversations.given import ACCOUNT, AT, asked, began, failed, held, started, trace, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    build_conversation_started,
+    build_held_call,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
 from tests.conversations.read_models import Storage
 
 
-async def found(storage: Storage, text: str | None = None, **more: object) -> list[str]:
+async def find(storage: Storage, text: str | None = None, **more: object) -> list[str]:
     wanted = ConversationSearch(text=text, **more)  # type: ignore[arg-type] # of the caller's types
     return [each.id for each in await find_conversations(storage.pool, wanted, limit=10)]
 
@@ -65,7 +75,7 @@ class TestWords:
         self, storage: Storage, text: str, is_found: bool
     ) -> None:
         there = await begin(storage, "a", self.TEXT)
-        assert await found(storage, text) == ([there] if is_found else [])
+        assert await find(storage, text) == ([there] if is_found else [])
 
 
 @pytest.mark.usefixtures("emptied")
@@ -76,14 +86,14 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
     first = await storage.told(*turn("a", "Hello", "Hi"), described)
     await storage.follow()
     for text in ("parcel", "c-77"):
-        assert await found(storage, text) == [first.conversation_id]
+        assert await find(storage, text) == [first.conversation_id]
     (hit,) = await find_conversations(storage.pool, ConversationSearch(text="parcel"), limit=1)
     assert hit.hit is not None
     assert (hit.hit.message_id, hit.hit.snippet.text) == (None, "Lost parcel · C-77")
     await storage.store.append(first, [replace(described, title="Found parrot", metadata={})])
     await storage.follow()
-    assert await found(storage, "parcel") == []
-    assert await found(storage, "parrot") == [first.conversation_id]
+    assert await find(storage, "parcel") == []
+    assert await find(storage, "parrot") == [first.conversation_id]
 
 
 @pytest.mark.usefixtures("emptied")
@@ -93,7 +103,7 @@ async def test_rare_words_are_found_beyond_the_newest(
 ) -> None:
     monkeypatch.setattr(conversation_search, "NEWEST", newest)
     made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
-    assert await found(storage, "refund") == made[::-1]
+    assert await find(storage, "refund") == made[::-1]
     pages = []
     before = None
     for _ in range(3):
@@ -110,29 +120,34 @@ async def test_rare_words_are_found_beyond_the_newest(
 @pytest.mark.usefixtures("emptied")
 async def test_a_search_is_narrowed_down(storage: Storage) -> None:
     refund = await begin(storage, "a", "I want a refund")
-    held_back = await storage.told(asked("b", "refund too"), started("b"), *held("b"), failed("b"))
-    later = replace(asked("c", "refund, please"), at="2026-11-25T10:00:00.000000Z")
-    await storage.store.append(await storage.told(*turn("d", "Hello", "Hi")), [later, started("c")])
+    held_back = await storage.told(
+        build_user_message("b", "refund too"),
+        build_run_started("b"),
+        *build_held_call("b"),
+        build_run_failed("b"),
+    )
+    later = replace(build_user_message("c", "refund, please"), at="2026-11-25T10:00:00.000000Z")
+    await storage.store.append(await storage.told(*turn("d", "Hello", "Hi")), [later, build_run_started("c")])
     await storage.follow()
     both = [held_back.conversation_id, refund]
-    assert await found(storage, "refund", until="2026-11-22") == both
-    assert len(await found(storage, "refund", since="2026-11-25")) == 1
-    assert await found(storage, "hello", since="2026-11-25") == [], "what was said came before"
-    assert len(await found(storage, since="2026-11-23", until="2026-11-24")) == 1, "it went on meanwhile"
-    assert await found(storage, "refund", end="failed") == [held_back.conversation_id]
-    assert await found(storage, "refund", tool="get_order") == [held_back.conversation_id]
-    assert await found(storage, "refund", account_id="another") == []
-    assert len(await found(storage, "refund", account_id=ACCOUNT, agent_id="agent-1")) == 3
+    assert await find(storage, "refund", until="2026-11-22") == both
+    assert len(await find(storage, "refund", since="2026-11-25")) == 1
+    assert await find(storage, "hello", since="2026-11-25") == [], "what was said came before"
+    assert len(await find(storage, since="2026-11-23", until="2026-11-24")) == 1, "it went on meanwhile"
+    assert await find(storage, "refund", end="failed") == [held_back.conversation_id]
+    assert await find(storage, "refund", tool="get_order") == [held_back.conversation_id]
+    assert await find(storage, "refund", account_id="another") == []
+    assert len(await find(storage, "refund", account_id=ACCOUNT, agent_id="agent-1")) == 3
 
 
 @pytest.mark.usefixtures("emptied")
 async def test_ids_find_their_conversation(storage: Storage) -> None:
     message = make_id()
-    stored = await storage.told(replace(asked("a"), message_id=message), started("a"))
+    stored = await storage.told(replace(build_user_message("a"), message_id=message), build_run_started("a"))
     await storage.follow()
     for text in (stored.conversation_id.upper(), message, trace("a")):
-        assert await found(storage, f" {text} ") == [stored.conversation_id]
-    assert await found(storage, make_id()) == []
+        assert await find(storage, f" {text} ") == [stored.conversation_id]
+    assert await find(storage, make_id()) == []
 
 
 @pytest.mark.usefixtures("emptied")
@@ -140,12 +155,12 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
     erased = await storage.told(*turn("a", "refund", "refund"))
     await storage.follow()
     await storage.erase(erased)
-    assert await found(storage, "refund") == [], "before the read model has it"
+    assert await find(storage, "refund") == [], "before the read model has it"
     await storage.follow()
     unlisted = Conversation(conversation_id=make_unlisted_id())
-    await storage.store.append(unlisted, [began(), *turn("b", "refund", "refund")])
+    await storage.store.append(unlisted, [build_conversation_started(), *turn("b", "refund", "refund")])
     await storage.follow()
-    assert await found(storage, "refund") == []
+    assert await find(storage, "refund") == []
     assert await storage.rows("SELECT * FROM search") == []
 
 

@@ -13,11 +13,19 @@ from agentchat.conversations.queries.find_by_history import (
 )
 from agentchat.conversations.queries.unlisted_conversations import UnlistedConversation, list_unlisted
 from agentchat.runtime.postgres import Pool, acquire_connection
-from tests.conversations.given import AT, asked, began, failed, said, started, trace
+from tests.conversations.given import (
+    AT,
+    build_conversation_started,
+    build_delta,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+)
 from tests.conversations.read_models import follow
 
 
-def _replied(text: str, word: str = "a") -> events.MessageSaved:
+def _append_reply(text: str, word: str = "a") -> events.MessageSaved:
     return events.MessageSaved(
         trace_id=trace(word),
         at=AT,
@@ -29,17 +37,23 @@ def _replied(text: str, word: str = "a") -> events.MessageSaved:
     )
 
 
-async def _stored(store: ConversationStore, *more: events.Event) -> tuple[str, str]:
+async def _store(store: ConversationStore, *more: events.Event) -> tuple[str, str]:
     """A conversation with one answered question, and what its run is found by."""
     found_by, conversation_id = make_id(), make_id()
-    first = (began(), asked("a", "One?"), started("a", shown_sha256=found_by), *said("1", "a"), _replied("1"))
+    first = (
+        build_conversation_started(),
+        build_user_message("a", "One?"),
+        build_run_started("a", shown_sha256=found_by),
+        *build_delta("1", "a"),
+        _append_reply("1"),
+    )
     ended = events.RunCompleted(trace_id=trace("a"), at=AT, rounds=1, usage=Usage())
     await store.append(await store.load(conversation_id), [*first, ended, *more])
     return found_by, conversation_id
 
 
 async def test_a_conversation_is_found_by_its_last_reply(store: ConversationStore, pool: Pool) -> None:
-    found_by, conversation_id = await _stored(store)
+    found_by, conversation_id = await _store(store)
     assert await find_continued(pool, found_by, " 1\n", "Two?") == ContinuedConversation(
         conversation_id, "reply-a"
     )
@@ -53,9 +67,13 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
     in_vain = [
         event
         for word in ("b", "c")
-        for event in (asked(word, "Two?"), started(word, shown_sha256="other"), failed(word))
+        for event in (
+            build_user_message(word, "Two?"),
+            build_run_started(word, shown_sha256="other"),
+            build_run_failed(word),
+        )
     ]
-    found_by, conversation_id = await _stored(store, *in_vain)
+    found_by, conversation_id = await _store(store, *in_vain)
     assert await find_continued(pool, found_by, "1", "Two? ") == ContinuedConversation(
         conversation_id, "reply-a"
     )
@@ -67,10 +85,12 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
 async def test_a_conversation_in_which_more_was_said_has_gone_on(
     store: ConversationStore, pool: Pool
 ) -> None:
-    cut_off: list[events.Event] = [said("Tw", "b")[0], failed("b")]
-    answered: list[events.Event] = [*said("2", "b"), _replied("2", "b")]
+    cut_off: list[events.Event] = [build_delta("Tw", "b")[0], build_run_failed("b")]
+    answered: list[events.Event] = [*build_delta("2", "b"), _append_reply("2", "b")]
     for last in (cut_off, answered, []):  # the last is under way
-        found_by, conversation_id = await _stored(store, asked("b", "Two?"), started("b"), *last)
+        found_by, conversation_id = await _store(
+            store, build_user_message("b", "Two?"), build_run_started("b"), *last
+        )
         found = await find_continued(pool, found_by, "1", "Two?")
         assert found == ContinuedConversation(conversation_id, "reply-a", trace("a"), has_gone_on=True)
         assert await find_continued(pool, found_by, "2", "Two?") is None
@@ -102,7 +122,7 @@ async def _begin(store: ConversationStore, conversation_id: str, at: str, accoun
     await store.append(await store.load(conversation_id), [fact])
 
 
-async def _found(pool: Pool, idle_seconds: float | None = None) -> set[UnlistedConversation]:
+async def _find(pool: Pool, idle_seconds: float | None = None) -> set[UnlistedConversation]:
     return {each async for each in list_unlisted(pool, idle_seconds=idle_seconds)}
 
 
@@ -122,12 +142,12 @@ async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
     await _begin(store, new, now, "b")
     await _begin(store, listed, long_ago, "a")
     await follow(pool, Log(pool))
-    assert await _found(pool, 60) == {UnlistedConversation(each, "a") for each in old}
+    assert await _find(pool, 60) == {UnlistedConversation(each, "a") for each in old}
     everything = {UnlistedConversation(each, "a") for each in (*old, alive)} | {
         UnlistedConversation(new, "b")
     }
-    assert await _found(pool) == everything
+    assert await _find(pool) == everything
     conversation = await store.load(new)
     erased = events.ConversationErased(trace_id=trace("z"), at=now, account_id="b")
     await store.append(conversation, [erased])
-    assert await _found(pool) == everything - {UnlistedConversation(new, "b")}
+    assert await _find(pool) == everything - {UnlistedConversation(new, "b")}

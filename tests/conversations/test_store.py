@@ -21,16 +21,27 @@ from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, ope
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.migrations import migrate
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
-from tests.conversations.given import ACCOUNT, answered, asked, began, described, said, started, turn
-from tests.conversations.library import library_datastore
+from tests.conversations.given import (
+    ACCOUNT,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_described,
+    build_run_started,
+    build_user_message,
+    turn,
+)
+from tests.conversations.library import open_library_datastore
 
 
-def new_conversation() -> Conversation:
+def build_new_conversation() -> Conversation:
     return Conversation(conversation_id=make_id())
 
 
 async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_database_url: str) -> None:
-    appended = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+    appended = await store.append(
+        build_new_conversation(), [build_conversation_started(), *turn("a", "Hello", "Hi")]
+    )
     assert appended.version == 7
     assert await store.load(appended.conversation_id) == appended
     async with open_store(migrated_database_url) as other:
@@ -40,21 +51,21 @@ async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_da
 
 
 async def test_an_unknown_conversation_is_at_version_zero(store: ConversationStore) -> None:
-    unknown = new_conversation()
+    unknown = build_new_conversation()
     assert await store.load(unknown.conversation_id) == unknown
 
 
 async def test_nothing_to_append_is_nothing_stored(store: ConversationStore) -> None:
-    assert (await store.append(new_conversation(), [])).version == 0
+    assert (await store.append(build_new_conversation(), [])).version == 0
 
 
 async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url: str) -> None:
-    begun = new_conversation()
+    begun = build_new_conversation()
     async with contextlib.AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(5)]
-        begun = await stores[0].append(begun, [began()])
+        begun = await stores[0].append(begun, [build_conversation_started()])
         outcomes = await asyncio.gather(
-            *(each.append(begun, [asked(f"w{place}")]) for place, each in enumerate(stores)),
+            *(each.append(begun, [build_user_message(f"w{place}")]) for place, each in enumerate(stores)),
             return_exceptions=True,
         )
         won = [outcome for outcome in outcomes if isinstance(outcome, Conversation)]
@@ -66,20 +77,21 @@ async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url
 
 
 async def test_of_five_in_one_process_one_wins_too(store: ConversationStore) -> None:
-    begun = await store.append(new_conversation(), [began()])
+    begun = await store.append(build_new_conversation(), [build_conversation_started()])
     outcomes = await asyncio.gather(
-        *(store.append(begun, [asked(f"w{place}")]) for place in range(5)), return_exceptions=True
+        *(store.append(begun, [build_user_message(f"w{place}")]) for place in range(5)),
+        return_exceptions=True,
     )
     assert sum(isinstance(outcome, Conversation) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, VersionConflict) for outcome in outcomes) == 4
 
 
 async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) -> None:
-    stale = new_conversation()
-    await store.append(stale, [began(), asked("a")])
-    others = [new_conversation() for _ in range(20)]
-    appends = [store.append(each, [began()]) for each in others]
-    appends.insert(10, store.append(stale, [began(), asked("b")]))
+    stale = build_new_conversation()
+    await store.append(stale, [build_conversation_started(), build_user_message("a")])
+    others = [build_new_conversation() for _ in range(20)]
+    appends = [store.append(each, [build_conversation_started()]) for each in others]
+    appends.insert(10, store.append(stale, [build_conversation_started(), build_user_message("b")]))
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert isinstance(outcomes.pop(10), VersionConflict)
     assert all(isinstance(outcome, Conversation) for outcome in outcomes)
@@ -97,10 +109,10 @@ async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) ->
 async def test_an_append_that_postgres_refuses_fails_alone(
     store: ConversationStore, topic: str, state: bytes
 ) -> None:
-    others = [new_conversation() for _ in range(20)]
-    appends = [asyncio.ensure_future(store.append(each, [began()])) for each in others]
+    others = [build_new_conversation() for _ in range(20)]
+    appends = [asyncio.ensure_future(store.append(each, [build_conversation_started()])) for each in others]
     poisoned = asyncio.ensure_future(store.append_stored(make_id(), 0, [(topic, state)]))
-    appends += [asyncio.ensure_future(store.append(new_conversation(), [began()]))]
+    appends += [asyncio.ensure_future(store.append(build_new_conversation(), [build_conversation_started()]))]
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert [outcome for outcome in outcomes if not isinstance(outcome, Conversation)] == []
     with pytest.raises(UnstorableEvent):
@@ -108,34 +120,40 @@ async def test_an_append_that_postgres_refuses_fails_alone(
 
 
 async def test_an_append_is_stored_whole_or_not_at_all(store: ConversationStore) -> None:
-    begun = await store.append(new_conversation(), [began()])
-    await store.append(begun, [asked("a")])
+    begun = await store.append(build_new_conversation(), [build_conversation_started()])
+    await store.append(begun, [build_user_message("a")])
     with pytest.raises(VersionConflict):
-        await store.append(begun, [asked("b"), started("b")])
+        await store.append(begun, [build_user_message("b"), build_run_started("b")])
     assert (await store.load(begun.conversation_id)).version == 2
 
 
 async def test_the_same_append_again_is_no_conflict(store: ConversationStore) -> None:
-    begun = await store.append(new_conversation(), [began()])
-    once = await store.append(begun, [asked("a"), started("a")])
-    later = await store.append(once, said("Hi"))
-    assert await store.append(begun, [asked("a"), started("a")]) == once
+    begun = await store.append(build_new_conversation(), [build_conversation_started()])
+    once = await store.append(begun, [build_user_message("a"), build_run_started("a")])
+    later = await store.append(once, build_delta("Hi"))
+    assert await store.append(begun, [build_user_message("a"), build_run_started("a")]) == once
     assert await store.load(begun.conversation_id) == later
 
 
 async def test_a_load_sees_what_another_process_appended(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
-    mine = await store.append(new_conversation(), [began(), asked(), started()])
+    mine = await store.append(
+        build_new_conversation(), [build_conversation_started(), build_user_message(), build_run_started()]
+    )
     async with open_store(migrated_database_url) as other:
-        theirs = await other.append(await other.load(mine.conversation_id), [*said("Hi"), *answered("Hi")])
+        theirs = await other.append(
+            await other.load(mine.conversation_id), [*build_delta("Hi"), *build_answer("Hi")]
+        )
     assert await store.load(mine.conversation_id) == theirs
 
 
 async def test_a_load_from_the_cache_reads_only_what_is_new(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
-    kept = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+    kept = await store.append(
+        build_new_conversation(), [build_conversation_started(), *turn("a", "Hello", "Hi")]
+    )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(
             "DELETE FROM conversation_events WHERE originator_id = %s", [kept.conversation_id]
@@ -145,7 +163,9 @@ async def test_a_load_from_the_cache_reads_only_what_is_new(
 
 async def test_an_erased_conversation_is_at_the_version_of_its_one_event(migrated_database_url: str) -> None:
     async with open_store(migrated_database_url) as store:
-        begun = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+        begun = await store.append(
+            build_new_conversation(), [build_conversation_started(), *turn("a", "Hello", "Hi")]
+        )
         erasure = ConversationErased(trace_id="e", at="now", account_id="account-1")
         erased = await store.append(begun, [erasure])
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
@@ -171,8 +191,10 @@ async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str
 
         async def write(store: ConversationStore) -> None:
             for _ in range(10):
-                told = await store.append(new_conversation(), [began(), asked()])
-                told = await store.append(told, [started()])
+                told = await store.append(
+                    build_new_conversation(), [build_conversation_started(), build_user_message()]
+                )
+                told = await store.append(told, [build_run_started()])
                 expected.update((told.conversation_id, version) for version in (1, 2, 3))
 
         writers = [asyncio.create_task(write(each)) for each in stores for _ in range(4)]
@@ -212,7 +234,7 @@ async def test_the_event_table_is_as_the_library_would_make_it(migrated_database
     """
 
     def create() -> None:
-        with library_datastore(migrated_database_url, "theirs") as datastore:
+        with open_library_datastore(migrated_database_url, "theirs") as datastore:
             with datastore.get_connection() as conn:
                 conn.execute("CREATE SCHEMA theirs")
             PostgresApplicationRecorder(datastore, events_table_name="conversation_events").create_table()
@@ -240,13 +262,13 @@ async def test_the_event_table_is_as_the_library_would_make_it(migrated_database
 async def test_migrating_again_changes_nothing(migrated_database_url: str) -> None:
     await migrate(migrated_database_url)
     async with open_store(migrated_database_url) as store:
-        assert (await store.append(new_conversation(), [began()])).version == 1
+        assert (await store.append(build_new_conversation(), [build_conversation_started()])).version == 1
 
 
 async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> None:
     async with open_store(database_url) as store:
         with pytest.raises(DatabaseUnavailable, match="migrations"):
-            await store.append(new_conversation(), [began()])
+            await store.append(build_new_conversation(), [build_conversation_started()])
 
 
 async def test_the_cache_of_states_is_bounded() -> None:
@@ -255,17 +277,19 @@ async def test_the_cache_of_states_is_bounded() -> None:
     def state(of: Conversation, stored_bytes: int, *more: events.Event) -> Conversation:
         return replace(evolve_all(of, more), stored_bytes=stored_bytes)
 
-    first, second, third = (state(new_conversation(), 10, began()) for _ in range(3))
+    first, second, third = (
+        state(build_new_conversation(), 10, build_conversation_started()) for _ in range(3)
+    )
     cache.put(first)
     cache.put(second)
     assert cache.get(first.conversation_id) == first
     cache.put(third)
     assert cache.get(second.conversation_id) is None
-    cache.put(state(third, 100, asked()))
+    cache.put(state(third, 100, build_user_message()))
     assert cache.get(first.conversation_id) is None
     cache.put(third)
     assert cache.get(third.conversation_id) != third, "an older state does not replace a newer one"
-    cache.put(state(third, 101, asked(), started()))
+    cache.put(state(third, 101, build_user_message(), build_run_started()))
     assert cache.get(third.conversation_id) is None
 
 
@@ -274,8 +298,8 @@ async def test_a_long_conversation_is_read_in_pages(
 ) -> None:
     monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 3)
     monkeypatch.setattr("agentchat.conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
-    facts = [began(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
-    kept = await store.append(new_conversation(), facts)
+    facts = [build_conversation_started(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
+    kept = await store.append(build_new_conversation(), facts)
     pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [entry.event for page in pages for entry in page] == facts
     assert max(map(len, pages)) == 3
@@ -286,8 +310,8 @@ async def test_a_long_conversation_is_read_in_pages(
 async def test_pages_end_where_their_bytes_do(
     store: ConversationStore, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = [began(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
-    kept = await store.append(new_conversation(), facts)
+    facts = [build_conversation_started(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
+    kept = await store.append(build_new_conversation(), facts)
     monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_BYTES", 1)
     pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [len(page) for page in pages] == [1] * len(facts)
@@ -297,13 +321,13 @@ async def test_pages_end_where_their_bytes_do(
 async def test_what_a_conversation_takes_is_known_whoever_loads_it(
     store: ConversationStore, log: Log
 ) -> None:
-    kept = await store.append(new_conversation(), [began(), asked()])
-    kept = await store.append(kept, [started()])
+    kept = await store.append(build_new_conversation(), [build_conversation_started(), build_user_message()])
+    kept = await store.append(kept, [build_run_started()])
     assert (await store.load(kept.conversation_id)).stored_bytes == kept.stored_bytes
     assert (await log.load_conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0
 
 
-async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
+async def test_many_events_are_decoded_in_a_thread(
     store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
@@ -312,10 +336,12 @@ async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
         threads.append(threading.get_ident())
         return state | {"type": new}
 
-    (new, _), *_ = stored = mapper.encode_pairs(described(FOLDED_ON_THE_LOOP))
+    (new, _), *_ = stored = mapper.encode_pairs(build_described(FOLDED_ON_THE_LOOP))
     old = [("a_description.v1", state.replace(new.encode(), b"a_description.v1")) for _, state in stored]
     monkeypatch.setitem(cast(dict[str, mapper.Upcast], mapper.UPCASTS), "a_description.v1", upcast)
-    kept = await store.append(new_conversation(), [began(), asked(), started()])
+    kept = await store.append(
+        build_new_conversation(), [build_conversation_started(), build_user_message(), build_run_started()]
+    )
     await store.append_stored(kept.conversation_id, kept.version, [*old, ("delta.v1", b"{")])
     readable = await log.load_readable_conversation(kept.conversation_id)
     newest = await log.load_newest_run(kept.conversation_id)

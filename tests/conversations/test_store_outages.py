@@ -14,7 +14,7 @@ from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.event_store.writer import TRANSACTION
 from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
-from tests.conversations.given import asked, began, started
+from tests.conversations.given import build_conversation_started, build_run_started, build_user_message
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import OpenAppend
 from tests.support.proxy import proxied
@@ -22,7 +22,7 @@ from tests.support.proxy import proxied
 BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as long as the outage
 
 
-def new_conversation() -> Conversation:
+def build_new_conversation() -> Conversation:
     return Conversation(conversation_id=make_id())
 
 
@@ -31,33 +31,33 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     migrated_database_url: str, cut: bool
 ) -> None:
     async with proxied(migrated_database_url) as (proxy, url), open_store(url) as store:
-        begun = await store.append(new_conversation(), [began()])
+        begun = await store.append(build_new_conversation(), [build_conversation_started()])
         await proxy.set_mode("eat" if cut else "mute")
-        appended = await store.append(begun, [asked("a"), started("a")])
+        appended = await store.append(begun, [build_user_message("a"), build_run_started("a")])
         assert proxy.eaten == 1
         assert appended.version == 3
         assert await store.load(begun.conversation_id) == appended
 
 
-async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_readers_up_for_seconds(
+async def test_lost_writer_blocks_its_conversation_for_seconds(
     migrated_database_url: str,
 ) -> None:
     """As its machine has lost its power before the end of what it sends. Other conversations do not wait."""
     # The bound of its transaction is to end it, not that of a statement.
     options = connect_options(migrated_database_url, more=f"{TRANSACTION} -c statement_timeout=0")
     gone = await psycopg.AsyncConnection.connect(migrated_database_url, **options)
-    conversation = new_conversation()
+    conversation = build_new_conversation()
     async with open_store(migrated_database_url) as store, open_log(migrated_database_url) as log:
-        await store.append(new_conversation(), [began()])
+        await store.append(build_new_conversation(), [build_conversation_started()])
         position = await log.read_head()
         await gone.execute("BEGIN")
         await OpenAppend(gone).append(conversation.conversation_id)
         gone.pgconn.send_query(b"SELECT pg_sleep(60)")
         gone.pgconn.flush()
         begin = time.monotonic()
-        other = await store.append(new_conversation(), [began()])
+        other = await store.append(build_new_conversation(), [build_conversation_started()])
         assert await log.read(position, 10) == [], "what is gone may yet commit, below that"
-        await _appended(store, conversation, [began()])
+        await _append(store, conversation, [build_conversation_started()])
         found = await log.read(position, 10)
         assert [each.conversation_id for each in found] == [
             other.conversation_id,
@@ -69,17 +69,19 @@ async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_
 
 async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
-        begun = await store.append(new_conversation(), [began()])
+        begun = await store.append(build_new_conversation(), [build_conversation_started()])
         frail_postgres.freeze()
         begin = time.monotonic()
         outcomes = await asyncio.gather(
-            store.append(begun, [asked("a")]), store.load(begun.conversation_id), return_exceptions=True
+            store.append(begun, [build_user_message("a")]),
+            store.load(begun.conversation_id),
+            return_exceptions=True,
         )
         assert [type(outcome) for outcome in outcomes] == [DatabaseUnavailable, DatabaseUnavailable]
         assert time.monotonic() - begin < BOUND_SECONDS
         frail_postgres.thaw()
         begin = time.monotonic()
-        appended = await _appended(store, begun, [asked("a")])
+        appended = await _append(store, begun, [build_user_message("a")])
         assert time.monotonic() - begin < BOUND_SECONDS
         assert appended.version == 2
         assert await store.load(begun.conversation_id) == appended
@@ -87,9 +89,9 @@ async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_post
 
 async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
-        begun = await store.append(new_conversation(), [began()])
+        begun = await store.append(build_new_conversation(), [build_conversation_started()])
         await frail_postgres.stop()
-        appending = asyncio.create_task(store.append(begun, [asked("a")]))
+        appending = asyncio.create_task(store.append(begun, [build_user_message("a")]))
         await frail_postgres.start()
         assert (await appending).version == 2
 
@@ -99,15 +101,13 @@ async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer
     async with open_store(frail_postgres.url) as store:
         begin = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
-            await store.append(new_conversation(), [began()])
+            await store.append(build_new_conversation(), [build_conversation_started()])
         assert time.monotonic() - begin < BOUND_SECONDS
         await frail_postgres.start()
-        assert (await _appended(store, new_conversation(), [began()])).version == 1
+        assert (await _append(store, build_new_conversation(), [build_conversation_started()])).version == 1
 
 
-async def _appended(
-    store: ConversationStore, conversation: Conversation, new: Sequence[Event]
-) -> Conversation:
+async def _append(store: ConversationStore, conversation: Conversation, new: Sequence[Event]) -> Conversation:
     """As soon as Postgres lets it be."""
     async with asyncio.timeout(20):
         while True:

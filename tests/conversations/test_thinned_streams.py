@@ -10,19 +10,19 @@ from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, repl
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
 from agentchat.conversations.event_store.log import TURN_BYTES, LogEntry, iterate_in_turns
-from tests.conversations.given import began, run_after, turn
+from tests.conversations.given import build_conversation_started, run_after, turn
 
 
 async def test_others_get_a_turn_between_large_events() -> None:
     rows = [LogEntry(number, "c", number, "delta.v1", b" " * TURN_BYTES) for number in range(6)]
     happened: list[str] = []
 
-    async def other() -> None:
+    async def build_other() -> None:
         while True:
             happened.append("other")
             await asyncio.sleep(0)
 
-    task = asyncio.create_task(other())
+    task = asyncio.create_task(build_other())
     async for _ in iterate_in_turns(rows):
         happened.append("row")  # noqa: PERF401 - in the order in which they come
     task.cancel()
@@ -36,23 +36,23 @@ def run_of(*lengths: int) -> Run:
         Round(number=number, text="ab" * (length // 2), cuts=tuple(range(1, length)))
         for number, length in enumerate(lengths, start=1)
     )
-    return replace(run_after(began(), *turn("a", "Hello", "Hi")), rounds=rounds)
+    return replace(run_after(build_conversation_started(), *turn("a", "Hello", "Hi")), rounds=rounds)
 
 
-def pieces_of(run: Run) -> list[str]:
+def count_pieces(run: Run) -> list[str]:
     return [each.text for each in replay_updates(run) if isinstance(each, TextUpdate)]
 
 
 @pytest.mark.parametrize("lengths", [(2,), (MOST_PIECES,), (MOST_PIECES * 30,), (60_000,) * 6, (2, 100_000)])
 def test_a_run_is_read_again_whole_in_a_bounded_number_of_pieces(lengths: tuple[int, ...]) -> None:
     run = run_of(*lengths)
-    pieces = pieces_of(run)
+    pieces = count_pieces(run)
     assert "".join(pieces) == run.text
     assert len(pieces) <= MOST_PIECES + len(lengths)
 
 
 def test_what_has_few_pieces_keeps_each() -> None:
-    assert pieces_of(run_of(20, 20)) == ["a", "b"] * 20
+    assert count_pieces(run_of(20, 20)) == ["a", "b"] * 20
 
 
 def test_what_is_stored_of_a_round_is_bounded() -> None:

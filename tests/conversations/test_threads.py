@@ -17,7 +17,7 @@ from tests.conversations.read_models import Storage
 _MANY = 1_000_000
 
 
-def said(conversation: Conversation) -> list[tuple[str, str, str, str, str]]:
+def list_said(conversation: Conversation) -> list[tuple[str, str, str, str, str]]:
     """Role, id, text, agent and time of each message, as the fold has them."""
     found = []
     for run in conversation.runs:
@@ -28,11 +28,11 @@ def said(conversation: Conversation) -> list[tuple[str, str, str, str, str]]:
     return found
 
 
-def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
+def show(message: MessageSaved) -> tuple[str, str, str, str, str]:
     return message.role, message.message_id, message.content, message.agent_id, message.at
 
 
-async def past_of(
+async def load_past_of(
     storage: Storage, conversation_id: str, place: VersionOrTime | None = None
 ) -> PastConversation:
     def load() -> PastConversation:
@@ -45,7 +45,7 @@ async def past_of(
 async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
         carried = await recorded.stored(storage.store, name)
-        facts, conversation_id = recorded.facts(carried), carried.conversation_id
+        facts, conversation_id = recorded.build_facts(carried), carried.conversation_id
         thread = await threads.find_thread(storage.pool, conversation_id)
         assert thread is not None
         assert thread.version == len(facts)
@@ -64,7 +64,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
                 )
                 found += page.messages
                 more = page.more
-            assert [shown(each.message) for each in found] == said(expected)
+            assert [show(each.message) for each in found] == list_said(expected)
             summary = await threads.load_summary(storage.pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
@@ -96,10 +96,10 @@ async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage)
     carried = await recorded.stored(storage.store, "cancelled")
     thread = await threads.find_thread(storage.pool, carried.conversation_id)
     assert thread is not None
-    times = {datetime.fromisoformat(fact.at) for fact in recorded.facts(carried)}
+    times = {datetime.fromisoformat(fact.at) for fact in recorded.build_facts(carried)}
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for time in {*times, min(times) - timedelta(microseconds=1), earliest, latest}:
-        past = await past_of(storage, carried.conversation_id, time)
+        past = await load_past_of(storage, carried.conversation_id, time)
         assert await threads.find_version_at(storage.pool, thread, time) == past.conversation.version
 
 
@@ -112,41 +112,41 @@ async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> No
 @pytest.mark.parametrize("name", ["shop", "compacted"])
 async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storage, name: str) -> None:
     carried = await recorded.stored(storage.store, name)
-    facts = recorded.facts(carried)
+    facts = recorded.build_facts(carried)
     for version in range(len(facts) + 1):
-        past = await past_of(storage, carried.conversation_id, version)
+        past = await load_past_of(storage, carried.conversation_id, version)
         assert past.conversation == fold(carried.conversation_id, facts[:version])
         assert past.head == len(facts)
         assert len(past.entries) == version
-    now = await past_of(storage, carried.conversation_id)
+    now = await load_past_of(storage, carried.conversation_id)
     stored_now = await storage.log.load_conversation(carried.conversation_id)
     assert now.conversation == replace(stored_now, stored_bytes=0)
-    beyond = await past_of(storage, carried.conversation_id, len(facts) + 1)
+    beyond = await load_past_of(storage, carried.conversation_id, len(facts) + 1)
     assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))
 
 
 async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, "cancelled")
-    facts = recorded.facts(carried)
+    facts = recorded.build_facts(carried)
     for fact in facts:
         time = datetime.fromisoformat(fact.at)
-        past = await past_of(storage, carried.conversation_id, time)
+        past = await load_past_of(storage, carried.conversation_id, time)
         kept = past.conversation.version
         assert all(datetime.fromisoformat(each.at) <= time for each in facts[:kept])
         assert kept == len(facts) or datetime.fromisoformat(facts[kept].at) > time
         assert past.conversation == fold(carried.conversation_id, facts[:kept])
     first = datetime.fromisoformat(facts[0].at)
-    before = await past_of(storage, carried.conversation_id, first - timedelta(microseconds=1))
+    before = await load_past_of(storage, carried.conversation_id, first - timedelta(microseconds=1))
     assert before.entries == ()
     assert before.conversation.version == 0
-    after = await past_of(storage, carried.conversation_id, first + timedelta(days=1))
+    after = await load_past_of(storage, carried.conversation_id, first + timedelta(days=1))
     assert after.conversation.version == len(facts)
 
 
 async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
-        past = await past_of(storage, carried.conversation_id, place)
+        past = await load_past_of(storage, carried.conversation_id, place)
         assert past.conversation.erased
         assert past.conversation.version == past.head == carried.stored[0].version
 
@@ -157,13 +157,13 @@ async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storag
     await storage.store.append_stored(
         carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]
     )
-    past = await past_of(storage, carried.conversation_id, count)
-    assert past.conversation == fold(carried.conversation_id, recorded.facts(carried))
+    past = await load_past_of(storage, carried.conversation_id, count)
+    assert past.conversation == fold(carried.conversation_id, recorded.build_facts(carried))
     assert past.head == count + 1
 
 
 async def test_what_never_was_has_no_head(storage: Storage) -> None:
-    past = await past_of(storage, "01a2001a-0000-7000-8000-000000000000", 3)
+    past = await load_past_of(storage, "01a2001a-0000-7000-8000-000000000000", 3)
     assert past.head == 0
     assert past.entries == (())
 

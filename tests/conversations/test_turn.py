@@ -32,74 +32,96 @@ from tests.conversations.given import (
     AT,
     ERASED,
     LATER,
-    answered,
-    asked,
-    began,
-    cancelled,
-    failed,
-    given,
-    handed_over,
-    replied,
+    build_answer,
+    build_conversation_started,
+    build_delta,
+    build_handed_over,
+    build_model_replied,
+    build_run,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_tool_called,
+    build_tool_returned,
+    build_user_message,
     request,
-    returned,
     run_after,
-    said,
-    started,
     trace,
     turn,
     use,
-    wanted,
 )
 
 
-def opening(
+def open_request(
     conversation: Conversation, word: str = "b", *, expired: bool = False, heard: int = 0, **more: object
 ) -> Opening:
     return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired, heard=heard)
 
 
-def test_a_new_conversation_begins_with_its_account_the_message_and_the_run() -> None:
-    begun = opening(given(), "a", new_conversation=True)
-    assert begun == StartRun((began(), asked(), started()))
+def test_new_conversation_has_account_message_and_run() -> None:
+    begun = open_request(build_run(), "a", new_conversation=True)
+    assert begun == StartRun((build_conversation_started(), build_user_message(), build_run_started()))
 
 
 def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
-    assert opening(given(began(), *turn("a", "Hello", "Hi"))) == StartRun((asked("b"), started("b")))
+    assert open_request(build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))) == StartRun(
+        (build_user_message("b"), build_run_started("b"))
+    )
 
 
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
-    begun = opening(given(), "a", new_conversation=True, history=shown, instructions="Be brief.")
+    begun = open_request(build_run(), "a", new_conversation=True, history=shown, instructions="Be brief.")
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=shown)
-    assert begun == StartRun((began(), seeded, asked(), started(instructions="Be brief.")))
+    assert begun == StartRun(
+        (
+            build_conversation_started(),
+            seeded,
+            build_user_message(),
+            build_run_started(instructions="Be brief."),
+        )
+    )
 
 
-def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None:
-    conversation = given(began(), *turn("a", "Hello", "Hi"))
+def test_conversation_that_went_on_is_not_the_shown_one() -> None:
+    conversation = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
     (run,) = conversation.runs
     assert run.reply is not None
-    assert isinstance(opening(conversation, after=run.reply.id), StartRun)
-    gone_on = opening(conversation, after="an earlier reply")
+    assert isinstance(open_request(conversation, after=run.reply.id), StartRun)
+    gone_on = open_request(conversation, after="an earlier reply")
     assert isinstance(gone_on, Rejected)
     assert gone_on.code == "conversation_busy"
-    in_vain = (asked("b", "Hello?"), started("b"), failed("b"))
-    asked_again = given(began(), *turn("a", "Hello", "Hi"), *in_vain)
-    assert isinstance(opening(asked_again, "c", after=run.reply.id, message="Hello? "), StartRun)
-    assert opening(asked_again, "c", after=run.reply.id, message="Another?") == gone_on
-    cut = given(began(), *turn("a", "Hello", "Hi"), *in_vain[:2], *said("W", "b")[:1], failed("b"))
-    assert opening(cut, "c", after=run.reply.id, message="Hello?") == gone_on
-    under_way = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    assert opening(under_way, "c", after=run.reply.id) == gone_on, "at once, not behind what is under way"
-    taken_over = opening(conversation, new_conversation=True, history=(ShownMessage("user", "Hello"),))
+    in_vain = (build_user_message("b", "Hello?"), build_run_started("b"), build_run_failed("b"))
+    asked_again = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"), *in_vain)
+    assert isinstance(open_request(asked_again, "c", after=run.reply.id, message="Hello? "), StartRun)
+    assert open_request(asked_again, "c", after=run.reply.id, message="Another?") == gone_on
+    cut = build_run(
+        build_conversation_started(),
+        *turn("a", "Hello", "Hi"),
+        *in_vain[:2],
+        *build_delta("W", "b")[:1],
+        build_run_failed("b"),
+    )
+    assert open_request(cut, "c", after=run.reply.id, message="Hello?") == gone_on
+    under_way = build_run(
+        build_conversation_started(),
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+    )
+    assert open_request(under_way, "c", after=run.reply.id) == gone_on, (
+        "at once, not behind what is under way"
+    )
+    taken_over = open_request(conversation, new_conversation=True, history=(ShownMessage("user", "Hello"),))
     assert taken_over == gone_on, "begun by another, after the claim of this one was made"
 
 
 def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
     asking = request("b", prompt="Be brief.", form="json")
-    begun = open_turn(given(began()), asking, agent, now=AT, expired=False)
+    begun = open_turn(build_run(build_conversation_started()), asking, agent, now=AT, expired=False)
     assert isinstance(begun, StartRun)
-    assert begun.events[-1] == started(
+    assert begun.events[-1] == build_run_started(
         "b",
         agent_version=9,
         model="m",
@@ -111,18 +133,23 @@ def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     )
 
 
-def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words() -> None:
-    unknown = opening(given())
+def test_unknown_foreign_and_erased_get_the_same_refusal() -> None:
+    unknown = open_request(build_run())
     assert isinstance(unknown, Rejected)
     assert unknown.code == "conversation_not_found"
-    assert opening(given(began()), account_id="account-2") == unknown
-    assert opening(given(began()), account_id="account-2", new_conversation=True) == unknown
-    assert opening(given(began(), ERASED)) == unknown
+    assert open_request(build_run(build_conversation_started()), account_id="account-2") == unknown
+    assert (
+        open_request(build_run(build_conversation_started()), account_id="account-2", new_conversation=True)
+        == unknown
+    )
+    assert open_request(build_run(build_conversation_started(), ERASED)) == unknown
 
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
-    there = replace(given(began(), asked(), started()), **full)
+    there = replace(
+        build_run(build_conversation_started(), build_user_message(), build_run_started()), **full
+    )
     refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "conversation_full"
@@ -130,137 +157,190 @@ def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str
 
 
 def test_a_second_message_waits_for_the_run_under_way() -> None:
-    assert opening(given(began(), asked("a"), started("a"))) == MustWait(trace_id=trace("a"))
+    assert open_request(
+        build_run(build_conversation_started(), build_user_message("a"), build_run_started("a"))
+    ) == MustWait(trace_id=trace("a"))
 
 
-def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> None:
-    void = opening(given(began()), expired=True)
+def test_expired_request_is_void_unless_it_has_events() -> None:
+    void = open_request(build_run(build_conversation_started()), expired=True)
     assert isinstance(void, Rejected)
     assert void.code == "overloaded"
-    busy = given(began(), asked("a"), started("a"))
-    assert opening(busy, expired=True) == void
-    assert isinstance(opening(busy, "a", expired=True), ResumeRun)
+    busy = build_run(build_conversation_started(), build_user_message("a"), build_run_started("a"))
+    assert open_request(busy, expired=True) == void
+    assert isinstance(open_request(busy, "a", expired=True), ResumeRun)
 
 
-def test_a_request_that_comes_again_starts_the_next_attempt_of_its_run() -> None:
-    resumed = opening(given(began(), asked("a"), started("a"), started("a", attempt=2)), "a")
-    assert resumed == ResumeRun((started("a", attempt=3),))
+def test_redelivered_request_starts_the_next_attempt() -> None:
+    resumed = open_request(
+        build_run(
+            build_conversation_started(),
+            build_user_message("a"),
+            build_run_started("a"),
+            build_run_started("a", attempt=2),
+        ),
+        "a",
+    )
+    assert resumed == ResumeRun((build_run_started("a", attempt=3),))
 
 
 def test_five_attempts_without_progress_fail_the_run() -> None:
-    attempts = [started("a", attempt=attempt) for attempt in range(1, 6)]
-    assert isinstance(opening(given(began(), asked("a"), *attempts[:4]), "a"), ResumeRun)
-    given_up = opening(given(began(), asked("a"), *attempts), "a")
+    attempts = [build_run_started("a", attempt=attempt) for attempt in range(1, 6)]
+    assert isinstance(
+        open_request(build_run(build_conversation_started(), build_user_message("a"), *attempts[:4]), "a"),
+        ResumeRun,
+    )
+    given_up = open_request(build_run(build_conversation_started(), build_user_message("a"), *attempts), "a")
     assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
     assert end.code == "internal_error"
 
 
-def test_text_heard_since_the_last_attempt_began_keeps_the_run_from_being_given_up() -> None:
-    attempts = [started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
-    stuck = given(began(), asked("a"), *attempts)
-    assert isinstance(opening(stuck, "a", heard=12), GiveUpRun)
-    assert opening(stuck, "a", heard=13) == ResumeRun((started("a", attempt=7, offset=13),))
+def test_text_since_the_last_attempt_keeps_the_run_alive() -> None:
+    attempts = [build_run_started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
+    stuck = build_run(build_conversation_started(), build_user_message("a"), *attempts)
+    assert isinstance(open_request(stuck, "a", heard=12), GiveUpRun)
+    assert open_request(stuck, "a", heard=13) == ResumeRun((build_run_started("a", attempt=7, offset=13),))
 
 
-def test_a_run_outlives_any_number_of_hand_overs_and_no_more_deaths_than_before() -> None:
-    restarts = [event for n in range(50) for event in (started("a", n + 1), handed_over("a"))]
-    deaths = [started("a", attempt=attempt) for attempt in range(51, 56)]
-    handed = given(began(), asked("a"), *restarts, *deaths[:4])
-    assert opening(handed, "a") == ResumeRun((started("a", attempt=55),))
-    assert isinstance(opening(given(began(), asked("a"), *restarts, *deaths), "a"), GiveUpRun)
+def test_hand_overs_do_not_count_as_failed_attempts() -> None:
+    restarts = [event for n in range(50) for event in (build_run_started("a", n + 1), build_handed_over("a"))]
+    deaths = [build_run_started("a", attempt=attempt) for attempt in range(51, 56)]
+    handed = build_run(build_conversation_started(), build_user_message("a"), *restarts, *deaths[:4])
+    assert open_request(handed, "a") == ResumeRun((build_run_started("a", attempt=55),))
+    assert isinstance(
+        open_request(
+            build_run(build_conversation_started(), build_user_message("a"), *restarts, *deaths), "a"
+        ),
+        GiveUpRun,
+    )
 
 
 @pytest.mark.parametrize(
     ("events_of_run", "expected"),
     [
-        ([started("a", n + 1) for n in range(5)], False),
-        ([started("a", n + 1) for n in range(6)], False),
-        ([started("a", n + 1, offset=n) for n in range(6)], True),
-        ([started("a", n + 1, offset=n) for n in range(6)] + [failed("a")], False),
+        ([build_run_started("a", n + 1) for n in range(5)], False),
+        ([build_run_started("a", n + 1) for n in range(6)], False),
+        ([build_run_started("a", n + 1, offset=n) for n in range(6)], True),
+        ([build_run_started("a", n + 1, offset=n) for n in range(6)] + [build_run_failed("a")], False),
     ],
 )
 def test_a_run_got_on_if_more_attempts_have_begun_than_may_be_in_vain(
     events_of_run: list[events.Event], expected: bool
 ) -> None:
-    run = given(began(), asked("a"), *events_of_run).run(trace("a"))
+    run = build_run(build_conversation_started(), build_user_message("a"), *events_of_run).run(trace("a"))
     assert run is not None
     assert has_made_progress(run) is expected
 
 
 def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
-    attempts = [started("a", attempt=attempt) for attempt in range(2, 7)]
-    asking = wanted([{"type": "text", "text": "Let me look."}, use("c1")])
+    attempts = [build_run_started("a", attempt=attempt) for attempt in range(2, 7)]
+    asking = build_tool_called([{"type": "text", "text": "Let me look."}, use("c1")])
     text = events.Delta(trace_id=trace("a"), at=AT, round=1, text="Let me look.", cuts=(12,))
-    given_up = opening(given(began(), asked("a"), started("a"), text, *asking, *attempts), "a")
+    given_up = open_request(
+        build_run(
+            build_conversation_started(),
+            build_user_message("a"),
+            build_run_started("a"),
+            text,
+            *asking,
+            *attempts,
+        ),
+        "a",
+    )
     assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
     assert (end.code, end.usage) == ("generation_interrupted", Usage(input_tokens=10, output_tokens=5))
 
 
-@pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
+@pytest.mark.parametrize(
+    "end", [(build_run_failed(),), (build_run_cancelled(),), (*build_delta("Hi"), *build_answer("Hi"))]
+)
 def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events.Event, ...]) -> None:
-    conversation = given(began(), asked("a"), started("a"), *end)
+    conversation = build_run(
+        build_conversation_started(), build_user_message("a"), build_run_started("a"), *end
+    )
     run = conversation.run(trace("a"))
     assert run is not None
-    assert opening(conversation, "a") == AlreadyEnded(run)
+    assert open_request(conversation, "a") == AlreadyEnded(run)
 
 
-def test_a_request_whose_run_has_ended_is_announced_even_while_another_runs() -> None:
-    conversation = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    assert isinstance(opening(conversation, "a"), AlreadyEnded)
+def test_ended_run_is_announced_while_another_runs() -> None:
+    conversation = build_run(
+        build_conversation_started(),
+        *turn("a", "Hello", "Hi"),
+        build_user_message("b"),
+        build_run_started("b"),
+    )
+    assert isinstance(open_request(conversation, "a"), AlreadyEnded)
 
 
 def test_an_agent_with_knowledge_retrieves_first() -> None:
-    run = run_after(started(retrieves=True))
+    run = run_after(build_run_started(retrieves=True))
     assert decide_next_step(run) == Retrieve()
     found = events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())
-    assert decide_next_step(run_after(started(retrieves=True), found)) == CallModel(round=1, tools=True)
+    assert decide_next_step(run_after(build_run_started(retrieves=True), found)) == CallModel(
+        round=1, tools=True
+    )
 
 
 def test_a_round_that_was_cut_short_is_called_again() -> None:
     half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
-    stored = (*wanted([use("c1")]), returned("c1"), half, started(attempt=2))
-    assert decide_next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+    stored = (*build_tool_called([use("c1")]), build_tool_returned("c1"), half, build_run_started(attempt=2))
+    assert decide_next_step(run_after(build_run_started(), *stored)) == CallModel(round=2, tools=True)
 
 
 def test_the_tools_of_one_reply_run_side_by_side() -> None:
-    run = run_after(started(), *wanted([use("c1"), use("c2")]))
+    run = run_after(build_run_started(), *build_tool_called([use("c1"), use("c2")]))
     assert decide_next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
 
 
 def test_tools_that_have_returned_are_not_run_again() -> None:
-    run = run_after(started(), *wanted([use("c1"), use("c2")]), returned("c1"), started(attempt=2))
+    run = run_after(
+        build_run_started(),
+        *build_tool_called([use("c1"), use("c2")]),
+        build_tool_returned("c1"),
+        build_run_started(attempt=2),
+    )
     step = decide_next_step(run)
     assert isinstance(step, RunTools)
     assert [call.call_id for call in step.calls] == ["c2"]
 
 
 def test_the_model_is_called_with_the_results_of_all_tools() -> None:
-    stored = (*wanted([use("c1"), use("c2")]), returned("c2"), returned("c1"))
-    assert decide_next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+    stored = (
+        *build_tool_called([use("c1"), use("c2")]),
+        build_tool_returned("c2"),
+        build_tool_returned("c1"),
+    )
+    assert decide_next_step(run_after(build_run_started(), *stored)) == CallModel(round=2, tools=True)
 
 
 @pytest.mark.parametrize("maximum", [0, 1, 8])
 def test_after_the_last_tool_round_the_model_is_called_without_tools(maximum: int) -> None:
-    stored: list[events.Event] = [started(max_tool_rounds=maximum)]
+    stored: list[events.Event] = [build_run_started(max_tool_rounds=maximum)]
     for number in range(1, maximum + 1):
         assert decide_next_step(run_after(*stored)) == CallModel(round=number, tools=True)
-        stored += [*wanted([use(f"c{number}")], number=number), returned(f"c{number}", number=number)]
+        stored += [
+            *build_tool_called([use(f"c{number}")], number=number),
+            build_tool_returned(f"c{number}", number=number),
+        ]
     assert decide_next_step(run_after(*stored)) == CallModel(round=maximum + 1, tools=False)
 
 
-def test_a_model_that_asks_for_a_tool_against_its_orders_ends_the_run_all_the_same() -> None:
-    run = run_after(started(max_tool_rounds=0), *wanted([use("c1")]))
+def test_forbidden_tool_call_ends_the_run() -> None:
+    run = run_after(build_run_started(max_tool_rounds=0), *build_tool_called([use("c1")]))
     assert decide_next_step(run) is None
     assert conclude(run, message_id="reply-a", now=AT)
 
 
-@pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
+@pytest.mark.parametrize(
+    "end", [(build_run_failed(),), (build_run_cancelled(),), (*build_delta("Hi"), *build_answer("Hi"))]
+)
 def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...]) -> None:
-    run = run_after(started(), *end)
+    run = run_after(build_run_started(), *end)
     assert decide_next_step(run) is None
     assert conclude(run, message_id="m", now=AT) == ()
     assert fail(run, "internal_error", "No.", AT) == ()
@@ -268,9 +348,12 @@ def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...])
 
 
 def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
-    asking = (*wanted([{"type": "text", "text": "Let me look. "}, use("c1")]), returned("c1"))
+    asking = (
+        *build_tool_called([{"type": "text", "text": "Let me look. "}, use("c1")]),
+        build_tool_returned("c1"),
+    )
     look = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look. ", cuts=(13,))
-    run = run_after(started(), look, *asking, *said("It has shipped.", number=2))
+    run = run_after(build_run_started(), look, *asking, *build_delta("It has shipped.", number=2))
     assert decide_next_step(run) is None
     saved, completed = conclude(run, message_id="reply-a", now=LATER)
     assert saved == events.MessageSaved(
@@ -287,12 +370,12 @@ def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
 
 
 def test_a_run_that_has_more_to_do_is_not_concluded() -> None:
-    for stored in ((), said("Hi")[:1], wanted([use("c1")])):
-        assert conclude(run_after(started(), *stored), message_id="m", now=AT) == ()
+    for stored in ((), build_delta("Hi")[:1], build_tool_called([use("c1")])):
+        assert conclude(run_after(build_run_started(), *stored), message_id="m", now=AT) == ()
 
 
 def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
-    run = run_after(started(), *wanted([use("c1")]))
+    run = run_after(build_run_started(), *build_tool_called([use("c1")]))
     (end,) = fail(run, "provider_error", "It broke.", LATER)
     assert end == events.RunFailed(
         trace_id=trace(), at=LATER, code="provider_error", message="It broke.", usage=run.usage
@@ -302,7 +385,7 @@ def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
 
 
 def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
-    reply = replied(
+    reply = build_model_replied(
         [{"type": "text", "text": "Hm"}, use("c1", "get_order", order="7"), use("c2", "get_stock")]
     )
     assert [(call.call_id, call.name, call.input) for call in list_tool_calls(reply)] == [
@@ -310,13 +393,17 @@ def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
         ("c2", "get_stock", {}),
     ]
     (call,) = list_tool_calls(
-        replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}])
+        build_model_replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}])
     )
     assert call.input == {}
 
 
 def test_a_run_is_asked_for_again_with_the_facts_of_its_request() -> None:
-    conversation = given(began(), asked("b"), started("b", form="json", prompt_override="Be brief."))
+    conversation = build_run(
+        build_conversation_started(),
+        build_user_message("b"),
+        build_run_started("b", form="json", prompt_override="Be brief."),
+    )
     run = conversation.run(trace("b"))
     assert run is not None
     again = rebuild_request(conversation, run, 3)

@@ -21,20 +21,20 @@ pytestmark = pytest.mark.usefixtures("emptied")
 ACCOUNT, OTHER = "account-1", "account-2"
 
 
-def ago(seconds: float) -> str:
+def subtract_days(seconds: float) -> str:
     """A time of this month: the first moments of a month have no time before them."""
     now = datetime.now(UTC)
     moment = max(now - timedelta(seconds=seconds), now.replace(day=1, hour=0, minute=0, second=0))
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-MONTH = ago(0)[:7]
+MONTH = subtract_days(0)[:7]
 USAGE = "SELECT * FROM runs ORDER BY trace_id"
 
 
 def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "m", at: str | None = None):  # type: ignore[no-untyped-def]
     """A run of one round, from its message to its end."""
-    trace, at = make_id(), at or ago(0)
+    trace, at = make_id(), at or subtract_days(0)
     spent = Usage(input_tokens=tokens - 1, output_tokens=1) if tokens else Usage()
     asked = events.MessageSaved(
         trace_id=trace, at=at, message_id=make_id(), role="user", agent_id=agent, content="Hi"
@@ -51,8 +51,10 @@ def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "
     return asked, began, replied, ends[end]
 
 
-async def told(store: ConversationStore, *stored: events.Event, account: str = ACCOUNT) -> Conversation:
-    began = events.ConversationStarted(trace_id=make_id(), at=ago(0), account_id=account)
+async def append_story(
+    store: ConversationStore, *stored: events.Event, account: str = ACCOUNT
+) -> Conversation:
+    began = events.ConversationStarted(trace_id=make_id(), at=subtract_days(0), account_id=account)
     return await store.append(Conversation(conversation_id=make_id()), [began, *stored])
 
 
@@ -61,11 +63,11 @@ ONLY = [runs_table.PROJECTION]
 
 async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -> None:
     old = "2020-02-29T23:59:59.000000Z"
-    await told(
+    await append_story(
         storage.store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old, model="n")
     )
-    await told(storage.store, *run(20, at=old), account=OTHER)
-    await told(storage.store, *run(1, at="2020-03-01T00:00:00.000000Z"), *run(9, at=old)[:3])
+    await append_story(storage.store, *run(20, at=old), account=OTHER)
+    await append_story(storage.store, *run(1, at="2020-03-01T00:00:00.000000Z"), *run(9, at=old)[:3])
     await storage.follow(ONLY)
     first = UsageLine(
         account_id=ACCOUNT,
@@ -93,9 +95,9 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
     assert [line.total for line in await sum_usage_of_month(storage.pool, "2020-03")] == [1]
 
 
-async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(storage: Storage) -> None:
-    conversation = await told(storage.store, *run(10), *run(5, "failed"))
-    other = await told(storage.store, *run(3, "cancelled"), *run(7)[:3])
+async def test_erased_conversation_gives_no_tokens_back(storage: Storage) -> None:
+    conversation = await append_story(storage.store, *run(10), *run(5, "failed"))
+    other = await append_story(storage.store, *run(3, "cancelled"), *run(7)[:3])
     await storage.follow(ONLY, batch=6, steps=1)  # the first run, and half of the second
     await storage.erase(conversation)
     await storage.follow(ONLY)
@@ -107,7 +109,7 @@ async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(st
 
 
 async def test_a_rebuild_keeps_what_runs_of_erased_conversations_cost(storage: Storage) -> None:
-    gone, kept = await told(storage.store, *run(10)), await told(storage.store, *run(3))
+    gone, kept = await append_story(storage.store, *run(10)), await append_story(storage.store, *run(3))
     await storage.follow(ONLY)
     await storage.erase(gone)
     await storage.follow(ONLY)
@@ -130,17 +132,19 @@ SELECT agent_id, runs, failed, cancelled, rounds, milliseconds, input_tokens, ou
 @pytest.mark.parametrize("batch", [1, 3, 100])
 async def test_sums_count_each_run_once(storage: Storage, batch: int) -> None:
     old = "2020-02-29T23:59:59.000000Z"
-    await told(storage.store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old))
+    await append_story(
+        storage.store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old)
+    )
     began, *rest = run(20, agent="b", at=old)
     first, *end = rest[0], msgspec.structs.replace(rest[-1], at="2020-03-01T00:00:01.500000Z")
-    await told(storage.store, began, first, *run(9, agent="b", at=old)[:3], *end)
+    await append_story(storage.store, began, first, *run(9, agent="b", at=old)[:3], *end)
     await storage.follow(ONLY, batch=batch)
     assert await storage.rows(SUMS) == [("a", 3, 1, 1, 3, 0, 19, 3), ("b", 1, 0, 0, 1, 2500, 19, 1)]
 
 
 async def test_rebuild_and_verify_include_the_sums(storage: Storage) -> None:
-    gone = await told(storage.store, *run(10))
-    await told(storage.store, *run(3))
+    gone = await append_story(storage.store, *run(10))
+    await append_story(storage.store, *run(3))
     await storage.follow(ONLY)
     await storage.erase(gone)
     await storage.follow(ONLY)
@@ -157,10 +161,10 @@ async def test_rebuild_and_verify_include_the_sums(storage: Storage) -> None:
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     asked, began, replied, _ = run(10)
     lost = events.ReplyLost(
-        trace_id=asked.trace_id, at=ago(0), round=1, usage=Usage(input_tokens=5, output_tokens=2)
+        trace_id=asked.trace_id, at=subtract_days(0), round=1, usage=Usage(input_tokens=5, output_tokens=2)
     )
-    conversation = await told(storage.store, asked, began, lost, replied)
-    (ended,) = fail(conversation.runs[0], "provider_error", "It broke.", ago(0))
+    conversation = await append_story(storage.store, asked, began, lost, replied)
+    (ended,) = fail(conversation.runs[0], "provider_error", "It broke.", subtract_days(0))
     assert await storage.store.append(conversation, [ended])
     assert await storage.log.load_conversation(conversation.conversation_id) == await storage.store.load(
         conversation.conversation_id

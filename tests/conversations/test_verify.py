@@ -60,7 +60,7 @@ async def test_a_column_too_many_is_named(storage: Storage) -> None:
     assert one.difference.rebuilt is None
 
 
-async def test_parked_events_are_told(storage: Storage) -> None:
+async def test_parked_events_are_reported(storage: Storage) -> None:
     poisoned = await storage.told(*turn("poisoned", "No\x00thing", "Hi"))
     await storage.many(1)
     await storage.follow()
@@ -80,21 +80,21 @@ async def test_parked_events_are_told(storage: Storage) -> None:
 
 
 async def test_the_commands(storage: Storage) -> None:
-    async def command(*arguments: str) -> tuple[int, str, str]:
+    async def run_command(*arguments: str) -> tuple[int, str, str]:
         return await asyncio.to_thread(replay, storage.url, *arguments)
 
     await storage.many(2)
-    code, _, said = await command("verify", "tools")
+    code, _, said = await run_command("verify", "tools")
     assert code == 1
     assert "agentchat replay rebuild tools" in said
-    code, out, said = await command("rebuild")
+    code, out, said = await run_command("rebuild")
     assert code == 0
     assert said == ""
     assert f"position {await storage.log.read_head():,}" in out
-    assert (await command("verify"))[0] == 0
+    assert (await run_command("verify"))[0] == 0
     async with acquire_connection(storage.pool) as conn:
         await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")
-    code, out, said = await command("verify", "runs", "tools")
+    code, out, said = await run_command("verify", "runs", "tools")
     assert code == 1
     assert "differs" in out
     assert "first difference: runs, trace_id=" in said

@@ -24,7 +24,7 @@ async def empty(pool: Pool) -> None:
 
 
 @contextlib.asynccontextmanager
-async def following(line: WaitingLine, database_url: str) -> AsyncIterator[None]:
+async def follow_line(line: WaitingLine, database_url: str) -> AsyncIterator[None]:
     task = asyncio.create_task(line.follow(database_url))
     try:
         yield
@@ -37,7 +37,7 @@ async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
 ) -> None:
     here = WaitingLine(pool, "one")
     elsewhere = WaitingLine(pool, "two", look_seconds=3600.0)  # by the notification alone
-    async with following(elsewhere, migrated_database_url):
+    async with follow_line(elsewhere, migrated_database_url):
         await here.join("c", trace("w0"), AT, ACCOUNT)
         for number in (1, 2, 3):
             await elsewhere.join("c", trace(f"w{number}"), AT, ACCOUNT)
@@ -49,20 +49,20 @@ async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
             await elsewhere.leave(trace(f"w{number}"))
 
 
-async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
+async def test_first_after_an_expired_lease_needs_no_notification(
     pool: Pool, migrated_database_url: str
 ) -> None:
     dead, line = WaitingLine(pool, "dead"), WaitingLine(pool, "one", look_seconds=0.2)
     await dead.join("c", trace("a"), AT, ACCOUNT)
     await line.join("c", trace("b"), LATER, ACCOUNT)
-    async with following(line, migrated_database_url):
+    async with follow_line(line, migrated_database_url):
         later = asyncio.create_task(line.wait_until_first(trace("b"), SECONDS))
         async with acquire_connection(pool) as conn:
             await conn.execute("UPDATE waiting_line SET expires_at = now() WHERE trace_id = %s", [trace("a")])
         assert await later
 
 
-async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_leaves_the_line(
+async def test_waiting_redelivery_learns_when_the_first_leaves(
     pool: Pool,
 ) -> None:
     line = WaitingLine(pool, "one")
@@ -82,7 +82,7 @@ async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         line = WaitingLine(pool, "one")
         conversation_ids = [make_id() for _ in range(5)]
-        async with following(line, url):
+        async with follow_line(line, url):
             for number, conversation_id in enumerate(conversation_ids * 10):
                 await line.join(conversation_id, trace(f"{number:02}"), AT, ACCOUNT)
             waits = [

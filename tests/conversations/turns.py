@@ -43,7 +43,7 @@ class OpenAppend:
 
 
 @contextlib.asynccontextmanager
-async def appending(url: str) -> AsyncIterator[OpenAppend]:
+async def append_held(url: str) -> AsyncIterator[OpenAppend]:
     conn = await psycopg.AsyncConnection.connect(url)
     try:
         yield OpenAppend(conn)
@@ -52,7 +52,7 @@ async def appending(url: str) -> AsyncIterator[OpenAppend]:
 
 
 @contextlib.asynccontextmanager
-async def registered_late(url: str, position: int) -> AsyncIterator[None]:
+async def register_late(url: str, position: int) -> AsyncIterator[None]:
     """As an append that read the last position, and registers it when others have passed it."""
     async with await psycopg.AsyncConnection.connect(url) as conn:
         await conn.execute("SELECT pg_advisory_xact_lock_shared(%s)", [APPENDS_UNDER_WAY << 32 | position])

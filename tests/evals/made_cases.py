@@ -30,8 +30,8 @@ ACCOUNT = "account-1"
 
 def history_case(name: str) -> Case:
     """The last run of a history that has ended."""
-    found = recorded.carried(name)
-    facts = recorded.facts(found)
+    found = recorded.encode_carried(name)
+    facts = recorded.build_facts(found)
     last = max(place for place, event in enumerate(facts) if isinstance(event, events.RunEnd))
     trace_id = facts[last].trace_id
     question = next(

@@ -78,9 +78,9 @@ def shop(migrated_database_url: str) -> ShopLog:
 
 async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
     for name in RUNS:
-        carried = recorded.carried(name)
+        carried = recorded.encode_carried(name)
         names = {carried.account_id: shop.account} | dict.fromkeys(carried.named("agent_id"), shop.agent)
-        await recorded.store_recorded(store, recorded.renamed(carried, names))
+        await recorded.store_recorded(store, recorded.rename_ids(carried, names))
     for word, account in (("failed", shop.account), ("other", shop.other_account)):
         await _append(store, account, shop.agent, *_failed(word))
     german = given.turn(
@@ -109,21 +109,23 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
             rated,
             *given.turn(f"{word}2", "So?", "So."),
         )
-    await _append(store, shop.account, shop.agent, given.asked("open"), given.started("open"))
+    await _append(
+        store, shop.account, shop.agent, given.build_user_message("open"), given.build_run_started("open")
+    )
 
 
 def _failed(word: str) -> list[events.Event]:
     return [
-        given.asked(word, f"I am {ADA}, where is it?"),
-        given.started(word),
-        *given.wanted([given.use("1", email=ADA)], word),
-        given.returned("1", json.dumps({"email": ADA, "phone": "+49 171 1234567"}), word),
-        given.failed(word),
+        given.build_user_message(word, f"I am {ADA}, where is it?"),
+        given.build_run_started(word),
+        *given.build_tool_called([given.use("1", email=ADA)], word),
+        given.build_tool_returned("1", json.dumps({"email": ADA, "phone": "+49 171 1234567"}), word),
+        given.build_run_failed(word),
     ]
 
 
 async def _append(store: ConversationStore, account: str, agent: str, *stored: events.Event) -> str:
-    began = msgspec.structs.replace(given.began(), account_id=account)
+    began = msgspec.structs.replace(given.build_conversation_started(), account_id=account)
     mine = [
         msgspec.structs.replace(each, agent_id=agent, message_id=make_id())
         if isinstance(each, events.MessageSaved)

@@ -55,7 +55,13 @@ def texts_of(case: Case) -> list[Any]:
 
 
 def run_with(text: str, *middle: events.Event) -> Case:
-    return case_of(given.began(), given.asked(text=text), given.started(), *middle, *given.answered("Yes."))
+    return case_of(
+        given.build_conversation_started(),
+        given.build_user_message(text=text),
+        given.build_run_started(),
+        *middle,
+        *given.build_answer("Yes."),
+    )
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -119,7 +125,7 @@ def test_a_case_of_which_nothing_is_redacted_keeps_its_bytes(name: str) -> None:
 def test_a_value_that_was_only_thought_is_not_left() -> None:
     thought = {"type": "thinking", "thinking": f"So it is {SECRET}.", "signature": "x"}
     case = run_with(
-        "Who?", given.replied([thought, {"type": "text", "text": "Ada."}], stop_reason="end_turn")
+        "Who?", given.build_model_replied([thought, {"type": "text", "text": "Ada."}], stop_reason="end_turn")
     )
 
     found = redacted(case, SECRETS)
@@ -171,7 +177,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         index=1, id="s", title=text, url=text, source_type="markdown", score=0.5, snippet=f"…is {SECRET[:3]}…"
     )
     case = case_of(
-        given.began(),
+        given.build_conversation_started(),
         events.ConversationSeeded(**common, messages=(ShownMessage("user", text),)),
         events.ConversationDescribed(**common, title=text, metadata={SECRET: text}),
         events.FeedbackGiven(
@@ -183,12 +189,14 @@ def test_no_field_of_any_event_is_passed_over() -> None:
             label=text,
             comment=text,
         ),
-        given.asked(text=text),
-        given.started(prompt_override=text, instructions=text, shown_sha256="ab", output_schema=nested),
+        given.build_user_message(text=text),
+        given.build_run_started(
+            prompt_override=text, instructions=text, shown_sha256="ab", output_schema=nested
+        ),
         events.SourcesRetrieved(**common, sources=(source,)),
-        given.compacted(1, word="a", summary=text, provider_data={"anthropic": {"content": text}}),
+        given.build_compacted(1, word="a", summary=text, provider_data={"anthropic": {"content": text}}),
         events.Delta(**common, round=1, text=text, cuts=(3, len(text))),
-        given.replied(blocks),
+        given.build_model_replied(blocks),
         events.ToolCalled(**common, round=1, call_id="call-1", name="get_order", input=nested),
         events.ApprovalRequested(approval_id="p-1", **wait),
         events.ElicitationRequested(approval_id="p-2", asked=asked, **wait),
@@ -201,7 +209,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
             input=nested,
             reason=text,
         ),
-        given.returned("call-1", json.dumps(nested)),
+        given.build_tool_returned("call-1", json.dumps(nested)),
         events.RunFailed(**common, code="provider_error", message=text, usage=usage),
         passages={"s": f"It is\n{SECRET} who asks."},
     )
@@ -220,7 +228,9 @@ def test_a_value_has_one_placeholder_in_a_case_and_another_value_another() -> No
     email = RedactionRule(name="email", pattern=r"\S+@\S+\.example", replacement="person{n}@x.example")
     call, output = {"email": "ada@a.example"}, '{"mails":["bob@b.example","ada@a.example"]}'
     case = run_with(
-        "I am ada@a.example", *given.wanted([given.use("1", **call)]), given.returned("1", output)
+        "I am ada@a.example",
+        *given.build_tool_called([given.use("1", **call)]),
+        given.build_tool_returned("1", output),
     )
 
     hidden = run_of_case(redacted(case, email))
@@ -266,14 +276,14 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
         trace_id="d", at=given.AT, title=text, metadata={"customer": values["crm"]}
     )
     case = case_of(
-        given.began(),
+        given.build_conversation_started(),
         described,
-        given.asked(text=text),
-        given.started(),
-        *given.wanted([given.use("1", email=values["email"])]),
-        given.returned("1", json.dumps(output)),
-        *given.said(text, number=2),
-        *given.answered(text),
+        given.build_user_message(text=text),
+        given.build_run_started(),
+        *given.build_tool_called([given.use("1", email=values["email"])]),
+        given.build_tool_returned("1", json.dumps(output)),
+        *given.build_delta(text, number=2),
+        *given.build_answer(text),
     )
     rule = RedactionRule(field=field)
 
@@ -287,7 +297,9 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
 
 
 def test_a_short_value_of_a_field_is_hidden_at_its_place_alone() -> None:
-    case = run_with("I want 3 of 3", *given.wanted([given.use("1", quantity=3, to="Li", vip=True)]))
+    case = run_with(
+        "I want 3 of 3", *given.build_tool_called([given.use("1", quantity=3, to="Li", vip=True)])
+    )
     found = redacted(case, *(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
 
     run = run_of_case(found)
@@ -323,10 +335,10 @@ def test_a_rule_that_cannot_be_used_is_named(rule: RedactionRule, named: str) ->
 
 def test_what_waits_for_a_person_names_the_call_as_it_is_shown() -> None:
     """Its hash is of the redacted input: one of the real input would confirm a guess."""
-    reply, called, waits, decided = given.held()
+    reply, called, waits, decided = given.build_held_call()
     waits = msgspec.structs.replace(waits, input_sha256="ab")
     called = msgspec.structs.replace(called, input={"id": SECRET})
-    case = run_with("Cancel", reply, called, waits, decided, given.returned("call"))
+    case = run_with("Cancel", reply, called, waits, decided, given.build_tool_returned("call"))
 
     (call,) = run_of_case(redacted(case, SECRETS)).rounds[0].calls
     digest = call.approvals[0].requested.input_sha256
@@ -338,7 +350,7 @@ def test_what_waits_for_a_person_names_the_call_as_it_is_shown() -> None:
 def test_a_value_that_goes_on_in_the_next_block_is_not_left() -> None:
     parts = (f"It is {SECRET[:3]}", f"{SECRET[3:]}.")
     blocks = [{"type": "text", "text": each} for each in parts]
-    case = run_with("Who?", given.replied(blocks, number=1, stop_reason="end_turn"))
+    case = run_with("Who?", given.build_model_replied(blocks, number=1, stop_reason="end_turn"))
     found = redacted(case, SECRETS)
     assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
     (reply,) = [each for each in texts_of(found) if each["type"] == "model_replied.v1"]

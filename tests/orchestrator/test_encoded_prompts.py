@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import build_body, encode_body
-from tests.conversations.given import asked, began, given, replied, trace, turn
-from tests.conversations.test_history import conversations
+from tests.conversations.given import (
+    build_conversation_started,
+    build_model_replied,
+    build_run,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.test_history import build_conversations
 
 _CONTROLS = (None, {"type": "ephemeral", "ttl": "1h"}, {"type": "off"})
 _wanted = st.tuples(
@@ -18,7 +25,7 @@ _wanted = st.tuples(
 )
 
 
-@for_all(conversations(), st.lists(_wanted, max_size=8))
+@for_all(build_conversations(), st.lists(_wanted, max_size=8))
 def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]) -> None:
     """In whatever order runs are asked for; a call that is made again later, too."""
     conversation, kept = told[0], HistoryCache()
@@ -42,7 +49,13 @@ def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]
 
 def test_provider_data_of_blocks_is_not_sent() -> None:
     block = {"type": "text", "text": "Hi", "provider_data": {"anthropic": {"id": "a"}}}
-    conversation = given(began(), asked("a"), replied([block], "a"), asked("b"), asked("c"))
+    conversation = build_run(
+        build_conversation_started(),
+        build_user_message("a"),
+        build_model_replied([block], "a"),
+        build_user_message("b"),
+        build_user_message("c"),
+    )
     prompt = build_prompt(conversation, trace("c"), tools_offered=True)
     call = ModelCall(
         model="m",
@@ -63,10 +76,12 @@ def test_a_message_is_encoded_once() -> None:
         encoded.append(message)
         return msgspec.json.encode(message)
 
-    stored = (began(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = build_prompt(given(*stored, asked("c")), trace("c"), tools_offered=True, histories=kept)
+    stored = (build_conversation_started(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+    first = build_prompt(
+        build_run(*stored, build_user_message("c")), trace("c"), tools_offered=True, histories=kept
+    )
     made = first.settled.encode_json(encode)
-    longer = given(*stored, *turn("c", "And", "Then"), asked("d"))
+    longer = build_run(*stored, *turn("c", "And", "Then"), build_user_message("d"))
     second = build_prompt(longer, trace("d"), tools_offered=True, histories=kept)
     assert second.settled.encode_json(encode).startswith(made)
     assert first.settled.encode_json(encode) == made

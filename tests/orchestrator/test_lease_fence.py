@@ -19,7 +19,7 @@ from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
-from tests.conversations.outages import there_for_long
+from tests.conversations.outages import make_steady
 from tests.orchestrator.given import SECONDS, World, wait_until_logged
 from tests.orchestrator.scripted import Exchange, is_holding, reply_with
 from tests.support.proxy import proxied
@@ -52,7 +52,7 @@ async def _wait_until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
         async with acquire_connection(pool) as conn:
-            await there_for_long(conn)  # a lease that expires now was not lost in an outage
+            await make_steady(conn)  # a lease that expires now was not lost in an outage
         while await Leases(pool, "onlooker").has_live_lease(trace_id):  # noqa: ASYNC110 - a row has no event
             await asyncio.sleep(0.02)
 

@@ -18,7 +18,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import Pool
-from tests.conversations.outages import there_for_long
+from tests.conversations.outages import make_steady
 from tests.conversations.read_models import Storage
 
 
@@ -140,7 +140,7 @@ async def emptied(migrated_database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_PROJECTORS)
         await owner.execute(f"TRUNCATE {tables}".encode())
-        await there_for_long(owner)
+        await make_steady(owner)
 
 
 @pytest.fixture

@@ -18,7 +18,15 @@ from agentchat.projector.erasure_step import ROWS_AT_ONCE, ErasureStep
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import acquire_connection
 from tests.bus.nats_server import NatsServer
-from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
+from tests.conversations.given import (
+    ERASED,
+    build_compacted,
+    build_conversation_started,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
 from tests.projector.conftest import World
 
 SAID = frames.DeltaFrame(seq=1, attempt=1, round=1, text="a-canary", offset=0)
@@ -26,7 +34,12 @@ SAID = frames.DeltaFrame(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
 async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
     open_ = f"{word}-open"
-    told = [*turn(word, text, text), asked(open_), started(open_), compacted(7, open_, text)]
+    told = [
+        *turn(word, text, text),
+        build_user_message(open_),
+        build_run_started(open_),
+        build_compacted(7, open_, text),
+    ]
     return await world.told(*told)
 
 
@@ -117,11 +130,11 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world:
         assert await world.bus.traces.read_frames(trace(f"w{threads.index(thread)}")) == []
 
 
-async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
-    world: World, nats_server: NatsServer
-) -> None:
+async def test_long_conversation_is_overwritten_in_chunks(world: World, nats_server: NatsServer) -> None:
     told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
-    long = await world.store.append(Conversation(conversation_id=make_id()), [began(), *told])
+    long = await world.store.append(
+        Conversation(conversation_id=make_id()), [build_conversation_started(), *told]
+    )
     assert ROWS_AT_ONCE < long.version <= 2 * ROWS_AT_ONCE
     short = await tell(world, "short")
     async with Bus.connect(nats_server.url, name="test") as bus:

@@ -14,8 +14,16 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.projector.feed_publisher import BATCH, FeedPublisher
 from agentchat.projector.log_follower import LogFollower
-from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
-from tests.conversations.turns import registered_late
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    build_conversation_started,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.turns import register_late
 from tests.projector.conftest import World
 
 
@@ -53,7 +61,7 @@ async def test_a_new_leader_goes_on_where_events_ends(world: World) -> None:
     assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
-async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(world: World) -> None:
+async def test_two_leaders_publish_each_event_once(world: World) -> None:
     feeds = [
         asyncio.create_task(LogFollower(name, world.publisher().step, BATCH).run()) for name in ("one", "two")
     ]
@@ -139,7 +147,7 @@ async def test_the_feed_does_not_go_back_with_the_settled_position(
     first = await world.log.read_head()
     await tell(world, turns=2)
     await world.feed_all()
-    async with registered_late(migrated_database_url, first):
+    async with register_late(migrated_database_url, first):
         assert await world.log.read_settled_position() == first
         feed = world.publisher()
         assert await feed.step() == 0
@@ -150,7 +158,7 @@ async def test_the_feed_does_not_go_back_with_the_settled_position(
     assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
-async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure(world: World) -> None:
+async def test_erasure_wakes_the_erasure_step(world: World) -> None:
     told: list[int] = []
 
     def note() -> None:
@@ -170,7 +178,10 @@ async def test_a_history_that_a_caller_shows_is_not_published(world: World) -> N
     """It comes whole with each of his requests: a megabyte would soon push out what EVENTS is for."""
     shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))
     seeded = events.ConversationSeeded(trace_id=trace(), at=AT, messages=shown)
-    await world.store.append(Conversation(conversation_id=make_id()), [began(), seeded, asked(), started()])
+    await world.store.append(
+        Conversation(conversation_id=make_id()),
+        [build_conversation_started(), seeded, build_user_message(), build_run_started()],
+    )
     await world.feed_all()
     published = [each for each in await world.streams.contents("EVENTS") if "Seeded" in each.subject]
     assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]

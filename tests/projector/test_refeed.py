@@ -22,17 +22,17 @@ from agentchat.ops.replay.feed_command import refeed
 from agentchat.projector.feed_publisher import BATCH, FeedPublisher
 from agentchat.projector.log_follower import LogFollower
 from tests.admin_cli.conftest import SECRET_KEY
-from tests.conversations.given import began, turn
+from tests.conversations.given import build_conversation_started, turn
 from tests.projector.conftest import World
 from tests.projector.test_feed import tell
 
 
-async def stored(world: World, after: int = 0) -> list[int]:
+async def store_events(world: World, after: int = 0) -> list[int]:
     return [entry.position for entry in await world.log.read(after, 5000)]
 
 
 @contextlib.asynccontextmanager
-async def leading(feed: FeedPublisher) -> AsyncIterator[None]:
+async def lead(feed: FeedPublisher) -> AsyncIterator[None]:
     """A leader that feeds while the block runs."""
     following = asyncio.create_task(LogFollower("feed", feed.step, BATCH).run())
     try:
@@ -47,23 +47,25 @@ async def test_events_just_published_are_published_again_from_any_position(world
         await tell(world, turns=5)
     feed = world.publisher()
     await world.feed_all(feed)
-    every = await stored(world)
+    every = await store_events(world)
     told: list[int] = []
     for start in (every[0], every[40], every[-1]):
-        assert await refeed(world.bus, world.log, start, told.append) == len(await stored(world, start - 1))
-        assert await world.positions() == await stored(world, start - 1)
+        assert await refeed(world.bus, world.log, start, told.append) == len(
+            await store_events(world, start - 1)
+        )
+        assert await world.positions() == await store_events(world, start - 1)
         assert told[-1] == every[-1]
     await tell(world)
     with pytest.raises(FeedConflict):
         await feed.step()
     await world.feed_all(feed)  # a leader goes on after what was fed by hand
-    assert await world.positions() == await stored(world, every[-1] - 1)
+    assert await world.positions() == await store_events(world, every[-1] - 1)
 
 
 async def test_refeeding_while_a_leader_feeds_and_appends_go_on(world: World) -> None:
     for _ in range(10):
         await tell(world, turns=10)
-    async with leading(world.publisher()):
+    async with lead(world.publisher()):
         await world.streams.grown("EVENTS", 610)
 
         async def write() -> None:
@@ -75,12 +77,10 @@ async def test_refeeding_while_a_leader_feeds_and_appends_go_on(world: World) ->
             await refeed(world.bus, world.log, 1, lambda _: None)
         await writing
         await world.streams.grown("EVENTS", 610 + 20 * 7)
-    assert await world.positions() == await stored(world)
+    assert await world.positions() == await store_events(world)
 
 
-async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_other(
-    world: World, fresh_nats_url: str
-) -> None:
+async def test_refeed_command_refuses_positions_outside_the_log(world: World, fresh_nats_url: str) -> None:
     environ = {
         "AGENTCHAT_DATABASE_URL": world.url,
         "AGENTCHAT_NATS_URL": fresh_nats_url,
@@ -93,7 +93,7 @@ async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_othe
     empty = await feed("--from", "1")
     assert str(empty.exception) == "there is no position 1: the log is empty"
     await tell(world)
-    first, last = (await stored(world))[0], await world.log.read_head()
+    first, last = (await store_events(world))[0], await world.log.read_head()
     for start in (0, -3, last + 1):
         refused = await feed("--from", str(start))
         assert isinstance(refused.exception, RefusedError)
@@ -105,7 +105,7 @@ async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_othe
     assert done.output.startswith(f"EVENTS holds the log from position {first + 2:,} to {last:,}; 5 events")
     told = await feed("--from", "1", "--json")
     assert json.loads(told.output)["published"] == 7
-    assert await world.positions() == await stored(world)
+    assert await world.positions() == await store_events(world)
 
 
 async def test_repair_skips_positions_that_consumers_have_seen(world: World, fresh_nats_url: str) -> None:
@@ -121,7 +121,7 @@ async def test_repair_skips_positions_that_consumers_have_seen(world: World, fre
     done = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environ)
     assert json.loads(done.output) == {"next_position": head + LEFT_OUT + 6, "lost": None}
     await tell(world)
-    assert (await stored(world, head))[0] == head + LEFT_OUT + 6
+    assert (await store_events(world, head))[0] == head + LEFT_OUT + 6
 
 
 async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(world: World) -> None:
@@ -135,9 +135,9 @@ async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(world: World) ->
     with pytest.raises(KeyboardInterrupt):
         await refeed(world.bus, world.log, 1, break_off)
     assert await world.streams.count("EVENTS") == REFEED_BATCH
-    async with leading(feed):
+    async with lead(feed):
         await world.streams.grown("EVENTS", 361)
-    assert await world.positions() == await stored(world)
+    assert await world.positions() == await store_events(world)
 
 
 async def test_a_lost_stream_is_filled_again_though_nothing_is_appended(world: World) -> None:
@@ -145,16 +145,17 @@ async def test_a_lost_stream_is_filled_again_though_nothing_is_appended(world: W
     feed = FeedPublisher(world.bus, world.log, world.pool, look_seconds=0.1)
     await world.feed_all(feed)
     await world.streams.delete("EVENTS")
-    async with leading(feed):
+    async with lead(feed):
         await world.streams.grown("EVENTS", 7)
-    assert await world.positions() == await stored(world)
+    assert await world.positions() == await store_events(world)
 
 
 async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(world: World) -> None:
     ends = []
     for _ in range(4):
         await world.store.append(
-            Conversation(conversation_id=make_id()), [began(), *turn(make_id(), "Hello", "Hi")]
+            Conversation(conversation_id=make_id()),
+            [build_conversation_started(), *turn(make_id(), "Hello", "Hi")],
         )
         ends.append(await world.log.read_head())
     days = ((90, 0), (31, ends[0]), (20, ends[1]), (2, ends[2]))
@@ -165,7 +166,7 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
             )
         await owner.execute("INSERT INTO projection_positions VALUES ('events_feed', %s)", [ends[3]])
     await world.feed_all()
-    assert await world.positions() == await stored(world, ends[1])
+    assert await world.positions() == await store_events(world, ends[1])
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("DELETE FROM feed_days WHERE day >= (now() AT TIME ZONE 'UTC')::date - 30")
     assert await find_kept_position(world.pool) == ends[-1]  # nothing was fed for long

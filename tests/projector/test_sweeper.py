@@ -25,9 +25,18 @@ from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.blocking import until_blocked_by
-from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
-from tests.conversations.outages import away, there_for, there_for_long
-from tests.conversations.test_approvals import called, question
+from tests.conversations.given import (
+    ACCOUNT,
+    build_conversation_started,
+    build_run_failed,
+    build_run_started,
+    build_tool_returned,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.outages import make_available_for, make_steady, simulate_outage
+from tests.conversations.test_approvals import ask, call_tool
 from tests.harness import embedded_nats
 from tests.projector.conftest import Published, World
 from tests.support.proxy import proxied
@@ -38,8 +47,8 @@ async def begin_run(
 ) -> Conversation:
     at = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     stored: list[Event] = [
-        replace(asked(word), at=at),
-        started(word, form="json", prompt_override="Be brief."),
+        replace(build_user_message(word), at=at),
+        build_run_started(word, form="json", prompt_override="Be brief."),
     ]
     thread = thread or await world.told()
     return await world.store.append(thread, stored)
@@ -49,7 +58,7 @@ async def project(world: World) -> None:
     await world.follow([runs_table.PROJECTION])
 
 
-def requested(published: Published) -> ChatRequested:
+def list_requested(published: Published) -> ChatRequested:
     return wire.decode_message(ChatRequested, published.data)
 
 
@@ -65,7 +74,7 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(world: Wor
     (published,) = await world.streams.contents("REQUESTS")
     assert published.subject == f"chat.requests.{ACCOUNT}"
     assert published.headers["Nats-Msg-Id"] == f"{trace('a')}:2"
-    request = requested(published)
+    request = list_requested(published)
     assert (request.conversation_id, request.attempt) == (begun.conversation_id, 2)
     assert (request.message_id, request.message, request.form) == ("user-a", "Where is it?", "json")
     assert request.prompt == "Be brief."
@@ -73,7 +82,8 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(world: Wor
 
 async def test_of_its_thread_only_the_run_is_read(world: World) -> None:
     begun = await world.store.append(
-        Conversation(conversation_id=make_id()), [began(), *turn("before", "x" * 400_000, "y" * 400_000)]
+        Conversation(conversation_id=make_id()),
+        [build_conversation_started(), *turn("before", "x" * 400_000, "y" * 400_000)],
     )
     await begin_run(world, "large", begun)
     await project(world)
@@ -81,7 +91,7 @@ async def test_of_its_thread_only_the_run_is_read(world: World) -> None:
         assert await Sweeper(world.bus, Log(counted), world.pool).sweep() == 1
         assert 0 < proxy.received < 50_000
     (published,) = await world.streams.contents("REQUESTS")
-    assert requested(published).message_id == "user-large"
+    assert list_requested(published).message_id == "user-large"
 
 
 async def test_a_run_is_left_alone_while_its_lease_lives(world: World) -> None:
@@ -95,20 +105,20 @@ async def test_a_run_is_left_alone_while_its_lease_lives(world: World) -> None:
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 1
 
 
-async def test_after_an_outage_of_postgres_a_run_is_left_to_its_worker_for_as_long_as_a_lease_lasts(
+async def test_no_run_is_requested_again_right_after_an_outage(
     world: World,
 ) -> None:
     await begin_run(world)
     await project(world)
     leases, sweeper = Leases(world.pool, "worker"), Sweeper(world.bus, world.log, world.pool)
     await leases.acquire(trace("a"))
-    await away(world.pool, LEASE_SECONDS + 5)
+    await simulate_outage(world.pool, LEASE_SECONDS + 5)
     assert await sweeper.sweep() == 0  # before anybody has noted that it is back
     await record_availability(world.pool)
     assert await sweeper.sweep() == 0
-    await there_for(world.pool, LEASE_SECONDS - 1)
+    await make_available_for(world.pool, LEASE_SECONDS - 1)
     assert await sweeper.sweep() == 0
-    await there_for(world.pool, 1)
+    await make_available_for(world.pool, 1)
     assert await sweeper.sweep() == 1
 
 
@@ -118,14 +128,14 @@ async def test_a_run_that_has_just_begun_is_left_to_its_worker(world: World) -> 
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0
 
 
-async def test_a_run_that_has_ended_is_not_requested_even_if_the_read_model_is_behind(world: World) -> None:
+async def test_ended_run_is_not_requested_by_a_late_read_model(world: World) -> None:
     begun = await begin_run(world)
     await project(world)
-    await world.store.append(begun, [failed()])
+    await world.store.append(begun, [build_run_failed()])
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0
 
 
-async def test_a_run_with_an_event_that_cannot_be_read_is_requested_until_a_worker_has_ended_it(
+async def test_unreadable_run_is_requested_until_it_is_ended(
     world: World,
 ) -> None:
     begun = await begin_run(world)
@@ -134,8 +144,10 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_requested_until_a_work
     sweeper = Sweeper(world.bus, world.log, world.pool)
     assert await sweeper.sweep() == 1
     (published,) = await world.streams.contents("REQUESTS")
-    assert requested(published).account_id == ACCOUNT
-    await world.store.append_stored(begun.conversation_id, begun.version + 1, mapper.encode_pairs([failed()]))
+    assert list_requested(published).account_id == ACCOUNT
+    await world.store.append_stored(
+        begun.conversation_id, begun.version + 1, mapper.encode_pairs([build_run_failed()])
+    )
     await make_due(world)
     assert await sweeper.sweep() == 0
     await project(world)
@@ -149,7 +161,7 @@ async def test_each_request_counts_on_and_leaves_the_workers_time(world: World) 
     assert [await sweeper.sweep(), await sweeper.sweep()] == [1, 0]
     await make_due(world)
     assert await sweeper.sweep() == 1
-    assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
+    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
 
 
 async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
@@ -164,7 +176,7 @@ async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
         await until_blocked_by(first, 2)
         await first.commit()
     assert sorted(await asyncio.gather(*sweeping)) == [0, 1]
-    assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2]
+    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2]
 
 
 async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) -> None:
@@ -174,7 +186,7 @@ async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) ->
     await rebuild(world.pool, world.log, [runs_table.PROJECTION])
     await make_due(world)
     await Sweeper(world.bus, world.log, world.pool).sweep()
-    assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
+    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
 
 
 async def test_the_oldest_come_first_and_only_so_many_at_a_time(world: World) -> None:
@@ -194,7 +206,7 @@ async def test_counts_are_forgotten_an_hour_after_the_run_has_ended(world: World
     await forget_old_requests(world.pool)
     (again,) = await claim_abandoned(world.pool)
     assert again.attempt == 3
-    await world.store.append(begun, [failed()])
+    await world.store.append(begun, [build_run_failed()])
     await project(world)
     await make_due(world, hours=2)
     await forget_old_requests(world.pool)
@@ -212,13 +224,13 @@ async def test_nothing_is_claimed_while_nats_is_away(world: World) -> None:
         await Sweeper(bus, world.log, world.pool).sweep()
     await connecting.__aexit__(None, None, None)
     async with acquire_connection(world.pool) as conn:
-        await there_for_long(conn)  # nobody has noted so meanwhile
+        await make_steady(conn)  # nobody has noted so meanwhile
     assert [each.attempt for each in await claim_abandoned(world.pool)] == [2]
 
 
-async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_over(world: World) -> None:
+async def test_waiting_run_is_not_requested_before_it_expires(world: World) -> None:
     begun = await begin_run(world)
-    await world.store.append(begun, [*called("cancel_order"), returned("c1"), question()])
+    await world.store.append(begun, [*call_tool("cancel_order"), build_tool_returned("c1"), ask()])
     await world.follow([runs_table.PROJECTION, approvals_table.PROJECTION])
     async with acquire_connection(world.pool) as conn:
         await conn.execute("UPDATE approvals SET expires_at = '9999-01-01T00:00:00.000000Z'")

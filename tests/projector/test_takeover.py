@@ -20,7 +20,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.queries.current_activity import find_leading_projector
 from agentchat.runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY
-from tests.conversations.given import began, turn
+from tests.conversations.given import build_conversation_started, turn
 from tests.ports import find_free_port
 from tests.projector.conftest import World
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
@@ -99,16 +99,16 @@ async def projectors(
     await running.end()
 
 
-async def told(world: World, count: int) -> None:
+async def count_told(world: World, count: int) -> None:
     """Append threads of as many accounts."""
     for number in range(count):
-        begun = replace(began(), account_id=f"account-{number}")
+        begun = replace(build_conversation_started(), account_id=f"account-{number}")
         await world.store.append(
             Conversation(conversation_id=make_id()), [begun, *turn(make_id(), "Hello", "Hi")]
         )
 
 
-async def projected(world: World, threads: int) -> None:
+async def count_projected(world: World, threads: int) -> None:
     """Wait until so many threads have both of their messages; other processes see to it."""
     async with asyncio.timeout(START_SECONDS):
         while await world.rows("SELECT count(*), sum(message_count) FROM conversations") != [  # noqa: ASYNC110 - as above
@@ -118,7 +118,7 @@ async def projected(world: World, threads: int) -> None:
 
 
 async def check_each_applied_once(world: World, threads: int) -> None:
-    await projected(world, threads)
+    await count_projected(world, threads)
     await world.streams.grown("EVENTS", threads * 7)
     assert await world.positions() == [entry.position for entry in await world.log.read(0, 1000)]
     assert all(one.ok and one.parked == () for one in await world.verify())
@@ -129,24 +129,24 @@ async def test_another_projector_takes_over_within_five_seconds(
     projectors: Projectors, world: World, number: signal.Signals
 ) -> None:
     leader, other = await projectors.two()
-    await told(world, 20)
-    await projected(world, 20)
+    await count_told(world, 20)
+    await count_projected(world, 20)
     projectors.signal(leader, number)
     began_at = time.monotonic()
-    await told(world, 20)
+    await count_told(world, 20)
     await projectors.led_by(other)
     assert time.monotonic() - began_at < TAKEOVER_SECONDS
-    await projected(world, 40)
+    await count_projected(world, 40)
     if number == signal.SIGSTOP:
         projectors.signal(leader, signal.SIGCONT)
-    await told(world, 20)
+    await count_told(world, 20)
     await check_each_applied_once(world, 60)
     assert await find_leading_projector(world.pool) == other
 
 
 async def test_a_projector_that_is_stopped_hands_over_at_once(projectors: Projectors, world: World) -> None:
     leader, other = await projectors.two()
-    telling = asyncio.create_task(told(world, 20))
+    telling = asyncio.create_task(count_told(world, 20))
     projectors.signal(leader, signal.SIGTERM)
     async with asyncio.timeout(START_SECONDS):
         assert await projectors.processes[leader].wait() == 0

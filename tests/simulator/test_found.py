@@ -66,7 +66,7 @@ Its first delivery gave up the place of the second one, which then broke.
 
 
 @pytest.mark.parametrize("plan", [TWO_DELIVERIES_AT_ONE_WORKER, TWO_DELIVERIES_IN_LINE])
-def test_a_worker_that_has_a_request_twice_brings_its_run_to_a_good_end(plan: Plan) -> None:
+def test_request_delivered_twice_ends_its_run_well(plan: Plan) -> None:
     with simulated():
         outcome = run(plan)
     assert outcome.violations == []

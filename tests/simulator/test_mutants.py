@@ -20,7 +20,7 @@ def test_a_bug_is_found_within_2000_histories(mutant: str, near: int) -> None:
         assert first_failure(itertools.chain(range(near, SEEDS.stop), SEEDS)) is not None
 
 
-def test_a_failure_is_shrunk_to_a_readable_history_that_ends_with_what_is_broken() -> None:
+def test_failure_is_shrunk_to_a_readable_history() -> None:
     with mutants.every_tool_is_repeated():
         failure = first_failure(range(mutants.FOUND_NEAR["every_tool_is_repeated"], SEEDS.stop))
         assert failure is not None

@@ -32,7 +32,7 @@ from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.postgres import open_pool
-from tests.conversations.given import began, turn
+from tests.conversations.given import build_conversation_started, turn
 
 _IS_FOLLOWED = "SELECT 1 FROM pg_replication_slots WHERE restart_lsn >= %s::pg_lsn"
 
@@ -142,7 +142,7 @@ def _bus(servers: Servers) -> contextlib.AbstractAsyncContextManager[Bus]:
 
 async def _conversation(store: ConversationStore, *, erased: bool) -> str:
     conversation = Conversation(conversation_id=make_id())
-    added: list[events.Event] = [began(), *turn("0", "Hello", "Hi")]
+    added: list[events.Event] = [build_conversation_started(), *turn("0", "Hello", "Hi")]
     if erased:
         added.append(
             events.ConversationErased(trace_id=make_id(), at="2026-01-01T00:00:00Z", account_id=make_id())

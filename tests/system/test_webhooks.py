@@ -15,14 +15,14 @@ from standardwebhooks import Webhook
 
 from tests.harness import RunningStack
 from tests.system.calling import Caller
-from tests.webhooks.receiver import Receiver, receiving
+from tests.webhooks.receiver import Receiver, open_receiver
 
 _RECEIVE = Path(__file__).parents[2] / "examples" / "webhooks" / "receive.py"
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as opened:
+    async with open_receiver() as opened:
         yield opened
 
 
@@ -41,7 +41,7 @@ async def _call(stack: RunningStack, http: httpx.AsyncClient, method: str, path:
 async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
 ) -> None:
-    wanted = {"url": receiver.url("/hook"), "events": ["run.completed"], "payload": "full"}
+    wanted = {"url": receiver.build_url("/hook"), "events": ["run.completed"], "payload": "full"}
     made = await _call(stack, http, "POST", "", json=wanted)
     tested = await _call(stack, http, "POST", f"/{made['id']}/test", json={})
     async with asyncio.timeout(100):
@@ -52,7 +52,7 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     await stack.wait_ready("projector-1")
     stack.kill("projector-1")
     answer = await caller.chat("How many of PRD-124 are in stock?")
-    _, got = await receiver.until("/hook", 2)
+    _, got = await receiver.wait_until("/hook", 2)
     message = Webhook(made["secret"]).verify(got.body, got.headers)
     assert message["data"]["message"] == answer.json()["message"]
     await _call(stack, http, "DELETE", f"/{made['id']}")
@@ -61,7 +61,7 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
 async def test_a_wiped_nats_loses_nothing_that_is_owed(
     stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
 ) -> None:
-    wanted = {"url": receiver.url("/wiped"), "events": ["run.completed"]}
+    wanted = {"url": receiver.build_url("/wiped"), "events": ["run.completed"]}
     made = await _call(stack, http, "POST", "", json=wanted)
     await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": True})
     owed = [(await caller.chat(f"Before {number}")).json()["conversation_id"] for number in range(3)]
@@ -71,7 +71,7 @@ async def test_a_wiped_nats_loses_nothing_that_is_owed(
     await stack.wait_all_ready()
     await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": False})
     owed += [(await caller.chat(f"After {number}")).json()["conversation_id"] for number in range(3)]
-    got = await receiver.until("/wiped", len(owed))
+    got = await receiver.wait_until("/wiped", len(owed))
     assert {each.message["data"]["conversation_id"] for each in got} == set(owed)
     await _call(stack, http, "DELETE", f"/{made['id']}")
 

@@ -33,10 +33,10 @@ from agentchat.webhooks.delivery_projection import DeliveryProjection
 from agentchat.webhooks.sender import DeliverySender
 from tests.administrator import SEALER, administrator
 from tests.conversations.given import AT, trace, turn
-from tests.webhooks.receiver import Receiver, receiving
+from tests.webhooks.receiver import Receiver, open_receiver
 
 
-def attempted(count: int) -> Callable[[list[Delivery]], bool]:
+def have_attempts(count: int) -> Callable[[list[Delivery]], bool]:
     """Whether so many deliveries have an attempt that is recorded."""
     return lambda found: sum(bool(each.attempts) for each in found) == count
 
@@ -68,31 +68,31 @@ class World(msgspec.Struct):
         erased = events.ConversationErased(trace_id=trace("erasing"), at=AT, account_id=self.account_id)
         await self.store.append(conversation, [erased])
 
-    async def endpoint(
+    async def create_endpoint(
         self, url: str, *types: EventType, payload: Payload = "thin", account: str | None = None
     ) -> IssuedEndpoint:
         """One at a URL, or at a path of the receiver."""
-        url = self.receiver.url(url) if url.startswith("/") else url
+        url = self.receiver.build_url(url) if url.startswith("/") else url
         new = NewEndpoint(url=url, events=types or EVENT_TYPES, payload=payload)
         return await endpoints.create_endpoint(self.pool, SEALER, account or self.account_id, new)
 
-    async def deliveries(self, endpoint_id: str) -> list[Delivery]:
+    async def list_deliveries(self, endpoint_id: str) -> list[Delivery]:
         """The newest first."""
         found, _ = await deliveries.list_deliveries(
             self.pool, self.account_id, endpoint_id, status=None, before=None, limit=100
         )
         return found
 
-    async def until(
+    async def wait_until(
         self, endpoint_id: str, holds: Callable[[list[Delivery]], bool], seconds: float = 60
     ) -> list[Delivery]:
         """The deliveries, once `holds` is true of them."""
         async with asyncio.timeout(seconds):
-            while not holds(found := await self.deliveries(endpoint_id)):  # noqa: ASYNC110 - another process
+            while not holds(found := await self.list_deliveries(endpoint_id)):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)
         return found
 
-    async def until_disabled(self, endpoint_id: str) -> Endpoint:
+    async def wait_until_disabled(self, endpoint_id: str) -> Endpoint:
         async with asyncio.timeout(60):
             while True:
                 found = await endpoints.get_endpoint(self.pool, self.account_id, endpoint_id)
@@ -106,7 +106,7 @@ class World(msgspec.Struct):
 
     async def release(self, endpoint_id: str, count: int) -> None:
         """Send again, once the endpoint has so many deliveries: they are claimed together."""
-        await self.until(endpoint_id, lambda found: len(found) == count)
+        await self.wait_until(endpoint_id, lambda found: len(found) == count)
         await self.execute("UPDATE webhook_endpoints SET not_before = NULL")
 
     async def execute(self, statement: str, *values: object) -> None:
@@ -159,5 +159,5 @@ async def world(
         )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
     sender = DeliverySender(pool, SEALER, guard, "projector-test")
-    async with receiving() as receiver, running(sender.run()) as sending, running(follow(pool, sender)):
+    async with open_receiver() as receiver, running(sender.run()) as sending, running(follow(pool, sender)):
         yield World(pool, store, account.id, receiver, sender, sending)

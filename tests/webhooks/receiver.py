@@ -30,7 +30,7 @@ Answer = Callable[[Received], Awaitable[bytes | None]]
 """The answer, or None to close the connection without one."""
 
 
-def status(code: int, *headers: str) -> bytes:
+def build_status(code: int, *headers: str) -> bytes:
     """An answer without a body."""
     lines = [f"HTTP/1.1 {code} Status", *headers, "Content-Length: 0", "", ""]
     return "\r\n".join(lines).encode()
@@ -45,10 +45,10 @@ class Receiver:
         self._answers: dict[str, Answer] = {}
         self._grown = asyncio.Condition()
 
-    def url(self, path: str, host: str = "127.0.0.1") -> str:
+    def build_url(self, path: str, host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
 
-    def says(self, path: str, *answers: bytes) -> None:
+    def answer_with(self, path: str, *answers: bytes) -> None:
         """These one after the other, the last one from then on."""
         left = list(answers)
 
@@ -57,17 +57,17 @@ class Receiver:
 
         self._answers[path] = answer
 
-    def does(self, path: str, answer: Answer) -> None:
+    def answer_by(self, path: str, answer: Answer) -> None:
         self._answers[path] = answer
 
-    def at(self, path: str) -> list[Received]:
+    def list_at(self, path: str) -> list[Received]:
         return [each for each in self.received if each.path == path]
 
-    async def until(self, path: str, count: int) -> list[Received]:
+    async def wait_until(self, path: str, count: int) -> list[Received]:
         """Those that have come to a path, once there are so many."""
         async with asyncio.timeout(60), self._grown:
-            await self._grown.wait_for(lambda: len(self.at(path)) >= count)
-        return self.at(path)
+            await self._grown.wait_for(lambda: len(self.list_at(path)) >= count)
+        return self.list_at(path)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
@@ -82,7 +82,7 @@ class Receiver:
                 async with self._grown:
                     self._grown.notify_all()
                 answer = self._answers.get(request.path)
-                answered = await answer(request) if answer else status(204)
+                answered = await answer(request) if answer else build_status(204)
                 if answered is None:
                     return
                 writer.write(answered)
@@ -90,7 +90,7 @@ class Receiver:
 
 
 @contextlib.asynccontextmanager
-async def receiving() -> AsyncIterator[Receiver]:
+async def open_receiver() -> AsyncIterator[Receiver]:
     """A receiver on a free port of loopback."""
     receiver = Receiver()
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)

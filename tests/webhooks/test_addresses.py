@@ -11,13 +11,13 @@ from agentchat.net_guard.guard import build_guard
 from agentchat.webhooks import delivery_attempt
 from agentchat.webhooks.delivery_attempt import Clock, Signer, WebhookSender
 from agentchat.webhooks.endpoints import check_url
-from tests.webhooks.conftest import World, attempted
-from tests.webhooks.receiver import status
+from tests.webhooks.conftest import World, have_attempts
+from tests.webhooks.receiver import build_status
 
 SIGNER = Signer("whsec_" + "c2VjcmV0" * 4)
 
 
-async def _attempt(guard: Guard, url: str) -> Attempt:
+async def _make_attempt(guard: Guard, url: str) -> Attempt:
     sender = WebhookSender(guard, ssl.create_default_context(), Clock(), "account")
     try:
         return (await sender.send(url, [SIGNER], "msg_1", b"{}")).attempt
@@ -31,7 +31,7 @@ async def test_a_name_whose_address_has_become_private_is_not_called(world: Worl
     async def resolve(host: str, port: int, account_id: str) -> list[str]:
         return found[0]
 
-    attempt = await _attempt(Guard([], resolve), "https://hooks.example/x")
+    attempt = await _make_attempt(Guard([], resolve), "https://hooks.example/x")
     assert (attempt.status, attempt.error) == (None, "address_refused")
     reason = "hooks.example is at an address that is not public"
     assert attempt.message == f"The address is not allowed: {reason}."
@@ -42,32 +42,36 @@ async def test_a_name_without_an_address_is_said_to_have_none() -> None:
     async def resolve(host: str, port: int, account_id: str) -> list[str]:
         raise OSError("no such name")
 
-    attempt = await _attempt(Guard([], resolve), "https://nowhere.example/x")
+    attempt = await _make_attempt(Guard([], resolve), "https://nowhere.example/x")
     assert (attempt.error, attempt.message) == ("unresolved", "The host name has no address.")
 
 
 async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
     """The client's own URL raises for it, which once kept the endpoint's sender from recording anything."""
-    attempt = await _attempt(Guard([]), "https://xn--a.-.example/x")
+    attempt = await _make_attempt(Guard([]), "https://xn--a.-.example/x")
     assert (attempt.error, attempt.message) == ("unresolved", "The host name has no address.")
 
 
 async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None:
-    world.receiver.says("/moved", status(302, f"Location: {world.receiver.url('/inside')}"), status(204))
-    endpoint = await world.endpoint("/moved", "run.completed")
+    world.receiver.answer_with(
+        "/moved", build_status(302, f"Location: {world.receiver.build_url('/inside')}"), build_status(204)
+    )
+    endpoint = await world.create_endpoint("/moved", "run.completed")
     await world.chat()
-    [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "delivered")
+    [delivery] = await world.wait_until(
+        endpoint.id, lambda found: bool(found) and found[0].status == "delivered"
+    )
     first = delivery.attempts[0]
     assert (first.status, first.error) == (302, "redirect_refused")
     assert first.message == "The endpoint answered 302; redirects are not followed."
-    assert world.receiver.at("/inside") == []
+    assert world.receiver.list_at("/inside") == []
 
 
 @pytest.mark.parametrize("guard", [Guard(["127.0.0.2:*"])])
-async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(world: World) -> None:
-    endpoint = await world.endpoint("/hook", "run.completed")
+async def test_address_no_longer_allowed_is_refused_at_the_attempt(world: World) -> None:
+    endpoint = await world.create_endpoint("/hook", "run.completed")
     await world.chat()
-    [delivery] = await world.until(endpoint.id, attempted(1))
+    [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
     assert delivery.attempts[0].error == "address_refused"
     assert world.receiver.received == []
 
@@ -77,11 +81,12 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world:
     """Nothing public listens for tests: an address that is refused says that its port was not why."""
     said = {}
     ports = {
-        port: await world.endpoint(f"https://127.0.0.1:{port}/", "run.completed") for port in (8443, 8444)
+        port: await world.create_endpoint(f"https://127.0.0.1:{port}/", "run.completed")
+        for port in (8443, 8444)
     }
     await world.chat()
     for port, endpoint in ports.items():
-        [delivery] = await world.until(endpoint.id, attempted(1))
+        [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
         said[port] = delivery.attempts[0].message
     assert said == {
         8443: "The address is not allowed: 127.0.0.1 is not a public address.",
@@ -95,18 +100,18 @@ async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
     monkeypatch.setattr(delivery_attempt, "ATTEMPT_SECONDS", 0.3)
 
     async def hang(_: object) -> bytes | None:
-        await world.until(endpoint.id, attempted(1))
+        await world.wait_until(endpoint.id, have_attempts(1))
         return None
 
-    world.receiver.does("/hangs", hang)
-    endpoint = await world.endpoint("/hangs", "run.completed")
+    world.receiver.answer_by("/hangs", hang)
+    endpoint = await world.create_endpoint("/hangs", "run.completed")
     await world.chat()
-    [delivery] = await world.until(endpoint.id, attempted(1))
+    [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")
 
 
 async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
-    attempt = await _attempt(Guard(["127.0.0.1:1"]), "http://127.0.0.1:1/")
+    attempt = await _make_attempt(Guard(["127.0.0.1:1"]), "http://127.0.0.1:1/")
     assert (attempt.status, attempt.error) == (None, "connection_failed")
 
 
@@ -123,7 +128,7 @@ async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
         "https://hooks.example:8000/",
     ],
 )
-async def test_an_address_that_is_not_of_the_internet_is_refused_when_it_is_given(url: str) -> None:
+async def test_private_address_is_refused_at_creation(url: str) -> None:
     with pytest.raises(AddressRefused):
         await check_url(Guard([]), url, "account")
 

@@ -14,18 +14,18 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, delivery_queue, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
 from tests.administrator import SEALER
-from tests.webhooks.conftest import World, attempted
-from tests.webhooks.receiver import Received, status
+from tests.webhooks.conftest import World, have_attempts
+from tests.webhooks.receiver import Received, build_status
 
 _BREAK = """
 UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 'message_saved.v1'
 """
 
 
-async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(world: World) -> None:
-    endpoint = await world.endpoint("/hook", "run.completed")
+async def test_thin_run_event_verifies_with_standardwebhooks(world: World) -> None:
+    endpoint = await world.create_endpoint("/hook", "run.completed")
     conversation_id = await world.chat()
-    [got] = await world.receiver.until("/hook", 1)
+    [got] = await world.receiver.wait_until("/hook", 1)
     data = got.message["data"]
     assert got.message["type"] == "run.completed"
     assert got.message["id"] == got.id == derive_webhook_id(endpoint.id, str(data["position"]))
@@ -42,14 +42,14 @@ async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(wo
         got.body, headers=got.headers, key=endpoint.secret
     )
     assert found.id == got.id
-    [delivery] = await world.until(endpoint.id, attempted(1))
+    [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
     assert (delivery.id, delivery.status, delivery.attempts[0].status) == (got.id, "delivered", 204)
 
 
 async def test_full_payloads_hold_the_reply(world: World) -> None:
-    await world.endpoint("/full", "run.completed", payload="full")
+    await world.create_endpoint("/full", "run.completed", payload="full")
     await world.chat(text="Your parcel is in Kraków.")
-    [got] = await world.receiver.until("/full", 1)
+    [got] = await world.receiver.wait_until("/full", 1)
     message = got.message["data"]["message"]
     assert (message["role"], message["content"], message["token_count"]) == (
         "assistant",
@@ -62,7 +62,7 @@ async def test_full_payloads_hold_the_reply(world: World) -> None:
 async def test_a_reply_that_cannot_be_read_is_left_out_and_holds_nothing(
     world: World, migrated_database_url: str
 ) -> None:
-    await world.endpoint("/full", "run.completed", payload="full")
+    await world.create_endpoint("/full", "run.completed", payload="full")
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute("LOCK TABLE webhook_endpoints IN ACCESS EXCLUSIVE MODE")  # nothing is inserted
         broken = await world.chat("broken")
@@ -70,17 +70,17 @@ async def test_a_reply_that_cannot_be_read_is_left_out_and_holds_nothing(
     whole = await world.chat("whole")
     got = {
         each.message["data"]["conversation_id"]: each.message["data"]
-        for each in await world.receiver.until("/full", 2)
+        for each in await world.receiver.wait_until("/full", 2)
     }
     assert "message" not in got[broken]
     assert got[whole]["message"]["content"] == "It has shipped."
 
 
 async def test_an_endpoint_gets_its_types_of_its_account_alone(world: World) -> None:
-    await world.endpoint("/starts", "conversation.started")
+    await world.create_endpoint("/starts", "conversation.started")
     await world.chat(account="someone-else")
     own = await world.chat()
-    [got] = await world.receiver.until("/starts", 1)
+    [got] = await world.receiver.wait_until("/starts", 1)
     assert (got.message["type"], got.message["data"]["conversation_id"]) == ("conversation.started", own)
     assert len(world.receiver.received) == 1
 
@@ -88,22 +88,22 @@ async def test_an_endpoint_gets_its_types_of_its_account_alone(world: World) -> 
 async def test_an_endpoint_gets_nothing_of_before_it_was_created(world: World) -> None:
     """Also where the projection has not read that yet, and where it is enabled again at once."""
     await world.chat("before")
-    made = await world.endpoint("/new", "run.completed")
+    made = await world.create_endpoint("/new", "run.completed")
     for disabled in (True, False):
         changes = EndpointChanges(disabled=disabled)
         await endpoints.change_endpoint(world.pool, world.account_id, made.id, changes)
     later = await world.chat("later")
-    await world.receiver.until("/new", 1)
-    await world.until(made.id, attempted(1))
-    assert [each.message["data"]["conversation_id"] for each in world.receiver.at("/new")] == [later]
-    assert len(await world.deliveries(made.id)) == 1
+    await world.receiver.wait_until("/new", 1)
+    await world.wait_until(made.id, have_attempts(1))
+    assert [each.message["data"]["conversation_id"] for each in world.receiver.list_at("/new")] == [later]
+    assert len(await world.list_deliveries(made.id)) == 1
 
 
 async def test_a_delivery_whose_sender_died_is_claimed_again(world: World, pool: Pool) -> None:
-    endpoint = await world.endpoint("https://hooks.example/x", "run.completed")
+    endpoint = await world.create_endpoint("https://hooks.example/x", "run.completed")
     await world.stop_sending()
     await world.chat()
-    await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.wait_until(endpoint.id, lambda found: len(found) == 1)
     [first] = await delivery_queue.claim_due(pool, [], limit=1, batch=1)
     assert await delivery_queue.claim_due(pool, [], limit=1, batch=1) == [], "it is claimed"
     await world.execute("UPDATE webhook_deliveries SET next_attempt_at = clock_timestamp()")
@@ -112,59 +112,59 @@ async def test_a_delivery_whose_sender_died_is_claimed_again(world: World, pool:
 
 
 async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: World) -> None:
-    world.receiver.says("/flaky", status(500), status(503), status(200))
-    endpoint = await world.endpoint("/flaky", "run.completed")
+    world.receiver.answer_with("/flaky", build_status(500), build_status(503), build_status(200))
+    endpoint = await world.create_endpoint("/flaky", "run.completed")
     await world.chat()
-    got = await world.receiver.until("/flaky", 3)
+    got = await world.receiver.wait_until("/flaky", 3)
     assert len({each.id for each in got}) == 1
-    [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    [delivery] = await world.wait_until(endpoint.id, lambda found: found[0].status == "delivered")
     assert [attempt.status for attempt in delivery.attempts] == [500, 503, 200]
     assert [attempt.error for attempt in delivery.attempts] == ["status", "status", None]
     assert (await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)).failing_since is None
 
 
 async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world: World) -> None:
-    world.receiver.says("/down", *[status(500)] * 10, status(204))
-    endpoint = await world.endpoint("/down", "run.completed")
+    world.receiver.answer_with("/down", *[build_status(500)] * 10, build_status(204))
+    endpoint = await world.create_endpoint("/down", "run.completed")
     await world.chat()
-    [failed] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
+    [failed] = await world.wait_until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
     assert (len(failed.attempts), failed.next_attempt_at) == (10, None)
     assert (await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)).failing_since is not None
     await deliveries.resend_delivery(world.pool, world.account_id, failed.id)
-    got = await world.receiver.until("/down", 11)
+    got = await world.receiver.wait_until("/down", 11)
     assert len({each.id for each in got}) == 1
-    await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    await world.wait_until(endpoint.id, lambda found: found[0].status == "delivered")
 
 
 async def test_retry_after_is_heeded_for_the_whole_endpoint(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender_module, "AT_ONCE", 1)
-    world.receiver.says("/busy", status(429, "Retry-After: 3600"))
-    endpoint = await world.endpoint("/busy", "run.completed")
+    world.receiver.answer_with("/busy", build_status(429, "Retry-After: 3600"))
+    endpoint = await world.create_endpoint("/busy", "run.completed")
     await world.hold()
     await world.chat("one")
     await world.chat("two")
     await world.release(endpoint.id, 2)
-    second, delivery = await world.until(endpoint.id, attempted(1))
+    second, delivery = await world.wait_until(endpoint.id, have_attempts(1))
     assert (second.attempts, second.status) == ((), "waiting")
     assert delivery.next_attempt_at is not None
     assert (delivery.next_attempt_at - delivery.attempts[0].at).total_seconds() > 3590
-    later = await world.endpoint("/other", "run.completed")
+    later = await world.create_endpoint("/other", "run.completed")
     await world.chat("three")
-    await world.receiver.until("/other", 1)
-    assert len(world.receiver.at("/busy")) == 1, "the second one waits"
+    await world.receiver.wait_until("/other", 1)
+    assert len(world.receiver.list_at("/busy")) == 1, "the second one waits"
     assert later.id != endpoint.id
 
 
 async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) -> None:
-    world.receiver.says("/gone", status(410))
-    watcher = await world.endpoint("/watcher", "endpoint.disabled")
-    endpoint = await world.endpoint("/gone", "run.completed")
+    world.receiver.answer_with("/gone", build_status(410))
+    watcher = await world.create_endpoint("/watcher", "endpoint.disabled")
+    endpoint = await world.create_endpoint("/gone", "run.completed")
     await world.chat()
-    found = await world.until_disabled(endpoint.id)
+    found = await world.wait_until_disabled(endpoint.id)
     assert found.disabled_reason == "gone"
-    [got] = await world.receiver.until("/watcher", 1)
+    [got] = await world.receiver.wait_until("/watcher", 1)
     assert got.message["data"] == {"endpoint_id": endpoint.id, "url": endpoint.url, "reason": "gone"}
     Webhook(watcher.secret).verify(got.body, got.headers)
 
@@ -173,42 +173,42 @@ async def test_410_disables_it_though_another_answer_is_200(world: World) -> Non
     both_here = asyncio.Event()
 
     async def gone_then_well(_: Received) -> bytes:
-        if len(world.receiver.at("/mixed")) == 1:
+        if len(world.receiver.list_at("/mixed")) == 1:
             await both_here.wait()
-            return status(410)
+            return build_status(410)
         both_here.set()
         await asyncio.sleep(0.5)  # this answer comes after the other
-        return status(200)
+        return build_status(200)
 
-    world.receiver.does("/mixed", gone_then_well)
-    endpoint = await world.endpoint("/mixed", "run.completed")
+    world.receiver.answer_by("/mixed", gone_then_well)
+    endpoint = await world.create_endpoint("/mixed", "run.completed")
     await world.hold()
     await world.chat("one")
     await world.chat("two")
     await world.release(endpoint.id, 2)
-    found = await world.until_disabled(endpoint.id)
+    found = await world.wait_until_disabled(endpoint.id)
     assert found.disabled_reason == "gone"
 
 
-async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(world: World) -> None:
-    world.receiver.says("/dead", status(500), status(500), status(204))
-    endpoint = await world.endpoint("/dead", "run.completed")
+async def test_five_days_without_success_disable_and_drop_nothing(world: World) -> None:
+    world.receiver.answer_with("/dead", build_status(500), build_status(500), build_status(204))
+    endpoint = await world.create_endpoint("/dead", "run.completed")
     await world.execute(
         "UPDATE webhook_endpoints SET failing_since = clock_timestamp() - interval '5 days'"
         " WHERE endpoint_id = %s",
         endpoint.id,
     )
     first = await world.chat("first")
-    found = await world.until_disabled(endpoint.id)
+    found = await world.wait_until_disabled(endpoint.id)
     assert found.disabled_reason == "failing"
     meanwhile = [await world.chat(word) for word in ("second", "third")]
-    asked = len(world.receiver.at("/dead"))
+    asked = len(world.receiver.list_at("/dead"))
     enabled = await endpoints.change_endpoint(
         world.pool, world.account_id, endpoint.id, EndpointChanges(disabled=False)
     )
     assert (enabled.disabled, enabled.failing_since) == (False, None)
-    await world.until(endpoint.id, lambda found: [each.status for each in found] == ["delivered"] * 3)
-    told = {each.message["data"]["conversation_id"] for each in world.receiver.at("/dead")[asked:]}
+    await world.wait_until(endpoint.id, lambda found: [each.status for each in found] == ["delivered"] * 3)
+    told = {each.message["data"]["conversation_id"] for each in world.receiver.list_at("/dead")[asked:]}
     assert told == {first, *meanwhile}
 
 
@@ -216,8 +216,8 @@ async def test_a_success_among_failures_begins_the_five_days_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender_module, "AT_ONCE", 1)
-    world.receiver.says("/shaky", status(204), status(500))
-    endpoint = await world.endpoint("/shaky", "run.completed")
+    world.receiver.answer_with("/shaky", build_status(204), build_status(500))
+    endpoint = await world.create_endpoint("/shaky", "run.completed")
     await world.hold()
     for word in ("first", "second"):
         await world.chat(word)
@@ -228,7 +228,7 @@ async def test_a_success_among_failures_begins_the_five_days_again(
     )
     monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (3600.0,))
     await world.release(endpoint.id, 2)
-    await world.until(endpoint.id, attempted(2))
+    await world.wait_until(endpoint.id, have_attempts(2))
     found = await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)
     assert found.failing_since is not None
     assert (found.disabled, found.failing_since > endpoint.created_at) == (False, True)
@@ -236,29 +236,31 @@ async def test_a_success_among_failures_begins_the_five_days_again(
 
 async def test_a_hanging_endpoint_holds_no_other(world: World) -> None:
     async def hang(_: Received) -> bytes | None:
-        await world.until(quick.id, attempted(20))
+        await world.wait_until(quick.id, have_attempts(20))
         return None
 
-    world.receiver.does("/hangs", hang)
-    slow = await world.endpoint("/hangs", "run.completed")
-    quick = await world.endpoint("/quick", "run.completed")
+    world.receiver.answer_by("/hangs", hang)
+    slow = await world.create_endpoint("/hangs", "run.completed")
+    quick = await world.create_endpoint("/quick", "run.completed")
     for number in range(20):
         await world.chat(str(number))
-    await world.receiver.until("/quick", 20)
-    assert {(each.status, each.attempts) for each in await world.deliveries(slow.id)} == {("waiting", ())}
+    await world.receiver.wait_until("/quick", 20)
+    assert {(each.status, each.attempts) for each in await world.list_deliveries(slow.id)} == {
+        ("waiting", ())
+    }
     # Nothing is dropped.
-    await world.receiver.until("/hangs", 20)
+    await world.receiver.wait_until("/hangs", 20)
 
 
 async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None:
-    endpoint = await world.endpoint("/erased", "run.completed", "conversation.deleted")
+    endpoint = await world.create_endpoint("/erased", "run.completed", "conversation.deleted")
     conversation_id = await world.chat()
-    [delivery] = await world.until(endpoint.id, attempted(1))
+    [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
     await world.erase(conversation_id)
-    await world.until(endpoint.id, attempted(2))
+    await world.wait_until(endpoint.id, have_attempts(2))
     await deliveries.resend_delivery(world.pool, world.account_id, delivery.id)
-    await world.until(endpoint.id, lambda found: found[1].status == "erased")
-    told = [each.message["type"] for each in world.receiver.at("/erased")]
+    await world.wait_until(endpoint.id, lambda found: found[1].status == "erased")
+    told = [each.message["type"] for each in world.receiver.list_at("/erased")]
     assert told == ["run.completed", "conversation.deleted"]
 
 
@@ -267,40 +269,41 @@ async def test_what_is_erased_before_it_was_sent_is_not_sent(
 ) -> None:
     """It is claimed by then, and waits for the endpoint."""
     monkeypatch.setattr(sender_module, "AT_ONCE", 1)
-    await world.endpoint("/deleted", "conversation.deleted")
-    endpoint = await world.endpoint("/slow", "run.completed", "conversation.deleted")
+    await world.create_endpoint("/deleted", "conversation.deleted")
+    endpoint = await world.create_endpoint("/slow", "run.completed", "conversation.deleted")
     await world.hold()
     first, second = await world.chat("first"), await world.chat("second")
 
     async def erase_the_second(got: Received) -> bytes:
         if got.message["data"]["conversation_id"] == first:
             await world.erase(second)
-            await world.receiver.until("/deleted", 1)
-        return status(204)
+            await world.receiver.wait_until("/deleted", 1)
+        return build_status(204)
 
-    world.receiver.does("/slow", erase_the_second)
+    world.receiver.answer_by("/slow", erase_the_second)
     await world.release(endpoint.id, 2)
-    await world.until(
+    await world.wait_until(
         endpoint.id, lambda found: len(found) == 3 and all(each.status != "waiting" for each in found)
     )
     told = [
-        (each.message["type"], each.message["data"]["conversation_id"]) for each in world.receiver.at("/slow")
+        (each.message["type"], each.message["data"]["conversation_id"])
+        for each in world.receiver.list_at("/slow")
     ]
     assert told == [("run.completed", first), ("conversation.deleted", second)]
 
 
 async def test_for_a_day_both_secrets_sign(world: World) -> None:
-    endpoint = await world.endpoint("/rotated", "run.completed")
+    endpoint = await world.create_endpoint("/rotated", "run.completed")
     rotated = await endpoints.rotate_secret(world.pool, SEALER, world.account_id, endpoint.id)
     await world.chat("both")
-    [got] = await world.receiver.until("/rotated", 1)
+    [got] = await world.receiver.wait_until("/rotated", 1)
     assert len(got.headers["webhook-signature"].split(" ")) == 2
     for secret in (endpoint.secret, rotated.secret):
         assert Webhook(secret).verify(got.body, got.headers) == json.loads(got.body)
-    await world.until(endpoint.id, attempted(1))
+    await world.wait_until(endpoint.id, have_attempts(1))
     await world.execute("UPDATE webhook_endpoints SET previous_until = clock_timestamp()")
     await deliveries.send_test(world.pool, world.account_id, endpoint.id, "run.failed")
-    _, tested = await world.receiver.until("/rotated", 2)
+    _, tested = await world.receiver.wait_until("/rotated", 2)
     assert len(tested.headers["webhook-signature"].split(" ")) == 1
     Webhook(rotated.secret).verify(tested.body, tested.headers)
     assert tested.message["type"] == "run.failed"
@@ -314,39 +317,41 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
 
     async def fail(_: Received) -> bytes:
         await all_here.wait()
-        return status(503)
+        return build_status(503)
 
-    world.receiver.does("/restarts", fail)
-    endpoint = await world.endpoint("/restarts", "run.completed")
+    world.receiver.answer_by("/restarts", fail)
+    endpoint = await world.create_endpoint("/restarts", "run.completed")
     await world.hold()
     for number in range(20):
         await world.chat(str(number))
     monkeypatch.setattr(retry_schedule, "RETRY_SECONDS", (3600.0,))
     await world.release(endpoint.id, 20)
-    await world.until(endpoint.id, attempted(20))
+    await world.wait_until(endpoint.id, have_attempts(20))
     async with acquire_connection(world.pool) as conn:
         row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
     assert row == (retry_schedule.FAILURES_IN_A_ROW,)
 
 
 async def test_an_answer_whose_body_never_ends_counts_by_its_status(world: World) -> None:
-    world.receiver.says("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{")
-    endpoint = await world.endpoint("/endless", "run.completed")
+    world.receiver.answer_with("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{")
+    endpoint = await world.create_endpoint("/endless", "run.completed")
     await world.chat()
-    [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status != "waiting")
+    [delivery] = await world.wait_until(
+        endpoint.id, lambda found: bool(found) and found[0].status != "waiting"
+    )
     assert delivery.status == "delivered"
 
 
 async def test_what_is_resent_while_it_is_sent_is_sent_again(world: World) -> None:
     async def resend_it_meanwhile(got: Received) -> bytes:
-        if len(world.receiver.at("/meanwhile")) == 1:
+        if len(world.receiver.list_at("/meanwhile")) == 1:
             await deliveries.resend_delivery(world.pool, world.account_id, got.id)
-        return status(204)
+        return build_status(204)
 
-    world.receiver.does("/meanwhile", resend_it_meanwhile)
-    endpoint = await world.endpoint("/meanwhile", "run.completed")
+    world.receiver.answer_by("/meanwhile", resend_it_meanwhile)
+    endpoint = await world.create_endpoint("/meanwhile", "run.completed")
     await world.chat()
-    first, second = await world.receiver.until("/meanwhile", 2)
+    first, second = await world.receiver.wait_until("/meanwhile", 2)
     assert first.id == second.id
-    [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    [delivery] = await world.wait_until(endpoint.id, lambda found: found[0].status == "delivered")
     assert len(delivery.attempts) == 2

@@ -12,7 +12,7 @@ from agentchat.runtime.postgres import Pool
 from agentchat.webhooks import delivery_queue, endpoints
 from agentchat.webhooks.webhook_bodies import build_body, build_notice
 from tests.webhooks.conftest import World
-from tests.webhooks.receiver import status
+from tests.webhooks.receiver import build_status
 
 _ADD = """
 INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status, created_at, next_attempt_at)
@@ -22,7 +22,7 @@ VALUES (%s, %s, 'run.completed', %s, clock_timestamp() - make_interval(days => %
 
 
 async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: World, pool: Pool) -> None:
-    live, disabled = [(await world.endpoint("https://hooks.example/x")).id for _ in range(2)]
+    live, disabled = [(await world.create_endpoint("https://hooks.example/x")).id for _ in range(2)]
     await world.execute(
         "UPDATE webhook_endpoints SET disabled_at = clock_timestamp() WHERE endpoint_id = %s", disabled
     )
@@ -33,7 +33,7 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
     assert await delivery_queue.delete_old_deliveries(pool, 2) == 2
     assert await delivery_queue.delete_old_deliveries(pool, 2) == 1
     assert await delivery_queue.delete_old_deliveries(pool, 2) == 0
-    left = {each.id for id_ in (live, disabled) for each in await world.deliveries(id_)}
+    left = {each.id for id_ in (live, disabled) for each in await world.list_deliveries(id_)}
     assert left == {
         *(f"{what} {id_} 29" for what in ("waits", "done") for id_ in (live, disabled)),
         f"waits {live} 31",
@@ -42,17 +42,17 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
 
 
 async def test_figures_count_what_waits_and_what_fails(world: World, pool: Pool) -> None:
-    world.receiver.says("/fails", status(500))
-    await world.endpoint("/fails", "run.completed")
-    held = await world.endpoint("/held", "run.completed")
+    world.receiver.answer_with("/fails", build_status(500))
+    await world.create_endpoint("/fails", "run.completed")
+    held = await world.create_endpoint("/held", "run.completed")
     await world.execute(
         "UPDATE webhook_endpoints SET not_before = clock_timestamp() + interval '1 hour'"
         " WHERE endpoint_id = %s",
         held.id,
     )
     await world.chat()
-    await world.receiver.until("/fails", 1)
-    await world.until(held.id, lambda found: len(found) == 1)
+    await world.receiver.wait_until("/fails", 1)
+    await world.wait_until(held.id, lambda found: len(found) == 1)
     async with asyncio.timeout(20):
         while (found := await delivery_queue.load_figures(pool)).failing == 0:  # noqa: ASYNC110 - another task
             await asyncio.sleep(0.02)
