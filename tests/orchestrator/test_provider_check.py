@@ -70,7 +70,7 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(working: Wor
             "authentication",
             "rejected the agent's key",
         ),
-        (fail_with(402, "billing_error", "SECRET"), "billing", "no credit"),
+        (fail_with(402, "billing_error", "SECRET"), "billing", "out of credit"),
         (fail_with(403, "permission_error", "SECRET"), "permission", "may not use this model"),
         (fail_with(404, "not_found_error", "model: claude-x"), "model_not_found", "It said: model: claude-x"),
         (fail_with(429, "rate_limit_error", "SECRET", retry_after="9"), "overloaded", "overloaded"),

@@ -49,12 +49,12 @@ async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -
     kinds = [type(frame).__name__ for frame in caller.frames]
     assert kinds == [
         "Accepted",
-        "Delta",
-        "ToolCalled",
-        "ToolCalled",
-        "ToolReturned",
-        "ToolReturned",
-        "Delta",
+        "DeltaFrame",
+        "ToolCalledFrame",
+        "ToolCalledFrame",
+        "ToolReturnedFrame",
+        "ToolReturnedFrame",
+        "DeltaFrame",
         "Completed",
     ]
     assert [(called.name, called.input) for called in caller.of(frames.ToolCalledFrame)] == [

@@ -90,13 +90,14 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     assert (await after.until(frames.Completed)).message.content == "Gladly."
 
 
-async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(working: World) -> None:
-    working.will(reply_with(), reply_with("Hello."))
+async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(working: World) -> None:
+    working.will(reply_with(), reply_with(), reply_with(), reply_with("Hello."))
     caller = await working.ask(await working.agent())
-    assert (await caller.until(frames.Completed)).message.content == ""
+    failed = await caller.until(frames.Failed)
+    assert (failed.code, failed.message) == ("provider_error", "The model provider returned an empty reply.")
     after = await working.go_on(caller, "And now?")
     await after.until(frames.Completed)
-    assert [message["role"] for message in working.calls[1].messages] == ["user"]
+    assert working.calls[3].last_text == "And now?"
 
 
 async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:

@@ -71,7 +71,7 @@ async def test_errors_before_a_stream_are_told_apart_and_tried_again_or_not(
 @pytest.mark.parametrize(
     ("status", "answer", "words"),
     [
-        (429, QUOTA, "no credit"),
+        (429, QUOTA, "out of credit"),
         (404, error("gone", None, "model_not_found"), "does not know the agent's model"),
         (400, error("Model Not Exist", "invalid_request_error"), "does not know the agent's model"),
         (

@@ -97,7 +97,7 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
             "bad_parameter",
             "'temperature'",
         ),
-        (fail_with(429, error("SECRET", "insufficient_quota")), "billing", "no credit"),
+        (fail_with(429, error("SECRET", "insufficient_quota")), "billing", "out of credit"),
     ],
 )
 async def test_a_check_asks_the_provider_for_the_model_and_its_parameters(

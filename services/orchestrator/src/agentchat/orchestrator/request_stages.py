@@ -46,6 +46,7 @@ class ReceivedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def trace_id(self) -> str:
+        """The trace of the request."""
         return self.request.trace_id
 
     def to_leased(self, lease: Lease, clock: RunClock, found: FoundContext) -> "LeasedRequest":

@@ -18,8 +18,9 @@ import httpx2
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import is_compressed, open_session
 from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
+from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, make_timeout
-from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply
+from agentchat.orchestrator.models.reply_builder import StreamedReply
 from agentchat.runtime.bounded_map import BoundedMap
 
 _KEY = "The model provider rejected the agent's key."
@@ -138,8 +139,8 @@ class ProviderApi(ABC, Generic[SdkClient]):
         await self._guarded.aclose()
 
     @abstractmethod
-    def create_reply(self) -> StreamedReply:
-        """Create the reader of one stream."""
+    def create_reply(self, call: ModelCall) -> StreamedReply:
+        """Create the reader of the reply to a call."""
 
     @abstractmethod
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:

@@ -6,18 +6,16 @@ how an event is read, and which content blocks result.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from agentchat.contracts.text import clean_json, shorten_line
 from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models.event_stream import EventReader, StreamBroken
+from agentchat.orchestrator.models.loose_json import TextJoiner, parse_finite, reject_constant, to_text
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure, ModelReply
-
-MAX_EVENT_BYTES = 8 * 1024 * 1024
-
-T = TypeVar("T")
 
 CHARACTERS_A_TOKEN = 4
 """Providers' rule of thumb for English text; other languages have fewer."""
@@ -33,57 +31,6 @@ _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 Content = tuple[dict[str, Any], str]
 """A block, and what is wrong with a tool_use block's input."""
-
-
-class StreamBroken(Exception):  # noqa: N818 - a state of things, as its callers read it
-    """The stream contains something that is no event of the protocol, or ends too soon."""
-
-
-class EventReader:
-    """A parser of server-sent events."""
-
-    def __init__(self) -> None:
-        self._line = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0  # of the lines in `_data`
-
-    @property
-    def within(self) -> bool:
-        """True within an event."""
-        return bool(self._line or self._data)
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Return the data of the events that `chunk` completes. Raises StreamBroken."""
-        *lines, rest = chunk.split(b"\n")
-        if lines and self._line:
-            lines[0] = bytes(self._line + lines[0])
-            self._line.clear()
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[5:])
-                self._size += len(line)
-            elif self._data and line in (b"", b"\r"):
-                data = b"\n".join(self._data)
-                self._data.clear()
-                self._size = 0
-                yield data
-        self._line += rest
-        if len(self._line) + self._size > MAX_EVENT_BYTES:
-            raise StreamBroken("an event without an end")
-
-
-def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
-    """Decode an event's data as `kind`. Raises StreamBroken."""
-    try:
-        return decoder.decode(data)
-    except RecursionError as error:
-        raise StreamBroken("an event nested without end") from error
-    except ValueError:
-        # Lone surrogates and stray bytes: rare, and read by a slower, more tolerant parser.
-        try:
-            return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
-        except (ValueError, RecursionError) as error:
-            raise StreamBroken("an event that is not JSON of the protocol") from error
 
 
 def add_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
@@ -148,10 +95,10 @@ class StreamedReply(ABC):
         texts: list[str] = []
         moved = False
         try:
-            for data in self._events.feed(chunk):
+            for kind, data in self._events.feed(chunk):
                 if self.finished:
                     break
-                text = self._take(data)
+                text = self._take(kind, data) if data.strip() else None
                 if text is not None:
                     moved = True
                     texts.append(text)
@@ -180,10 +127,10 @@ class StreamedReply(ABC):
         """Return the blocks so far, of a reply that may have broken off."""
         return tuple(block for block, _ in self._build_blocks(cut=True))
 
-    def _mark_begun(self, message_id: str | None, model: str | None) -> None:
+    def _mark_begun(self, message_id: Any, model: Any) -> None:
         self.begun = True
-        self._message_id = self._message_id or shorten_line(message_id or "", _NAME_CHARS)
-        self._model = self._model or shorten_line(model or "", _NAME_CHARS)
+        self._message_id = self._message_id or shorten_line(to_text(message_id), _NAME_CHARS)
+        self._model = self._model or shorten_line(to_text(model), _NAME_CHARS)
 
     def _mark_ended(self, reason: str) -> None:
         self._raw_stop_reason = shorten_line(reason)
@@ -195,21 +142,24 @@ class StreamedReply(ABC):
         return self._raw_stop_reason or ""
 
     @abstractmethod
-    def _take(self, data: bytes) -> str | None:
-        """Return the text that an event adds, or None for a ping. Raises as `feed` does."""
+    def _take(self, kind: bytes, data: bytes) -> str | None:
+        """Return the text that an event of `kind` adds, or None for a ping. Raises as `feed` does."""
 
     @abstractmethod
     def _build_blocks(self, *, cut: bool) -> Iterable[Content]:
         """Build the blocks. `cut`: a limit ended the reply, perhaps in the middle of a call."""
 
 
-def read_input(text: str, begun_with: Any = None, *, cut: bool = False) -> tuple[dict[str, Any], str]:
+def read_input(text: str, *, cut: bool = False) -> tuple[dict[str, Any], str]:
     """Return a call's input and "", or {} and what is wrong with it, for the model.
 
-    `begun_with` is used if there is no text. `cut`: a limit ended the reply, which may be why.
+    `cut`: a limit ended the reply, which may be why there is no text.
     """
     try:
-        given = clean_json(json.loads(text) if text else begun_with or {})
+        text = TextJoiner().join(text)  # the halves of a surrogate pair may have come in two pieces
+        given = clean_json(
+            json.loads(text, parse_float=parse_finite, parse_constant=reject_constant) if text else {}
+        )
     except (ValueError, RecursionError):
         return {}, _CUT_INPUT if cut else _NO_JSON
     if cut and not text and not given:

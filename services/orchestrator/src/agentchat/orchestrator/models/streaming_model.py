@@ -14,8 +14,9 @@ import aiohttp
 from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import port
+from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.provider_calls import ProviderApi
-from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply, add_estimates
+from agentchat.orchestrator.models.reply_builder import StreamedReply, add_estimates
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.loops import compute_backoff
 
@@ -38,6 +39,9 @@ SLICE_BYTES = 16 * 1024
 FIRST_BACKOFF_SECONDS = 0.25
 MAX_TRIES = 3
 MAX_REPLY_BYTES = 32 * 1024 * 1024
+_EMPTY = "The model provider returned an empty reply."
+_NO_REPLY = frozenset({"thinking", "redacted_thinking"})
+_MAY_BE_EMPTY = frozenset({"refusal", "max_tokens", "model_context_window_exceeded", "pause_turn"})
 _RETRY_BUDGET_SECONDS = 20.0
 _TAIL_SECONDS = 0.2
 _FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
@@ -89,7 +93,7 @@ class StreamingModel:
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
         sent = _Sent(on_text)
         for number in range(1, MAX_TRIES + 1):
-            builder = self._wire.create_reply()
+            builder = self._wire.create_reply(call)
             try:
                 return await self._try(credentials, call, builder, sent)
             except port.ModelFailure as failure:
@@ -103,7 +107,7 @@ class StreamingModel:
 
     async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
         """Call the model until the first event of its reply arrives."""
-        builder = self._wire.create_reply()
+        builder = self._wire.create_reply(call)
         try:
             async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
                 async for piece in body.iter_any():
@@ -125,10 +129,10 @@ class StreamingModel:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
                     await self._read(body, builder, sent, watch, call.account_id)
                     await _read_tail(body)
-            return builder.complete()
+            return _complete(builder, call)
         except _FAULTS as error:
             if builder.ended and not sent.under_way:  # the reply is complete all the same
-                return builder.complete()
+                return _complete(builder, call)
             if isinstance(error, TimeoutError):
                 raise port.make_timeout("idle" if idle.expired() else "timeout") from error
             raise _translate_error(error) from error
@@ -161,6 +165,35 @@ class StreamingModel:
                     await asyncio.sleep(max(pause, 0))
                 if builder.finished:
                     return
+
+
+def _complete(builder: StreamedReply, call: port.ModelCall) -> port.ModelReply:
+    """Return the reply. Raises ModelFailure for one with neither text nor calls nor a reason for that.
+
+    A reply may be empty where the run has text already: after a cut, or when a model adds nothing to a tool's
+    result.
+    """
+    reply = builder.complete()
+    is_empty = all(block["type"] in _NO_REPLY for block in reply.blocks)
+    if (
+        is_empty
+        and reply.stop_reason not in _MAY_BE_EMPTY
+        and not call.already_sent
+        and not _has_spoken(call)
+    ):
+        raise port.ModelFailure("provider_error", _EMPTY, kind="empty_reply", transient=True)
+    return reply
+
+
+def _has_spoken(call: port.ModelCall) -> bool:
+    """Return True if the model has said something since the user's message."""
+    for message in reversed(call.messages):
+        kinds = {block["type"] for block in message["content"]}
+        if message["role"] == "assistant" and "text" in kinds:
+            return True
+        if message["role"] == "user" and "tool_result" not in kinds:
+            return False
+    return False
 
 
 def _translate_error(error: Exception) -> port.ModelFailure:

@@ -159,7 +159,7 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
     connection_error = anthropic.APIConnectionError
     environment = ("ANTHROPIC_CUSTOM_HEADERS",)
 
-    def create_reply(self) -> AnthropicReply:
+    def create_reply(self, _call: ModelCall) -> AnthropicReply:
         """Create the reader of one stream."""
         return AnthropicReply()
 

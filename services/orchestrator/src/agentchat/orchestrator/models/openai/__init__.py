@@ -1,7 +1,7 @@
 """Call OpenAI's Chat Completions API, streamed, in the dialects of the servers that speak it.
 
 Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `client` and
-`request_messages` write a call, `completion_chunks` and `completion_stream` read a reply.
+`request_messages` write a call, `completion_stream` reads a reply, `completion_errors` translates errors.
 """
 
 from agentchat.net_guard import Guard

@@ -8,7 +8,7 @@ import msgspec
 import openai
 
 from agentchat.contracts.values import ToolSpec
-from agentchat.orchestrator.models.openai.completion_chunks import from_status
+from agentchat.orchestrator.models.openai.completion_errors import from_status
 from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import Dialect, find_dialect
 from agentchat.orchestrator.models.openai.request_messages import build_messages
@@ -118,9 +118,9 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
     connection_error = openai.APIConnectionError
     environment = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
-    def create_reply(self) -> OpenAIReply:
+    def create_reply(self, call: ModelCall) -> OpenAIReply:
         """Create the reader of one stream."""
-        return OpenAIReply()
+        return OpenAIReply({spec.name for spec in call.tools})
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if the dialect's structured output has a form for the schema."""

@@ -1,19 +1,27 @@
 """Build a reply from the chunks of a completion."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
-
-import msgspec
 
 from agentchat.contracts.text import clean_json, clean_text, shorten_line
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.openai import completion_chunks as wire
+from agentchat.orchestrator.models.event_stream import StreamBroken
+from agentchat.orchestrator.models.loose_json import (
+    TextJoiner,
+    decode_object,
+    encode_loose,
+    get_object,
+    get_objects,
+    to_int,
+    to_plain,
+    to_text,
+)
+from agentchat.orchestrator.models.openai import completion_errors
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
 from agentchat.orchestrator.models.port import clamp_tokens
 from agentchat.orchestrator.models.reply_builder import (
     MAX_BLOCKS,
     Content,
-    StreamBroken,
     StreamedReply,
     read_input,
 )
@@ -38,19 +46,20 @@ class StreamedToolCalls:
     a piece that names a function may start another call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, offered: Collection[str]) -> None:
+        self._offered = offered
         self._slots: list[_Slot] = []
 
     def __bool__(self) -> bool:
         return bool(self._slots)
 
-    def take(self, piece: wire.ToolCallDelta) -> None:
+    def take(self, piece: dict[str, Any]) -> None:
         """Add a piece. Raises StreamBroken for too many calls."""
         slot = self._find_slot(piece)
         if slot is None or slot.is_another(piece):
             if len(self._slots) >= MAX_BLOCKS:
                 raise StreamBroken("calls without an end")
-            slot = _Slot(piece.index)
+            slot = _Slot(to_int(piece.get("index")), self._offered)
             self._slots.append(slot)
         slot.add(piece)
 
@@ -62,51 +71,55 @@ class StreamedToolCalls:
             seen.add(call_id)
             yield slot.build_block(call_id, cut)
 
-    def _find_slot(self, piece: wire.ToolCallDelta) -> "_Slot | None":
-        piece_id = _clean_id(piece)
-        slots = [slot for slot in reversed(self._slots) if piece.index in (None, slot.index)]
+    def _find_slot(self, piece: dict[str, Any]) -> "_Slot | None":
+        piece_id, index = _clean_id(piece), to_int(piece.get("index"))
+        slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]
         named = next((slot for slot in slots if piece_id and slot.id == piece_id), None)
-        if named is not None or (piece_id and piece.index is None):
+        if named is not None or (piece_id and index is None):
             return named
         return slots[0] if slots else None
 
 
 class _Slot:
-    def __init__(self, index: int | None) -> None:
+    """One call under construction. `offered` are the names of the tools that the model may call."""
+
+    def __init__(self, index: int | None, offered: Collection[str]) -> None:
         self.index = index
         self.id = ""
+        self._offered = offered
         self._name = ""
         self._arguments: list[str] = []
         self._extra: dict[str, Any] = {}
 
-    def is_another(self, piece: wire.ToolCallDelta) -> bool:
+    def is_another(self, piece: dict[str, Any]) -> bool:
         """Return True if the piece belongs to another call, whatever its index.
 
-        Only if it names a function: old versions of vLLM make up an id for every piece.
+        Only if it names a function: old versions of vLLM make up an id for every piece. Without arguments so
+        far, another name may be the next piece of this call's name, unless both are names of tools.
         """
-        function, piece_id = piece.function, _clean_id(piece)
-        if function is None or not function.name or not self._name:
+        function, piece_id = get_object(piece, "function"), _clean_id(piece)
+        name = clean_text(to_text(function.get("name")))
+        if not name or not self._name:
             return False
         if piece_id and self.id:
             return piece_id != self.id
-        return clean_text(function.name) != self._name or bool(
-            function.arguments and self._is_complete_input()
-        )
+        if not self._arguments:
+            return name != self._name and self._name in self._offered and name in self._offered
+        return name != self._name or bool(_encode_arguments(function) and self._is_complete_input())
 
     def _is_complete_input(self) -> bool:
         return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
 
-    def add(self, piece: wire.ToolCallDelta) -> None:
+    def add(self, piece: dict[str, Any]) -> None:
+        """Add a piece. A name may come in pieces, or be repeated, before the arguments."""
+        function = get_object(piece, "function")
+        name = clean_text(to_text(function.get("name")))
         self.id = self.id or _clean_id(piece)
-        self._extra |= clean_json(piece.extra_content or {})
-        if piece.function is not None:
-            self._name = self._name or clean_text(piece.function.name or "")
-            given = piece.function.arguments
-            if given is not None and given != "":
-                is_object = not isinstance(given, str)
-                self._arguments.append(
-                    msgspec.json.encode(clean_json(given)).decode() if is_object else given
-                )
+        self._extra |= clean_json(to_plain(get_object(piece, "extra_content")))
+        if name and not self._arguments and name != self._name:
+            self._name = name if name.startswith(self._name) else self._name + name
+        if arguments := _encode_arguments(function):
+            self._arguments.append(arguments)
 
     def build_block(self, call_id: str, cut: bool) -> Content:
         given, problem = read_input("".join(self._arguments).strip(), cut=cut)
@@ -121,8 +134,14 @@ class _Slot:
         return block | {"provider_data": {PROVIDER: data}} if data else block, problem
 
 
-def _clean_id(piece: wire.ToolCallDelta) -> str:
-    return shorten_line(piece.id or "", _ID_CHARS)
+def _encode_arguments(function: dict[str, Any]) -> str:
+    """Return a piece of the arguments' JSON; some servers send the complete object instead of text."""
+    given = function.get("arguments")
+    return given if isinstance(given, str) else "" if given is None else encode_loose(given)
+
+
+def _clean_id(piece: dict[str, Any]) -> str:
+    return shorten_line(to_text(piece.get("id")), _ID_CHARS)
 
 
 class OpenAIReply(StreamedReply):
@@ -131,13 +150,14 @@ class OpenAIReply(StreamedReply):
     If no choice says why it ended, `[DONE]` is its end, or the usage after its text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, offered: Collection[str] = ()) -> None:
         super().__init__()
         self._said: list[str] = []
+        self._joiner = TextJoiner()
         self._thought: list[str] = []
         self._thought_field = ""
         self._refused = False
-        self._calls = StreamedToolCalls()
+        self._calls = StreamedToolCalls(offered)
         self._counted_last = False
 
     def _is_complete(self) -> bool:
@@ -160,96 +180,113 @@ class OpenAIReply(StreamedReply):
     def _build_thinking(self) -> Iterator[dict[str, Any]]:
         """Build a thinking block without a signature: only servers of this API get it back."""
         if self._thought:
-            thinking = {"type": "thinking", "thinking": "".join(self._thought), "signature": ""}
+            thinking = {"type": "thinking", "thinking": clean_text("".join(self._thought)), "signature": ""}
             yield thinking | {"provider_data": {PROVIDER: {"field": self._thought_field}}}
 
     def _build_text(self) -> Iterator[dict[str, Any]]:
         if self._said:
             yield {"type": "text", "text": "".join(self._said)}
 
-    def _take(self, data: bytes) -> str:
+    def _take(self, kind: bytes, data: bytes) -> str | None:
         if data.strip() == b"[DONE]":
             self.finished = True
-            return ""
-        return self._read_event(wire.decode_chunk(data))
+            return self._say(self._joiner.flush())
+        return None if kind == b"ping" else self._read_event(decode_object(data))
 
-    def _read_event(self, chunk: wire.CompletionChunk) -> str:
-        error = chunk.error
-        if error is None and chunk.object == "error":
-            error = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
+    def _read_event(self, chunk: dict[str, Any]) -> str:
+        error = chunk.get("error")
+        if error is None and chunk.get("object") == "error":  # vLLM, Mistral
+            error = {name: chunk.get(name) for name in ("message", "type", "code")}
         if error is not None:
-            raise wire.from_error(error)
-        self._mark_begun(chunk.id, chunk.model)
-        self._take_usage(chunk)
-        text_part = ""
-        for choice in chunk.choices or ():
-            if choice.delta is not None:
-                text_part += self._take_delta(choice.delta)
-            if choice.finish_reason:
-                self._finish(choice.finish_reason)
-        return text_part
+            raise completion_errors.from_error(error)
+        self._mark_begun(chunk.get("id"), chunk.get("model"))
+        choices = get_objects(chunk, "choices")
+        self._take_usage(chunk, choices)
+        said = ""
+        for choice in choices:
+            said += self._take_message(choice)
+            if reason := to_text(choice.get("finish_reason")):
+                said += self._say(self._joiner.flush())
+                self._finish(reason)
+        return said
 
     def _finish(self, reason: str) -> None:
-        if (failure := wire.check_finish_reason(reason)) is not None:
+        if (failure := completion_errors.check_finish_reason(reason)) is not None:
             raise failure
         self._mark_ended(reason)
 
-    def _take_delta(self, delta: wire.ChunkDelta) -> str:
-        text, thought = _split_content(delta.content)
+    def _take_message(self, choice: dict[str, Any]) -> str:
+        """Take the delta, or the complete message of a server that does not stream, or a plain completion."""
+        said = self._take_delta(get_object(choice, "delta"))
+        if said or self._said or self._calls:
+            return said
+        return self._take_delta(get_object(choice, "message")) or self._say(
+            self._joiner.join(to_text(choice.get("text")))
+        )
+
+    def _take_delta(self, delta: dict[str, Any]) -> str:
+        text, thought = _split_content(delta.get("content"))
         self._take_thought(thought, "")
-        self._take_thought(delta.reasoning_content, "reasoning_content")
-        self._take_thought(delta.reasoning, "reasoning")
-        self._refused = self._refused or bool(delta.refusal)
-        for call in delta.tool_calls or ():
+        for field in ("reasoning_content", "reasoning"):
+            self._take_thought(to_text(delta.get(field)), field)
+        self._refused = self._refused or bool(delta.get("refusal"))
+        for call in get_objects(delta, "tool_calls"):
             self._calls.take(call)
+        return self._say(self._joiner.join(text)) if text else ""
+
+    def _say(self, text: str) -> str:
         if text:
             self._said.append(text)
         return text
 
-    def _take_thought(self, thought: Any, field: str) -> None:
+    def _take_thought(self, thought: str, field: str) -> None:
         """Add thinking. If a server sends it in two fields at once (OpenRouter), the first one counts."""
-        if isinstance(thought, str) and thought and self._thought_field in ("", field):
+        if thought and self._thought_field in ("", field):
             self._thought_field = field
-            self._thought.append(clean_text(thought))
+            self._thought.append(thought)
 
-    def _take_usage(self, chunk: wire.CompletionChunk) -> None:
-        """Store the usage. Counts are cumulative: the last report counts."""
-        reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
-        if chunk.x_groq is not None:
-            reported.append(chunk.x_groq.usage)
-        for usage in reported:
-            if usage is not None:
-                self.usage = _convert_usage(usage)
-        self._counted_last = not chunk.choices and any(reported)
+    def _take_usage(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> None:
+        """Store the usage, of which the last report counts. Groq and Moonshot have places of their own."""
+        reported = [get_object(place, "usage") for place in (chunk, *choices, get_object(chunk, "x_groq"))]
+        for usage in filter(None, reported):
+            self.usage = _convert_usage(usage)
+        self._counted_last = not choices and any(reported)
 
 
 def _split_content(content: Any) -> tuple[str, str]:
-    """Return the text and the thinking of a piece of content, which may be a list of parts."""
-    if isinstance(content, str):
-        return clean_text(content), ""
+    """Return the text and the thinking of a piece of content, which may be a list of parts (Mistral)."""
+    if not isinstance(content, list):
+        return to_text(content), ""
     text, thought = "", ""
-    for part in content if isinstance(content, list) else ():
+    for part in content:
         match part:
-            case {"type": "text", "text": str(text_part)}:
-                text += text_part
+            case {"type": "text", "text": text_part}:
+                text += to_text(text_part)
             case {"type": "thinking", "thinking": thinking}:
                 thought += "".join(_split_content(thinking))
             case _:
                 pass
-    return clean_text(text), thought
+    return text, thought
 
 
-def _convert_usage(reported: wire.ChunkUsage) -> Usage:
+def _convert_usage(reported: dict[str, Any]) -> Usage:
     """Convert a report. Cached tokens are part of `prompt_tokens`, but not of our `input_tokens`.
 
     Some servers leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
     """
-    details = reported.prompt_tokens_details
-    prompt, written = reported.prompt_tokens or 0, (details and details.cache_write_tokens) or 0
-    read = (
-        (details and details.cached_tokens) or reported.prompt_cache_hit_tokens or reported.cached_tokens or 0
+
+    def count(value: dict[str, Any], *names: str) -> int:
+        return next((found for name in names if (found := to_int(value.get(name)))), 0)
+
+    details = get_object(reported, "prompt_tokens_details")
+    prompt = count(reported, "prompt_tokens")
+    written = count(details, "cache_write_tokens")  # OpenRouter
+    read = count(details, "cached_tokens") or count(
+        reported,
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",  # Moonshot
     )
-    output = max(reported.completion_tokens or 0, (reported.total_tokens or 0) - prompt)
+    output = max(count(reported, "completion_tokens"), count(reported, "total_tokens") - prompt)
     return Usage(
         input_tokens=clamp_tokens(prompt - read - written),
         output_tokens=clamp_tokens(output),

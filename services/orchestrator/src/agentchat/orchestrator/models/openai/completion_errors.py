@@ -1,19 +1,15 @@
-"""Decode the chunks of a streamed completion, and translate the API's errors.
+"""Translate errors of the Chat Completions API, by status, code, type and, last, words.
 
-Unknown, null and missing fields are accepted. Servers agree on the statuses and on little else, so errors are
-known by status, code, type and, last, words.
-
-Source: the Chat Completions API's reference; what other servers add is named at the field.
+Servers agree on the statuses and on little else. Source: the API's reference; what other servers add is named
+at the field.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from agentchat.orchestrator.models.loose_json import to_int
 from agentchat.orchestrator.models.port import ModelFailure, make_cut_short, make_timeout
 from agentchat.orchestrator.models.provider_calls import from_http_status
-from agentchat.orchestrator.models.reply_builder import decode_event
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
     "exceeded_current_quota_error",  # Moonshot
@@ -39,87 +35,6 @@ _BUSY = frozenset(
 _TIMEOUT = frozenset({"timeout", "timeout_error"})
 
 
-class PromptTokenDetails(msgspec.Struct, frozen=True, gc=False):
-    """Details of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
-
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of the complete call. `prompt_tokens` includes the cached ones."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    prompt_tokens_details: PromptTokenDetails | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek
-    cached_tokens: int | None = None  # Moonshot
-
-
-class FunctionDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a call: `arguments` is a piece of JSON text, or the complete object."""
-
-    name: str | None = None
-    arguments: Any = None
-
-
-class ToolCallDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of one of the calls; `index` and `id` are unreliable."""
-
-    index: int | None = None
-    id: str | None = None
-    function: FunctionDelta | None = None
-    extra_content: dict[str, Any] | None = None
-
-
-class ChunkDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of the message. `content` may be parts (Mistral); reasoning has two names."""
-
-    content: Any = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: Any = None
-    tool_calls: list[ToolCallDelta] | None = None
-
-
-class ChunkChoice(msgspec.Struct, frozen=True, gc=False):
-    """A choice; there is only one. Moonshot reports the usage here."""
-
-    delta: ChunkDelta | None = None
-    finish_reason: str | None = None
-    usage: ChunkUsage | None = None
-
-
-class GroqUsage(msgspec.Struct, frozen=True, gc=False):
-    """Groq's place of the usage."""
-
-    usage: ChunkUsage | None = None
-
-
-class CompletionChunk(msgspec.Struct, frozen=True, gc=False):
-    """Any event. `object` is "error" for an error (vLLM, Mistral)."""
-
-    id: str | None = None
-    object: str | None = None
-    model: str | None = None
-    choices: list[ChunkChoice] | None = None
-    usage: ChunkUsage | None = None
-    x_groq: GroqUsage | None = None
-    error: Any = None
-    message: Any = None
-    type: Any = None
-    code: Any = None
-
-
-_decoder = msgspec.json.Decoder(CompletionChunk)
-
-
-def decode_chunk(data: bytes) -> CompletionChunk:
-    """Decode an event. Raises StreamBroken."""
-    return decode_event(data, _decoder, CompletionChunk)
-
-
 def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
     """Translate an error response. `body` is its JSON, or text."""
     return _from_status(status, body.get("error", body) if isinstance(body, dict) else body, headers)
@@ -128,8 +43,8 @@ def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFail
 def from_error(error: Any) -> ModelFailure:
     """Translate an error in the middle of a stream, whose `code` may be a status (OpenRouter)."""
     words, message = _collect_error_words(error)
-    code = error.get("code") if isinstance(error, dict) else None
-    if isinstance(code, int) and 400 <= code <= 599:
+    code = to_int(error.get("code")) if isinstance(error, dict) else None
+    if code is not None and 400 <= code <= 599:
         return _from_status(code, error, {})
     if known := _classify_words(words, message, {}):
         return known
