@@ -9,10 +9,11 @@ import pytest
 from agentchat.console.frame.sessions import LOCAL
 from agentchat.console.pages.accounts_page import build_bars
 from agentchat.console.pages.agents_page import diff_lines
+from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.secrets import build_sealer
-from agentchat.runtime.postgres import open_pool
+from agentchat.runtime.postgres import Connection, open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import Browser, extract_form, extract_text
 
@@ -266,3 +267,26 @@ def test_differences_are_shown_line_by_line() -> None:
         ("same", "c"),
     ]
     assert diff_lines("a", "a") == ()
+
+
+async def test_drop_downs_read_names_and_no_configuration(
+    browser: Browser, conn: Connection, account: str
+) -> None:
+    """An agent whose configuration cannot even be decoded is in every drop-down."""
+    agent = make_id()
+    await conn.execute(
+        "INSERT INTO agents (agent_id, account_id, current_version) VALUES (%s, %s, 1)",
+        [agent, account],
+    )
+    config = (
+        '{"name": "Unreadable", "model": "m", "output_type": "text", "on_interruption": "fail", "no_such": 1}'
+    )
+    await conn.execute(
+        "INSERT INTO agent_versions (agent_id, version, config) VALUES (%s, 1, %s)", [agent, config]
+    )
+    try:
+        for path in ("/now", "/conversations", "/playground", "/what-if"):
+            assert "Unreadable" in await browser.open_page(path), path
+        assert "unexpected error" not in await browser.open_page(f"/accounts/{account}")
+    finally:
+        await conn.execute("DELETE FROM agents WHERE agent_id = %s", [agent])

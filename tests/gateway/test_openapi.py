@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -110,7 +111,37 @@ async def test_the_page_of_a_demo_has_its_key_and_its_agent(
         host for host in by_host if host.startswith(_OWN) and host not in _OF_OTHERS
     }
     assert "const key = null;" in by_host["rebound.example"]
+    forwarded = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "X-Forwarded-Proto")
+    for name in forwarded:
+        by_proxy = await http.get(f"{process.url}/docs/start.js", headers={name: "203.0.113.9"})
+        assert "const key = null;" in by_proxy.text, name
+
     assert accounts.free.agent in json.dumps(fetch_document)
+
+
+async def test_demo_key_needs_a_loopback_connection(start_gateway: StartGateway, accounts: Accounts) -> None:
+    process = await start_gateway(
+        AGENTCHAT_HOST="0.0.0.0",
+        AGENTCHAT_DEMO_KEY=accounts.free.key,
+        AGENTCHAT_DEMO_AGENT_ID=accounts.free.agent,
+    )
+    own = _find_own_address()
+    if own is None:
+        pytest.skip("this machine has no address but loopback")
+    url = httpx.URL(process.url).copy_with(host=own)
+    async with httpx.AsyncClient() as http:
+        script = await http.get(f"{url}/docs/start.js", headers={"host": "localhost"})
+    assert "const key = null;" in script.text
+
+
+def _find_own_address() -> str | None:
+    """Return an address of this machine that is not loopback; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
 
 
 _OWN = ("localhost", "127.0.0.1", "[::1]", "LOCALHOST")

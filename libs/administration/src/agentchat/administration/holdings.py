@@ -7,7 +7,7 @@ from agentchat.conversations.projections.conversations_table import (
     find_conversations_with_agent,
 )
 from agentchat.conversations.projections.runs_table import list_open_runs_of_agent
-from agentchat.conversations.queries.unlisted_conversations import list_unlisted as all_unlisted
+from agentchat.conversations.queries import unlisted_conversations
 from agentchat.runtime.postgres import Connection
 
 NAMES = 5
@@ -25,8 +25,8 @@ async def list_account_holdings(admin: Admin, account_id: str) -> tuple[Use, ...
 async def list_unlisted(admin: Admin, account_id: str) -> list[str]:
     """Its conversations that no read model lists, and that are not erased. Raises Unavailable."""
     with translate_errors():
-        found = all_unlisted(admin.pool)
-        return [each.conversation_id async for each in found if each.account_id == account_id]
+        found = unlisted_conversations.list_unlisted(admin.pool, account_id=account_id)
+        return [each.conversation_id async for each in found]
 
 
 async def list_agent_uses(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:

@@ -37,10 +37,14 @@ class AgentOption(msgspec.Struct, frozen=True):
     account: str
 
 
-async def list_agent_names(pool: Pool) -> list[AgentOption]:
-    """Return all agents, sorted by account name and own name. Raises DatabaseUnavailable."""
+async def list_agent_names(pool: Pool, limit: int | None = None) -> list[AgentOption]:
+    """Return agents, sorted by account name and own name, without their configurations.
+
+    Raises:
+        DatabaseUnavailable: If Postgres does not answer.
+    """
     async with acquire_connection(pool) as conn:
-        rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
+        rows = await (await conn.execute(_ALL_AGENTS, [limit])).fetchall()
     return [AgentOption(*row) for row in rows]
 
 
@@ -61,5 +65,5 @@ SELECT agent.agent_id, version.name, account.name
   JOIN accounts AS account ON account.account_id = agent.account_id
   JOIN agent_versions AS version
     ON version.agent_id = agent.agent_id AND version.version = agent.current_version
- ORDER BY lower(account.name), lower(version.name), agent.agent_id
+ ORDER BY lower(account.name), lower(version.name), agent.agent_id LIMIT %s
 """

@@ -5,6 +5,7 @@ nothing from other hosts.
 """
 
 import asyncio
+import ipaddress
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -127,13 +128,30 @@ def _serve_packaged_file(name: str, file: str, media_type: str) -> Any:
     return get_packaged_file
 
 
+_FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
+"""Headers that proxies add."""
+
+
 @get("/start.js")
 async def start_script(request: JsonRequest) -> Response[bytes]:
     """Fill in the demo's key, for a browser on the same machine."""
-    demo = get_services(request).demo if is_loopback(request.headers.get("host", "")) else None
+    demo = get_services(request).demo if _is_on_this_machine(request) else None
     script = _START % wire.encode(demo and demo.key).decode()
     headers = {"content-type": "text/javascript; charset=utf-8", "cache-control": "no-store"}
     return Response(script.encode(), headers=headers)
+
+
+def _is_on_this_machine(request: JsonRequest) -> bool:
+    """Return True if a browser of this machine asks: a Host header alone may be forged.
+
+    The connection must come from a loopback address, and not from a proxy there.
+    """
+    if not is_loopback(request.headers.get("host", "")) or _FORWARDED & request.headers.keys():
+        return False
+    try:
+        return ipaddress.ip_address(request.client.host if request.client else "").is_loopback
+    except ValueError:
+        return False
 
 
 def build_openapi_config() -> OpenAPIConfig:

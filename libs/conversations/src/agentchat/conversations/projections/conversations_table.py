@@ -46,6 +46,8 @@ CREATE INDEX conversations_agent_idx
     ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC);
 CREATE INDEX conversations_owner_idx ON conversations (account_id);
 CREATE INDEX conversations_unlisted_idx ON conversations (conversation_id) WHERE NOT listed;
+CREATE INDEX conversations_unlisted_account_idx ON conversations (account_id, conversation_id)
+    WHERE NOT listed;
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;

@@ -5,11 +5,11 @@ from typing import TypeVar
 
 import msgspec
 
-from agentchat.administration import admin_accounts, admin_agents, admin_audit
-from agentchat.administration.admin_values import Account, Agent, AuditRow, Page
+from agentchat.administration import admin_accounts, admin_audit
+from agentchat.administration.admin_values import AuditRow, Page
 from agentchat.console.frame.access import AnyRequest, get_admin, get_rights
 from agentchat.console.services import get_services
-from agentchat.directory.display_names import load_display_names
+from agentchat.directory.display_names import list_agent_names, load_display_names
 
 T = TypeVar("T")
 
@@ -25,19 +25,17 @@ class FilterChoices(msgspec.Struct, frozen=True):
 
 
 async def list_filter_choices(request: AnyRequest) -> FilterChoices:
-    """List the accounts and agents that a page can be filtered by."""
-    return FilterChoices(await list_account_choices(request), await _list_choices(request, admin_agents.page))
+    """List the accounts and agents that a page can be filtered by. Only names are read, no secrets."""
+    agents = await list_agent_names(get_services(request).pool, _MOST_CHOICES + 1)
+    return FilterChoices(
+        await list_account_choices(request),
+        None if len(agents) > _MOST_CHOICES else {each.id: each.name for each in agents},
+    )
 
 
 async def list_account_choices(request: AnyRequest) -> dict[str, str] | None:
     """Return the names of accounts by id; None if there are too many for a drop-down."""
-    return await _list_choices(request, admin_accounts.page)
-
-
-async def _list_choices(
-    request: AnyRequest, page: Callable[..., Awaitable[Page[Account] | Page[Agent]]]
-) -> dict[str, str] | None:
-    found = await page(get_admin(request), limit=_MOST_CHOICES)
+    found = await admin_accounts.page(get_admin(request), limit=_MOST_CHOICES)
     return None if found.after else {each.id: each.name for each in found.items}
 
 

@@ -8,7 +8,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from agentchat.administration import admin_accounts, admin_agents, admin_keys, admin_plans, admin_usage
+from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage
 from agentchat.administration.admin_values import (
     AccountChanges,
     IssuedKey,
@@ -23,8 +23,10 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
+from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.directory.display_names import load_display_names
 
 _NEW = BodyForm(NewAccount, leave_out=("id",))
 _EDIT = BodyForm(AccountChanges)
@@ -191,7 +193,8 @@ async def _render_account(
     account = await admin_accounts.get(admin, account_id)
     usage = await admin_usage.get_month(admin, account_id, month or None)
     keys = await list_all(admin_keys.page, admin, account_id)
-    agents = await list_all(admin_agents.page, admin, account_id)
+    rows = sum_by_agent(usage.lines)
+    names = await load_display_names(get_services(request).pool, (), {each.agent_id for each in rows})
     plan = await admin_plans.get(admin, account.plan)
     return render_page(
         request,
@@ -201,9 +204,9 @@ async def _render_account(
         plan=plan,
         usage=usage,
         bars=build_bars(usage.lines),
-        by_agent=sum_by_agent(usage.lines),
+        by_agent=rows,
         keys=keys,
-        agents={each.id: each for each in agents},
+        agents=names.agents,
         issued=issued,
         fields=_EDIT.fill(account, refused),
         refused=refused,

@@ -17,6 +17,7 @@ from agentchat.console.frame.rendering import render_page
 from agentchat.console.pages.now.open_runs import NowFilter, RunTable
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Unavailable
+from agentchat.runtime.postgres import DatabaseUnavailable
 
 
 def _read_filter(request: AnyRequest) -> NowFilter:
@@ -41,7 +42,7 @@ async def get_now(request: AnyRequest) -> Template:
         table = RunTable(rows=[], total=0, problem=str(error).capitalize())
     try:
         choices = await list_filter_choices(request)
-    except Unavailable:  # the page shows what does not answer
+    except (Unavailable, DatabaseUnavailable):  # the page shows what does not answer
         choices = FilterChoices(None, None)
     return render_page(
         request,
