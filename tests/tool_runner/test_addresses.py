@@ -1,4 +1,4 @@
-"""docs/change/design.md 9: what tool servers may not be. A trap listens on loopback, and sees nobody."""
+"""docs/change/rules.md 8: what tool servers may not be. A trap listens on loopback, and sees nobody."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""docs/change/design.md 6, form 2 `done`: what `output` is."""
+"""docs/change/rules.md 5, form 2 `done`: what `output` is."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Define the streams and consumers of the bus (docs/change/design.md 5) and provision them.
+"""Define the streams and consumers of the bus (docs/change/rules.md 4) and provision them.
 
 Provisioning is idempotent, and any number of processes may do it at once: a process that finds a stream that
 another one has just created leaves it as it is.

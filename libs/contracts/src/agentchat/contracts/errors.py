@@ -1,6 +1,6 @@
 """List the error codes, once for problem+json bodies and stream `error` events.
 
-Source: docs/change/design.md 6. `retry_after` is sent in Retry-After, in seconds, unless a value is computed.
+Source: docs/change/rules.md 5. `retry_after` is sent in Retry-After, in seconds, unless a value is computed.
 """
 
 import msgspec

@@ -1,7 +1,7 @@
 """Define the stored events: the facts of a conversation in order, and the service's only source of truth.
 
 A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast. New
-optional fields may be added to a version (docs/change/design.md 4) if a reader that ignores them still does
+optional fields may be added to a version (docs/change/rules.md 3) if a reader that ignores them still does
 the right thing. A change of meaning needs a new tag.
 """
 

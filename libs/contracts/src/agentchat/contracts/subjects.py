@@ -1,4 +1,4 @@
-"""Build the subjects and name the streams of the bus (docs/change/design.md 5).
+"""Build the subjects and name the streams of the bus (docs/change/rules.md 4).
 
 No other module assembles or splits a subject.
 """

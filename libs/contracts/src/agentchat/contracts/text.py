@@ -1,7 +1,7 @@
 """Check and clean text before it is stored or shown.
 
 JSON allows text that UTF-8 and Postgres do not. Terminals obey control characters, and bidirectional controls
-change the order in which text is read. Source: docs/change/reliability.md Postgres, docs/change/design.md 6.
+change the order in which text is read. Source: docs/change/reliability.md Postgres, docs/change/rules.md 5.
 """
 
 import re

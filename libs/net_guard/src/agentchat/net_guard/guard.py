@@ -1,6 +1,6 @@
 """Judge the URLs and addresses that customers configure, against SSRF.
 
-See docs/change/design.md 9 and OWASP API7:2023. Names are resolved here and the connection goes to a judged
+See docs/change/rules.md 8 and OWASP API7:2023. Names are resolved here and the connection goes to a judged
 address, so a name that resolves to another address a moment later (DNS rebinding) gains nothing.
 """
 

@@ -1,7 +1,7 @@
 """Turn the frames of one run into updates for a reader. Pure.
 
 Frames may be late, doubled, from a stopped worker, or missing. Missing frames are requested (`wants_repair`);
-what no longer exists is taken from the saved message: late, never wrong (docs/change/design.md 5).
+what no longer exists is taken from the saved message: late, never wrong (docs/change/rules.md 4).
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""Apply an agent's output type to its prompt and its reply (docs/change/design.md 6).
+"""Apply an agent's output type to its prompt and its reply (docs/change/rules.md 5).
 
 `text`: nothing is added. `markdown`: the model is asked for it. `json`: the provider enforces the schema as
 far as it can, and the reply is saved only if it is valid JSON of the schema.

@@ -159,7 +159,7 @@ class ReplyStreamer:
         return reply
 
     async def _send_checked_json(self, call: ModelCall, meter: Meter) -> ModelReply:
-        """Send a JSON reply when it is complete, and only if it is valid (docs/change/design.md 6)."""
+        """Send a JSON reply when it is complete, and only if it is valid (docs/change/rules.md 5)."""
         reply = await self._request(call, None, meter)
         _raise_if_unusable(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):

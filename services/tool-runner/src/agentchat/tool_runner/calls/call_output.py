@@ -1,6 +1,6 @@
 """Build the ToolFinished of a call.
 
-Its output is a string that parses as JSON (docs/change/design.md 6). The output is structuredContent as JSON;
+Its output is a string that parses as JSON (docs/change/rules.md 5). The output is structuredContent as JSON;
 else a single text block that parses as JSON, as it is; else {"text": ...}; for errors {"error": ...}. Over
 256 KiB it is cut, with a notice, and is still JSON.
 """
