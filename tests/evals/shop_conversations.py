@@ -12,7 +12,6 @@ import msgspec
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import Log
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
-from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.cases import write_cases
 from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
 from agentchat.ops import demo
@@ -151,7 +150,7 @@ async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversati
     folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
     write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())
     write_agent(folder, agent)
-    reader = CaseReader(pool, bus.rpc, agent, CaseRedactor(()))
+    reader = CaseReader(pool, bus.rpc, agent, ())
     write_cases(folder / CASES, [await reader.read(each, trace_id) for trace_id, each in runs])
     return read_suite(folder)
 

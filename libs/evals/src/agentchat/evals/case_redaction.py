@@ -1,14 +1,16 @@
-"""A case without what its suite's rules find, in everything that people, models and tools wrote.
+"""Redact a case: replace what its suite's rules find in everything that people, models and tools wrote.
 
-Every text of an event is looked into, but for the fields in `_IDENTIFIERS`: so a field that comes later is
-redacted too. A value at the place of a `field` rule is also replaced wherever else the case has it as a word.
-In a case of which anything was redacted, what cannot be looked into is left out (`_LEFT_OUT`, thinking).
+Every text of an event is searched, except the fields in `_IDENTIFIERS`, so a field that is added later is
+redacted too. A value at the place of a `field` rule is also replaced wherever else the case has it as a word,
+in any form (`redaction_matching`). If anything was redacted, data that cannot be searched is left out
+(`_LEFT_OUT`, thinking), and the finished case is searched again: a case with a value left is refused.
 """
 
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,13 +19,13 @@ from msgspec.structs import replace
 from agentchat.contracts import events, wire
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.cases import Case
-from agentchat.evals.errors import UnfitSuite
+from agentchat.evals.errors import NotACase, UnfitSuite
+from agentchat.evals.foreign_json import RepeatedValue, parse_json
+from agentchat.evals.redaction_matching import compile_value, fold_text, merge_spans, strip_value
 from agentchat.evals.suite import SETTINGS, RedactionRule
 
 METADATA = "metadata"
 _FIELD = re.compile(r"(?P<tool>[A-Za-z0-9_-]+)\.(?P<side>input|output)(?:\.(?P<path>.+))?")
-_LEAST_LETTERS, _LEAST_DIGITS = 2, 4
-"""A shorter value of a field is replaced at its place alone: as a word of a text it says nothing."""
 
 _IDENTIFIERS = frozenset(
     (
@@ -76,7 +78,11 @@ class CaseRedactor:
                 raise UnfitSuite(SETTINGS, f"redact[{number}]: {error}") from None
 
     def redact_case(self, case: Case) -> Case:
-        """Return the case without what the rules find, and with the labels of those that found something."""
+        """Return the case without what the rules find, and with the labels of those that found something.
+
+        Raises:
+            NotACase: A value would be left in the case.
+        """
         return _Redaction(self, case).case() if self.labels else case
 
     def _add(self, given: RedactionRule) -> None:
@@ -88,6 +94,11 @@ class CaseRedactor:
         name = given.name or (path[-1] if path and path[-1] != "*" else place[1])
         rule = PlaceholderRule(given.label, given.replacement or f"[{name} {{n}}]")
         self.places.append(PlaceRule(place, path, rule))
+
+
+def check_rules(rules: Sequence[RedactionRule]) -> None:
+    """Raise UnfitSuite, with the rule that is wrong, if one is."""
+    CaseRedactor(rules)
 
 
 class _Redaction:
@@ -117,7 +128,10 @@ class _Redaction:
         if not self._struck:
             return case
         labels = tuple(label for label in self._redactor.labels if label in self._struck)
-        return replace(case, events=stored, passages=passages, message=message, redacted=labels)
+        done = replace(case, events=stored, passages=passages, message=message, redacted=labels)
+        if leak := self._find_leak(done):
+            raise NotACase(case.id, f"a value that the rule {leak} finds would be left in it")
+        return done
 
     def _iterate_places(self) -> Iterator[tuple[Place, Any]]:
         """The JSON of tools and callers that rules for fields are about."""
@@ -126,7 +140,7 @@ class _Redaction:
                 case events.ToolCalled():
                     yield (event.name, "input"), event.input
                 case events.ToolReturned():
-                    yield (self._tools.get(event.call_id, ""), "output"), _parse_json(event.output)
+                    yield (self._tools.get(event.call_id, ""), "output"), parse_json(event.output)
                 case events.ConversationDescribed():
                     yield (METADATA, METADATA), event.metadata
                 case _:
@@ -136,12 +150,33 @@ class _Redaction:
         return [(each.path, each.rule) for each in self._redactor.places if each.place == place]
 
     def _learn(self, value: str, rule: PlaceholderRule) -> None:
-        is_word = any(letter.isalpha() for letter in value)
-        if len(value.strip()) >= (_LEAST_LETTERS if is_word else _LEAST_DIGITS):
-            before = r"(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", value.strip()) else ""
-            after = r"(?![A-Za-z0-9])" if re.search("[A-Za-z0-9]$", value.strip()) else ""
-            pattern = re.compile(f"{before}{re.escape(value.strip())}{after}", re.IGNORECASE)
+        pattern = compile_value(value)
+        if pattern is not None:
             self._words.append((pattern, rule))
+
+    def _find_spans(self, text: str) -> Iterator[tuple[int, int, int, PlaceholderRule]]:
+        """Yield what is found in a text: start, end, the rule's place in the order of rules, and the rule."""
+        folded = fold_text(text)
+        for order, (pattern, rule) in enumerate((*self._redactor.patterns, *self._words)):
+            if order < len(self._redactor.patterns) and folded.starts is not None:
+                for match in pattern.finditer(text):
+                    if match.end() > match.start():
+                        yield match.start(), match.end(), order, rule
+            for start, end in folded.find_spans(pattern):
+                yield start, end, order, rule
+
+    def _find_leak(self, done: Case) -> str | None:
+        """Return the label of a rule that still finds something in the finished case."""
+        made = sorted({*self._by_value.values()} - {""}, key=len, reverse=True)
+        placeholders = re.compile("|".join(map(re.escape, made)) or "(?!)")
+        texts = [done.message, *done.passages.values()]
+        for each in done.events:
+            texts += _iterate_texts(json.loads(bytes(each)), is_free=False)
+        for text in texts:
+            for piece in placeholders.split(text):
+                for *_, rule in self._find_spans(piece):
+                    return rule.label
+        return None
 
     def _redact_event(self, event: events.Event) -> events.Event:
         fields = msgspec.to_builtins(event)
@@ -212,7 +247,7 @@ class _Redaction:
 
     def _redact_output(self, event: events.ToolReturned) -> str:
         """It is JSON, or a text."""
-        value = _parse_json(event.output)
+        value = parse_json(event.output)
         if value is None:
             return self._redact_text(event.output)
         found = self._redact_json(value, self._get_rules((self._tools.get(event.call_id, ""), "output")))
@@ -238,6 +273,8 @@ class _Redaction:
         """Redact JSON of anybody: its keys and values; a text that is JSON itself is looked into."""
         here = next((rule for path, rule in rules if not path), None)
         match value:
+            case RepeatedValue():
+                return self._redact_json(value[-1], rules)
             case dict():
                 return {
                     self._redact_text(key): self._redact_json(item, _descend(rules, key, here))
@@ -250,7 +287,7 @@ class _Redaction:
                 ]
             case None | bool() if here is None or value is None:
                 return value
-            case str() if (inner := _parse_json(value)) is not None:
+            case str() if (inner := parse_json(value)) is not None:
                 found = self._redact_json(inner, rules)
                 return value if found == inner else wire.encode(found).decode()
             case _:
@@ -260,27 +297,23 @@ class _Redaction:
 
     def _redact_text(self, text: str) -> str:
         """Replace what the rules find. Of places that overlap the earlier rule's placeholder stays."""
-        spans = [
-            (match.start(), match.end(), order, rule)
-            for order, (pattern, rule) in enumerate((*self._redactor.patterns, *self._words))
-            for match in pattern.finditer(text)
-            if match.end() > match.start()
-        ]
+        spans = list(self._find_spans(text))
         self._struck.update(rule.label for *_, rule in spans)
         pieces, last = [], 0
-        for start, end, rule in _merge_spans(spans):
+        for start, end, rule in merge_spans(spans):
             pieces += [text[last:start], self._get_placeholder(text[start:end], rule)]
             last = end
         return "".join([*pieces, text[last:]])
 
     def _get_placeholder(self, value: str, rule: PlaceholderRule) -> str:
         self._struck.add(rule.label)
-        known = next((each for each in (value, value.strip().lower()) if self._by_value.get(each)), None)
+        plain = strip_value(value).casefold()
+        known = next((each for each in (value, plain) if self._by_value.get(each)), None)
         if known is not None:
             return self._by_value[known]
         self._used[rule.template] += 1
         made = rule.template.replace("{n}", str(self._used[rule.template]))
-        self._by_value[value] = self._by_value[value.strip().lower()] = made
+        self._by_value[value] = self._by_value[plain] = made
         return made
 
 
@@ -308,7 +341,7 @@ def _find_values(
         case list():
             for number, item in enumerate(value):
                 yield from _find_values(item, _descend_list(rules, number, here))
-        case str() if (inner := _parse_json(value)) is not None:
+        case str() if (inner := parse_json(value)) is not None:
             yield from _find_values(inner, rules)
         case None | bool():
             return
@@ -332,32 +365,29 @@ def _descend_list(
     return [(path[1:] if path[0] in (str(number), "*") else path, rule) for path, rule in rules]
 
 
-def _parse_json(text: str) -> Any:
-    """Return the object or list that a text holds, else None."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+def _iterate_texts(value: Any, *, is_free: bool) -> Iterator[str]:
+    """Yield every text that people, models and tools wrote; `is_free`: within JSON of tools and callers."""
+    match value:
+        case dict():
+            for name, item in value.items():
+                if is_free:
+                    yield name
+                if is_free or isinstance(item, dict | list) or name not in _IDENTIFIERS:
+                    yield from _iterate_texts(item, is_free=is_free or name in _FREE)
+        case list():
+            for item in value:
+                yield from _iterate_texts(item, is_free=is_free)
+        case str():
+            inner = parse_json(value)
+            if inner is None:
+                yield value
+            else:
+                yield from _iterate_texts(inner, is_free=True)
+        case int() | float() if is_free and not isinstance(value, bool):
+            yield _to_text(value)
+        case _:
+            pass
 
 
 def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else wire.encode(value).decode()
-
-
-def _merge_spans(
-    spans: Iterable[tuple[int, int, int, PlaceholderRule]],
-) -> Iterator[tuple[int, int, PlaceholderRule]]:
-    """Join places that overlap, so that no half of a value is left; the earliest rule names them."""
-    current: tuple[int, int, int, PlaceholderRule] | None = None
-    for span in sorted(spans, key=lambda each: each[:3]):
-        if current is None or span[0] >= current[1]:
-            if current is not None:
-                yield current[0], current[1], current[3]
-            current = span
-        else:
-            first = min(current, span, key=lambda each: each[2])
-            current = (current[0], max(current[1], span[1]), *first[2:])
-    if current is not None:
-        yield current[0], current[1], current[3]

@@ -7,19 +7,15 @@ and the metrics `tokens`, `seconds` and, if prices are known, `cost`; the metada
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import msgspec
-from pydantic_evals.evaluators import (
-    EvaluationReason,
-    Evaluator,
-    EvaluatorContext,
-)
+from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool
+from agentchat.evals.bounded_rules import RuleProcess, RuleTooSlow
 from agentchat.evals.compared_run import compute_overlap, format_call
 from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, detect_language
 
@@ -71,7 +67,7 @@ class RunEvaluator(Evaluator[CaseInput, str, RecordedRun]):
         """Return the name in reports."""
         return self.evaluation_name or self.get_serialization_name()
 
-    def evaluate(self, ctx: Context) -> EvaluationReason:
+    def evaluate(self, ctx: Context) -> EvaluationReason | Awaitable[EvaluationReason]:
         """Judge a run."""
         raise NotImplementedError
 
@@ -246,15 +242,19 @@ class Regex(RunEvaluator):
 
     def __post_init__(self) -> None:
         try:
-            self._compiled = re.compile(self.pattern)
+            re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"`pattern` is not a regular expression: {error}") from None
 
-    def evaluate(self, ctx: Context) -> EvaluationReason:
+    async def evaluate(self, ctx: Context) -> EvaluationReason:
         """Judge a run."""
-        found = self._compiled.search(ctx.output)
+        async with RuleProcess() as process:
+            try:
+                found = await process.search(self.pattern, ctx.output)
+            except RuleTooSlow:
+                raise ValueError("`pattern` takes too long on the reply") from None
         if self.absent:
-            return _build_reason(found is None, f"the reply has {_shorten(found[0]) if found else ''}")
+            return _build_reason(found is None, f"the reply has {_shorten(found or '')}")
         return _build_reason(found is not None, f"nothing in the reply matches {_shorten(self.pattern)}")
 
 
@@ -267,24 +267,20 @@ class JsonSchema(RunEvaluator):
     def __post_init__(self) -> None:
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError
-        from referencing import Registry
 
         try:
             Draft202012Validator.check_schema(self.schema)
         except SchemaError as error:
             raise ValueError(f"`schema` is not a JSON Schema: {error.message}") from None
-        self._validator = Draft202012Validator(self.schema, registry=Registry())  # which fetches nothing
 
-    def evaluate(self, ctx: Context) -> EvaluationReason:
+    async def evaluate(self, ctx: Context) -> EvaluationReason:
         """Judge a run."""
-        from jsonschema.exceptions import best_match
-
-        try:
-            value = msgspec.json.decode(ctx.output)
-        except (msgspec.DecodeError, RecursionError):
-            return _build_reason(False, "the reply is not JSON")
-        error = best_match(self._validator.iter_errors(value))
-        return _build_reason(error is None, f"{error.json_path}: {error.message}" if error else "")
+        async with RuleProcess() as process:
+            try:
+                problem = await process.validate(self.schema, ctx.output)
+            except RuleTooSlow:
+                raise ValueError("`schema` takes too long on the reply") from None
+        return _build_reason(not problem, problem)
 
 
 @dataclass(repr=False, kw_only=True)

@@ -232,7 +232,7 @@ account: {account}
 concurrency: 4
 redact:
   - name: email
-    pattern: '[\w.+-]+@[\w-]+(\.[\w-]+)+'
+    pattern: '(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+'
     replacement: 'person{{n}}@example.com'
   - name: phone
     pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{{6,}}[0-9]'

@@ -15,7 +15,6 @@ from agentchat.contracts.admin_errors import NotFound
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
-from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.case_sampling import CandidateRuns, CaseFilter, draw_sample
 from agentchat.evals.cases import MOST, Case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase
@@ -125,13 +124,13 @@ def collect(
         fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
         candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
         chosen, done = await _choose(candidates, sample, seed)
-        reader = _build_reader(admin, suite)
-        with build_progress("collecting") as bar:
-            for trace_id, conversation_id in bar.track(sorted(chosen.items())):
-                try:
-                    done.cases.append(await reader.read(conversation_id, trace_id))
-                except NotACase as error:
-                    done.left_out.append(str(error))
+        async with _build_reader(admin, suite) as reader:
+            with build_progress("collecting") as bar:
+                for trace_id, conversation_id in bar.track(sorted(chosen.items())):
+                    try:
+                        done.cases.append(await reader.read(conversation_id, trace_id))
+                    except NotACase as error:
+                        done.left_out.append(str(error))
         make_folder(output)
         present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
         write_cases(suite.cases, merge_cases(present, done.cases))
@@ -158,12 +157,13 @@ def add(
     suite = open_suite(folder)
 
     async def work(admin: Admin) -> CollectedCases:
-        reader, done = _build_reader(admin, suite), CollectedCases()
-        for trace_id in sorted({each.strip().lower() for each in runs}):
-            found = await find_run(admin.pool, trace_id)
-            if found is None or found.begun_at is None:
-                raise NotACase(trace_id, "there is no such run")
-            done.cases.append(await reader.read(found.conversation_id, trace_id))
+        done = CollectedCases()
+        async with _build_reader(admin, suite) as reader:
+            for trace_id in sorted({each.strip().lower() for each in runs}):
+                found = await find_run(admin.pool, trace_id)
+                if found is None or found.begun_at is None:
+                    raise NotACase(trace_id, "there is no such run")
+                done.cases.append(await reader.read(found.conversation_id, trace_id))
         done.fitting = len(done.cases)
         present = read_cases(suite.cases) if suite.cases.exists() else []
         write_cases(suite.cases, merge_cases(present, done.cases))
@@ -183,7 +183,7 @@ def _run(work: Callable[[Admin], Awaitable[CollectedCases]]) -> CollectedCases:
 
 def _build_reader(admin: Admin, suite: Suite) -> CaseReader:
     rpc = None if admin.bus is None else admin.bus.rpc
-    return CaseReader(admin.pool, rpc, suite.agent, CaseRedactor(suite.settings.redact))
+    return CaseReader(admin.pool, rpc, suite.agent, suite.settings.redact)
 
 
 async def _render_first_settings(admin: Admin, agent_id: str) -> bytes:

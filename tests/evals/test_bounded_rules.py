@@ -1,0 +1,79 @@
+"""Rules that take too long are ended, and the default rules are linear."""
+
+import asyncio
+import contextlib
+import re
+import time
+
+import pytest
+
+from agentchat.evals.bounded_rules import RuleProcess, RuleTooSlow
+from agentchat.evals.case_redaction import CaseRedactor
+from agentchat.evals.errors import NotACase
+from agentchat.evals.suite import RedactionRule, parse_settings, render_settings
+from tests.evals.test_case_redaction import run_with
+
+DEFAULT_RULES = parse_settings(render_settings("agent", "account")).redact
+SIZE = 100_000
+PIECES = [
+    *("a", "A", "0", "2", "_", ".", "-", "+", "@", " ", "\n", "(", "/", "é", "한", "😀", "\u0301", "\u200b"),
+    *(
+        "a.",
+        "a@",
+        "a-",
+        "a+b",
+        "@a.",
+        "a@b.",
+        "+1",
+        "+1 ",
+        "1 ",
+        "2-",
+        "AB12",
+        "A1 ",
+        "a@a.a",
+        "0.0-",
+        "GB00 ",
+    ),
+]
+SLOW = r"(a|aa)+$"
+
+
+@pytest.mark.parametrize("rule", DEFAULT_RULES, ids=lambda rule: rule.label)
+@pytest.mark.parametrize("piece", PIECES, ids=ascii)
+def test_a_default_rule_is_linear(rule: RedactionRule, piece: str) -> None:
+    text = (piece * SIZE)[:SIZE]
+    pattern = re.compile(rule.pattern or "")
+    for each in (text, f"+{text}", f"{text}@", f"a@{text}", f"a@b.{text}", f"{text}!"):
+        began = time.process_time()
+        for _ in pattern.finditer(each):
+            pass
+        assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=ascii)
+def test_redaction_by_the_default_rules_is_linear(piece: str) -> None:
+    case = run_with((piece * SIZE)[:SIZE])
+    began = time.process_time()
+    with contextlib.suppress(NotACase):
+        CaseRedactor(DEFAULT_RULES).redact_case(case)
+    assert time.process_time() - began < 5
+
+
+async def test_a_slow_pattern_refuses_its_case_and_no_other() -> None:
+    rules = [RedactionRule(name="slow", pattern=SLOW)]
+    async with RuleProcess() as process:
+        with pytest.raises(NotACase, match="simplify the patterns"):
+            async with asyncio.timeout(60):
+                await process.redact(rules, run_with("a" * 60 + "!"))
+        assert (await process.redact(rules, run_with("xaa"))).redacted == ("slow",)
+
+
+async def test_a_slow_pattern_or_schema_of_an_evaluator_is_ended() -> None:
+    schema = {"type": "string", "pattern": SLOW}
+    async with RuleProcess() as process:
+        with pytest.raises(RuleTooSlow):
+            await process.search(SLOW, "a" * 60 + "!")
+        with pytest.raises(RuleTooSlow):
+            await process.validate(schema, f'"{"a" * 60}!"')
+        assert await process.search("b+", "abbc") == "bb"
+        assert await process.validate({"type": "string"}, "1") == "$: 1 is not of type 'string'"
