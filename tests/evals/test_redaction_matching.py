@@ -41,8 +41,8 @@ from tests.evals.test_case_redaction import redacted, run_of_case, run_with
     ],
 )
 def test_another_form_of_a_value_is_not_left(value: str, text: str) -> None:
-    use = given.wanted([given.use("1", secret=value)])
-    case = run_with(f"It is {text}, yes.", *use, given.returned("1", json.dumps({"x": text})))
+    use = given.build_tool_called([given.use("1", secret=value)])
+    case = run_with(f"It is {text}, yes.", *use, given.build_tool_returned("1", json.dumps({"x": text})))
     found = redacted(case, RedactionRule(field="get_order.input.secret", replacement="[S{n}]"))
     run = run_of_case(found)
     assert re.fullmatch(r"It is \[S\d\]\S{0,3}, yes\.", run.user_text)
@@ -68,7 +68,9 @@ def test_another_form_of_a_value_is_not_left(value: str, text: str) -> None:
     ids=["pattern", "field"],
 )
 def test_a_name_that_json_has_twice_is_not_left(output: str, rule: RedactionRule) -> None:
-    case = run_with("Who?", *given.wanted([given.use("1")]), given.returned("1", output))
+    case = run_with(
+        "Who?", *given.build_tool_called([given.use("1")]), given.build_tool_returned("1", output)
+    )
     found = redacted(case, rule)
     assert not re.search("ada|bob", b"".join(bytes(each) for each in found.events).decode())
 
