@@ -145,3 +145,10 @@ async def test_files_are_compressed_if_the_browser_accepts_it(browser: Browser) 
         response = await browser.get(path, **{"accept-encoding": accepted})
         assert response.headers.get("content-encoding") == encoding
         assert "--" in response.text, "it is the style sheet"
+
+
+async def test_console_script_listens_before_htmx_opens_streams(browser: Browser) -> None:
+    """Deferred scripts and modules run in the order of the page."""
+    html = (await browser.get("/now")).text
+    names = [name.rsplit("/")[-1] for name in re.findall(r'<script src="([^"]+)"', html)]
+    assert names.index("console.js") < names.index("htmx.min.js") < names.index("hx-sse.min.js")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+import msgspec
 import pytest
 
 from agentchat.bus.bus import Bus
@@ -10,7 +11,7 @@ from agentchat.console.frame.assets import Assets
 from agentchat.console.frame.event_source import encode_event
 from agentchat.console.frame.rendering import build_environment
 from agentchat.console.live.monitor import build_point
-from agentchat.console.pages.now.now_board import BoardCost, compute_cost
+from agentchat.console.pages.now.now_board import BoardCost, build_charts, compute_cost
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, build_row
 from agentchat.contracts import frames
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
@@ -165,6 +166,15 @@ def test_points_hold_rates_and_errors_between_two_scrapes() -> None:
     assert found.failures == {"model_error": 3}
     assert found.model_errors == {"anthropic: overloaded": 4}
     assert build_point(after, before).ended["failed"] == 0
+    chart = build_charts([msgspec.structs.replace(found, seconds=60.0)], found.at)[-1]
+    assert (chart.title, chart.latest) == ("Failed runs", "3"), "failed calls are not added to failed runs"
+    assert chart.lines == [("failed runs", [3.0]), ("failed provider calls", [4.0])]
+
+
+async def test_failed_runs_and_failed_calls_are_two_figures(browser: Browser) -> None:
+    assert "Failed runs, last 15 min 0 Failed provider calls, last 15 min 0" in await browser.open_page(
+        "/now"
+    )
 
 
 def test_cost_follows_prices_and_names_unpriced_models() -> None:

@@ -108,6 +108,16 @@ async def test_now_counts_runs_out_of_sight_and_their_cost(
     await page.get_by_text(re.compile(r"\$[0-9.]+ in ")).wait_for()
 
 
+async def test_badge_is_live_however_late_the_scripts_load(watched: WatchedPage) -> None:
+    async def load_late(route: Any) -> None:
+        await asyncio.sleep(1.0)  # longer than the stream takes to open
+        await route.continue_()
+
+    await watched.page.route("**/static/**/live.js", load_late)
+    await watched.open("/now")
+    await watched.page.locator("[data-live]", has_text="live").wait_for()
+
+
 async def test_conversation_is_found_by_its_words(watched: WatchedPage, conversation: str) -> None:
     page = watched.page
     await watched.open("/conversations")

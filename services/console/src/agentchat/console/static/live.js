@@ -29,14 +29,15 @@ function show() {
 
 function listen(stream) {
   heard = performance.now();
-  const hear = () => {
+  const hear = (event) => {
+    connection = event.detail.connection;
     heard = performance.now();
     lostAt = null;
     show();
   };
-  stream.addEventListener("htmx:sse:after:connection", (event) => { connection = event.detail.connection; hear(); });
+  stream.addEventListener("htmx:sse:after:connection", hear);
   stream.addEventListener("htmx:sse:before:message", (event) => {
-    hear();
+    hear(event);
     if (paused && !event.detail.message.event) event.preventDefault();
   });
   stream.addEventListener("htmx:sse:close", (event) => {

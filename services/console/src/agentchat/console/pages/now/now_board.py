@@ -41,8 +41,8 @@ class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
 class Board(msgspec.Struct, frozen=True, kw_only=True):
     """The figures, failures and charts.
 
-    The charts go `since` seconds back: an hour, or to the start of the console. Without a price table, `cost`
-    is None.
+    `failures` are counts of failed runs by error code, `model_errors` of failed provider calls. The charts go
+    `since` seconds back: an hour, or to the start of the console. Without a price table, `cost` is None.
     """
 
     figures: SystemFigures
@@ -75,8 +75,8 @@ class Boards:
         return Board(
             figures=figures,
             slots=self._monitor.slots,
-            failures=self._monitor.count_recent("failures")[:5],
-            model_errors=self._monitor.count_recent("model_errors")[:5],
+            failures=self._monitor.count_recent("failures"),
+            model_errors=self._monitor.count_recent("model_errors"),
             charts=build_charts(points, now),
             cost=compute_cost(points, self._prices),
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
@@ -141,13 +141,11 @@ def build_charts(points: list[Point], now: float) -> list[Chart]:
         ),
         Chart(
             id="errors",
-            title="Errors",
+            title="Failed runs",
             unit="/min",
-            latest=_format_latest(
-                compute_rates([each.ended["failed"] + sum(each.model_errors.values()) for each in points])
-            ),
+            latest=_format_latest(failed),
             x=x,
-            lines=[("failed runs", failed), ("provider", model_errors)],
+            lines=[("failed runs", failed), ("failed provider calls", model_errors)],
         ),
     ]
 
