@@ -130,7 +130,14 @@ def check_problem(response: httpx.Response, status: int, code: str) -> dict[str,
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
-    assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "code", "trace_id"}
+    assert document.keys() - {"errors", "conversation_id"} == {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "code",
+        "trace_id",
+    }
     assert document["status"] == status
     assert document["code"] == code
     assert document["trace_id"] == response.headers["x-trace-id"]

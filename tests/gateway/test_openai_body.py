@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from agentchat.contracts.examples import CONVERSATION
 from agentchat.contracts.updates import Broken, Started, TextUpdate
 from agentchat.contracts.values import ShownMessage
 from agentchat.gateway.protocols.client_history import ClientHistory
@@ -60,7 +61,7 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
 def test_every_stream_is_lines_of_json_whatever_the_text_holds(is_whole: bool) -> None:
     text = "a\u2028b\u2029c\x85d\re\nf"
     last = make_finished(text) if is_whole else Broken("unheard-of", text)
-    chunks = CompletionChunks("id", "m", 0, include_usage=True)
+    chunks = CompletionChunks("id", "m", 0, CONVERSATION, include_usage=True)
     told = make_events(chunks.encode([Started(), TextUpdate(text), last]))
     assert told[1]["choices"][0]["delta"]["content"] == text
     if is_whole:

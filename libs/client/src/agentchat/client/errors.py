@@ -108,7 +108,7 @@ class ApiError(AgentChatError):
     """A refusal. `code` is None where a proxy answered instead of the service.
 
     `retry_after` is in seconds, None where the service did not send it. `approvals` are those that the run
-    or the conversation waits for.
+    or the conversation waits for. `conversation_id` is set once the message is saved in it, or may be.
     """
 
     def __init__(
@@ -120,8 +120,10 @@ class ApiError(AgentChatError):
         errors: tuple[FieldError, ...] = (),
         retry_after: float | None = None,
         approvals: tuple[Approval, ...] = (),
+        conversation_id: str | None = None,
     ) -> None:
-        super().__init__(status, code, detail, trace_id, errors, retry_after, approvals)
+        super().__init__(status, code, detail, trace_id, errors, retry_after, approvals, conversation_id)
+        self.conversation_id = conversation_id
         self.status = status
         self.code = code
         self.detail = detail

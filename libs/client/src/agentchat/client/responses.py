@@ -25,6 +25,7 @@ class _Problem(msgspec.Struct, frozen=True):
     trace_id: str | None = None
     errors: tuple[FieldError, ...] = ()
     approvals: tuple[Approval, ...] = ()
+    conversation_id: str | None = None
 
 
 _problem = msgspec.json.Decoder(_Problem)
@@ -71,6 +72,7 @@ def build_error(status: int, headers: Mapping[str, str], content: bytes) -> ApiE
         problem.errors,
         retry_after(headers),
         problem.approvals,
+        problem.conversation_id,
     )
 
 

@@ -116,8 +116,7 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An `application/problem+json` body (RFC 9457) with our code and trace.
 
-    `conversation_id` is set if the request was published before `server_shutdown`: the reply will be in that
-    conversation.
+    `conversation_id` is set once the message is saved, or may be: read or delete the conversation by it.
     """
 
     type: str

@@ -107,5 +107,6 @@ async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: Decisi
     """
     services, decision = get_services(request), normalize_decision(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)
+    request.context.conversation_id = found.approval.conversation_id
     await decide(services, request.auth, found.approval, decision)
     return (await find_owned_approval(services.pool, request.auth, approval_id)).approval

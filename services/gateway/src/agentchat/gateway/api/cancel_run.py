@@ -29,6 +29,8 @@ async def cancel(request: JsonRequest, trace_id: TraceId) -> http.Cancelling:
     services = get_services(request)
     found = await find_owned_run(services.pool, request.auth, trace_id)
     has_begun = found.begun_at is not None
+    if has_begun:
+        request.context.conversation_id = found.conversation_id
     if has_begun and not await services.log.is_under_way(found.conversation_id, trace_id):
         raise Refusal("run_ended")
     cancelled = CancelRequested(trace_id=trace_id, account_id=request.auth.account_id)

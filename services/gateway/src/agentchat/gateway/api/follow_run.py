@@ -64,6 +64,8 @@ async def follow_chat(
         last_event_id or ""
     ).strip() or cursor  # a header is from the last connection, a query from the first
     found = await find_owned_run(services.pool, caller, trace_id)
+    if found.begun_at is not None:
+        request.context.conversation_id = found.conversation_id
     place = stream_cursors.parse_cursor(given, trace_id) if given else None
     if given and place is None:
         raise _make_cursor_expired()

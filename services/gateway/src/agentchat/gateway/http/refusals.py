@@ -74,8 +74,7 @@ def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     document = http.build_problem(
         refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals
     )
-    if refusal.row.code == "server_shutdown":
-        document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
+    document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
     return FormattedRefusal(
         media_type="application/problem+json",
         body=wire.encode(document),

@@ -29,7 +29,8 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class RequestContext:
     """One request's trace, caller and answer.
 
-    `headers` go out with the answer, whatever it becomes. `conversation_id` is set once a run is requested.
+    `headers` go out with the answer, whatever it becomes. `conversation_id` is set once a message is saved
+    in it, or may be: then the response names it, whatever it becomes.
     What is entered with `enter` is held until the request has been answered, or is about to be refused:
     Litestar closes its dependencies before it answers.
     """
@@ -60,8 +61,10 @@ class RequestContext:
             self.status = message["status"]
             if self.status >= 400:
                 await self.held.aclose()
-            trace = (b"x-trace-id", self.trace_id.encode())
-            message["headers"] = [*message["headers"], *self.headers, trace]
+            if self.conversation_id is not None:
+                self.add_header("x-conversation-id", self.conversation_id)
+            self.add_header("x-trace-id", self.trace_id)
+            message["headers"] = [*message["headers"], *self.headers]
         await self._send(message)
 
     def format_refusal(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:

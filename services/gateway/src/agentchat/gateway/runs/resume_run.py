@@ -61,6 +61,7 @@ async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[st
         (await find_owned_approval(services.pool, caller, verdict.approval_id)).approval
         for verdict in verdicts
     ]
+    request.context.conversation_id = found[0].conversation_id
     if len({approval.trace_id for approval in found}) > 1:
         raise Refusal("invalid_request", "These decisions are of several runs.")
     if any(approval.agent_id != run_request.agent_id for approval in found):

@@ -132,7 +132,7 @@ class RunStarter(msgspec.Struct):
 
     async def _follow(self, claim: Claim) -> RunFollower | None:
         """Follow the claim's run until it has started. Return None if the key must be claimed again."""
-        self.context.trace_id = claim.trace_id
+        self.context.trace_id, self.context.conversation_id = claim.trace_id, None
         run = await self.services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
@@ -141,14 +141,15 @@ class RunStarter(msgspec.Struct):
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
         )
-        self.context.conversation_id = claim.conversation_id
         has_started = False
         try:
             if claim.mine and not check_started(run):
                 has_started = await self._publish_and_wait(claim, run)
             else:
                 has_started = await self._join_earlier(claim, run)
-        except Refusal:
+        except Refusal as refusal:
+            if run.refused and not refusal.approvals:
+                self.context.conversation_id = None
             await self._give_up(claim, run)
             raise
         finally:
@@ -184,7 +185,7 @@ class RunStarter(msgspec.Struct):
         if self.fork is not None:
             await self.slot.take_write()
             request = await _fork(self.services, request, self.fork)
-        self.published = True
+        self.published, self.context.conversation_id = True, claim.conversation_id
         failpoints.reach("gateway-before-publish")
         await self.services.bus.queues.request_chat(request)
         failpoints.reach("gateway-published")
@@ -212,6 +213,7 @@ class RunStarter(msgspec.Struct):
         if run.refused:
             await self._give_up(claim, run)
             return False
+        self.context.conversation_id = claim.conversation_id
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
                 while not check_started(run):

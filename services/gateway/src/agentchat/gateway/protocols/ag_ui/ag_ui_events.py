@@ -155,7 +155,9 @@ def _encode_event(kind: str, **fields: object) -> bytes:
     return json.encode_sse({"type": kind, **fields})
 
 
-def format_ag_ui_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
+def format_ag_ui_error(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     """Format a refusal as RUN_ERROR."""
     error = {"type": "RUN_ERROR", "message": refusal.detail, "code": refusal.row.code}
+    if ids.conversation_id is not None:
+        error["conversationId"] = ids.conversation_id
     return FormattedRefusal(media_type="application/json", body=json.encode(error))

@@ -223,7 +223,6 @@ async def run_agent(
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     claim, run = started.claim, started.run
-    request.context.add_header("x-conversation-id", claim.conversation_id)
     thread_id, is_1_0 = check_name("threadId", data.thread_id), data.protocol_version is not None
     events = AgUiEvents(thread_id, data.run_id, claim.trace_id, claim.conversation_id, is_1_0=is_1_0)
     return EventStream(run, lambda: events.encode(run.take()))

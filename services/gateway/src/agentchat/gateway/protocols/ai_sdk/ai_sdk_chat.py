@@ -175,7 +175,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
 def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
     """Add the headers that `useChat` expects."""
     request.context.add_header("x-vercel-ai-ui-message-stream", "v1")
-    request.context.add_header("x-conversation-id", conversation_id)
+    request.context.conversation_id = conversation_id
 
 
 @post(

@@ -6,6 +6,8 @@ Calls of our own tools are never sent: a client would take them for its own to r
 from collections.abc import Iterable
 from functools import partial
 
+from msgspec.structs import replace
+
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, Source
@@ -19,7 +21,10 @@ _FINISH: dict[Cut | None, str] = {None: "stop", "length": "length", "refusal": "
 class CompletionChunks:
     """The stream. It ends with a finish and `[DONE]`, or with an error."""
 
-    def __init__(self, completion_id: str, model: str, created: int, *, include_usage: bool) -> None:
+    def __init__(
+        self, completion_id: str, model: str, created: int, conversation_id: str, *, include_usage: bool
+    ) -> None:
+        self._conversation_id = conversation_id
         self._chunk_of = partial(
             completion_types.CompletionChunk,
             id=completion_id,
@@ -46,11 +51,14 @@ class CompletionChunks:
             case updates.Finished():
                 return self._encode_annotations(update) + self._finish(update)
             case updates.Broken():
-                return json.encode_sse(
-                    openai_refusals.build_error_event(update.code, update.message, update.approvals)
-                )
+                return self._encode_error(update)
             case _:
                 return b""
+
+    def _encode_error(self, broken: updates.Broken) -> bytes:
+        error = openai_refusals.build_error_event(broken.code, broken.message, broken.approvals).error
+        error = replace(error, conversation_id=self._conversation_id)
+        return json.encode_sse(completion_types.OpenAIError(error=error))
 
     def _encode_chunk(
         self, delta: completion_types.CompletionDelta, finish_reason: str | None = None

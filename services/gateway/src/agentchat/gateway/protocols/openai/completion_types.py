@@ -8,7 +8,8 @@ from agentchat.contracts.values import ApprovalNeeded
 class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no answer. `param` names the field that is wrong, `code` is to be branched on.
 
-    `approvals`, which is no field of OpenAI's: the tool calls that a person has to decide about.
+    Not of OpenAI: `approvals`, the tool calls that need approval, and `conversation_id`, once the message is
+    saved.
     """
 
     message: str
@@ -16,6 +17,7 @@ class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
     param: str | None = None
     code: str | None = None
     approvals: tuple[ApprovalNeeded, ...] | msgspec.UnsetType = msgspec.UNSET
+    conversation_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):

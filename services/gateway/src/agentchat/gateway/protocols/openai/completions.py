@@ -62,12 +62,13 @@ async def complete(
     model = replace_nul(request.path_params.get("deployment") or data.model)
     started = await start_run(request, await _run_request(request, data, model))
     claim, run = started.claim, started.run
-    request.context.add_header("x-conversation-id", claim.conversation_id)
     completion_id = f"chatcmpl-{claim.trace_id}"
     created = int(datetime.fromisoformat(claim.now).timestamp())
     if data.stream:
         include_usage = data.stream_options is not None and bool(data.stream_options.include_usage)
-        chunks = CompletionChunks(completion_id, model, created, include_usage=include_usage)
+        chunks = CompletionChunks(
+            completion_id, model, created, claim.conversation_id, include_usage=include_usage
+        )
         return EventStream(run, lambda: chunks.encode(run.take()))
     finished, updates = await wait_for_reply(request, run)
     return Response(build_completion(finished, updates, completion_id, model, created))

@@ -39,16 +39,19 @@ _ADVICE = {
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def format_openai_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
+def format_openai_error(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     """Format a refusal as OpenAI does."""
     param = refusal.fields[0].field if refusal.fields else None
     if refusal.row.code == "agent_not_found":
         param = "model"
     has_own_detail = refusal.detail != refusal.row.advice
     message = refusal.detail if has_own_detail else _ADVICE.get(refusal.row.code, refusal.detail)
+    error = _build_error(refusal.row, message, param, refusal.approvals)
+    if ids.conversation_id is not None:
+        error = msgspec.structs.replace(error, conversation_id=ids.conversation_id)
     return FormattedRefusal(
         media_type="application/json",
-        body=wire.encode(OpenAIError(error=_build_error(refusal.row, message, param, refusal.approvals))),
+        body=wire.encode(OpenAIError(error=error)),
         headers={"x-should-retry": "false"} if _is_final(refusal.row) else {},
     )
 

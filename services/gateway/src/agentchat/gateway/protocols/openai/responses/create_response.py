@@ -66,7 +66,6 @@ async def create_response(
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     run, after_pause = started.run, started.after_pause
-    request.context.add_header("x-conversation-id", started.claim.conversation_id)
     begun = _build_begun_response(data, started.claim, None if after_pause is None else after_pause.wait)
     if data.stream:
         output = ResponseOutput(begun, after_pause=after_pause)
