@@ -39,6 +39,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str:
+        """The model whose reply the scenario wants, with its pace."""
         if self.spacing_ms:
             return f"lean?deltas={self.deltas}&delay_ms={self.spacing_ms}"
         return TOOL if self.tool else SHORT

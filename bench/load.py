@@ -116,15 +116,19 @@ class Connection(asyncio.Protocol):
         return await self._ended
 
     def close(self) -> None:
+        """Close the connection."""
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport (asyncio.Protocol)."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio.Protocol
+        """Note that the connection was closed (asyncio.Protocol)."""
         self._end()
 
     def data_received(self, data: bytes) -> None:
+        """Process received bytes (asyncio.Protocol)."""
         reply, now = self._reply, time.perf_counter()
         if reply is None:
             return

@@ -18,6 +18,8 @@ _START_SECONDS = 30.0
 
 
 class Started(msgspec.Struct, frozen=True):
+    """A started process and its address."""
+
     pid: int
     url: str
 

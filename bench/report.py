@@ -27,12 +27,15 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
+    """The median and the extremes of some values."""
+
     median: float
     low: float
     high: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
+        """Compute the spread of values."""
         return cls(median(values), min(values), max(values))
 
     def __str__(self) -> str:
@@ -41,6 +44,8 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
+    """A table of a report."""
+
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]

@@ -33,6 +33,8 @@ _SETTLE_SECONDS = 120.0
 
 
 class Service:
+    """The system under test, as a running stack."""
+
     name = SERVICE
 
     def __init__(self, stack: RunningStack, agents: dict[str, str]) -> None:
@@ -66,6 +68,8 @@ class Service:
 
 
 class Baseline:
+    """A hand-written server to compare with."""
+
     def __init__(self, name: str, server: Started, postgres: int) -> None:
         self.name, self._server = name, server
         self._postgres = postgres
@@ -75,9 +79,11 @@ class Baseline:
 
     @property
     def pids(self) -> Pids:
+        """The processes to measure, by name."""
         return {"server": self._server.pid, "postgres": self._postgres}
 
     def load(self, model: str, chats: int, at_once: int, ramp: float) -> Load:
+        """Describe the chats to send."""
         url, bodies = f"{self._server.url}/v1/chat/stream", ({"message": "Go.", "model": model},)
         return Load(url=url, headers={}, bodies=bodies, chats=chats, at_once=at_once, ramp=ramp)
 

@@ -27,6 +27,8 @@ _LAST = b"0\r\n\r\n"
 
 
 class Plan(msgspec.Struct, frozen=True):
+    """A reply to stream: its deltas, their delay in seconds, a tool to call."""
+
     deltas: int
     delay: float
     tool: str
@@ -92,13 +94,16 @@ class Answering(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport (asyncio.Protocol)."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio.Protocol
+        """Note that the connection was closed (asyncio.Protocol)."""
         if self._timer:
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
+        """Process received bytes (asyncio.Protocol)."""
         self._received += data
         end = self._received.find(b"\r\n\r\n")
         length = LENGTH.search(self._received, 0, end) if end >= 0 else None

@@ -195,7 +195,7 @@ def start_stack(
     """
     counts = counts or Counts()
     folder = RunFolder(run_dir)
-    if not folder.in_use():
+    if not folder.is_in_use():
         folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
     log = folder.path.with_name(folder.path.name + ".up.log")
     numbers = [str(number) for number in msgspec.structs.astuple(counts)]

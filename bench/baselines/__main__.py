@@ -97,11 +97,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatRequest(BaseModel):
+    """The body of a chat request."""
+
     message: str
     model: str
 
 
 def build(pool: asyncpg.Pool, stream: Stream) -> FastAPI:
+    """Build the baseline: save the message, stream the reply, save the reply."""
     app = FastAPI(openapi_url=None)
 
     async def chat(asked: ChatRequest) -> StreamingResponse:

@@ -30,6 +30,8 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 class Counted(msgspec.Struct, frozen=True):
+    """A running stack whose work is counted."""
+
     stack: RunningStack
     valkey_url: str
     loops: Path
@@ -88,11 +90,14 @@ def log_all(folder: RunFolder) -> None:
 
 
 class StatementLog:
+    """The log of Postgres, read on from where it was read last."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_to = path.stat().st_size
 
     def next(self) -> Logged:
+        """Return the statements that were logged since the last call."""
         with self._path.open() as file:
             file.seek(self._read_to)
             text = file.read()
@@ -112,6 +117,7 @@ _OURS = ("info", "ping")
 
 
 def nats_monitor(pid: int) -> str:
+    """Return the address of a NATS server's monitor, from its command line."""
     line = psutil.Process(pid).cmdline()
     return f"http://{LOOPBACK}:{line[line.index('-m') + 1]}"
 

@@ -19,7 +19,7 @@ _TLS = (
 
 async def _server(folder: Path, host: str) -> NatsServer:
     authority = Authority(datetime.now(UTC))
-    certificate, key = authority.server(host)
+    certificate, key = authority.issue(host)
     for name, content in (
         ("ca.crt", authority.certificate),
         ("server.crt", certificate),

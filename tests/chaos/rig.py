@@ -109,7 +109,7 @@ async def running_rig(
     """
     folder = RunFolder(path)
     folder.create()
-    with folder.locked():
+    with folder.lock():
         tools_port = find_free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
         stack = described(folder, settings, added, spares=spares)

@@ -83,9 +83,9 @@ class Remembering(Report):
         self.notes: list[str] = []
         self.deaths: list[tuple[str, str, float | None]] = []
 
-    def died(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
+    def report_end(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
         self.deaths.append((name, how, again_in))
-        super().died(name, how, log, offset, again_in)
+        super().report_end(name, how, log, offset, again_in)
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -60,7 +60,7 @@ def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: R
 def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
     with pytest.raises(NotRunningError, match="nothing runs in"):
         environment.load(folder)
-    with folder.locked():
+    with folder.lock():
         with pytest.raises(NotRunningError, match="still starting"):
             environment.load(folder)
         environment.write(folder, _ENVIRONMENT)

@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_written() -> None:
 
 
 def test_a_folder_in_use(folder: RunFolder) -> None:
-    with folder.locked():
+    with folder.lock():
         refused = _agentchat("up", AGENTCHAT_RUN_DIR=str(folder.path))
     assert f"a stack already runs in {folder.path}" in _only_line(refused)
 

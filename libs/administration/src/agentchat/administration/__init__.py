@@ -1,10 +1,11 @@
-"""What an administrator may do: `routes` is the table of it, for the gateway and for `agentchat admin`.
+"""Administer accounts, agents, keys and conversations: `routes` is the table of all operations.
 
-Each route is a function of an `admin_*` module. It takes an `Admin` (what it works with, and for whom) and
-structs of `admin_values`, and raises AdminError. Every change leaves an audit row in its own transaction.
+The gateway serves the table and `agentchat admin` calls it. Each route is a function of an `admin_*` module.
+It takes an `Admin` (connections and actor) and structs of `admin_values`, and raises AdminError. Every change
+adds an audit row in its own transaction.
 
-In addition: `admin_versions` (every change of an agent makes one), `agent_rows` and `knowledge_rows` (as they
-are stored), `reseal` (all secrets sealed again), `holdings` (what would be orphaned), `checked_input`.
+Further modules: `admin_versions` (each change of an agent makes a version), `agent_rows` and `knowledge_rows`
+(stored rows), `reseal` (seal all secrets again), `holdings` (what a deletion would orphan), `checked_input`.
 """
 
 from agentchat.administration.admin import Admin

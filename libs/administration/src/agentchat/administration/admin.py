@@ -1,4 +1,4 @@
-"""What an administrator works with, who it is, and the errors of the libraries below as AdminErrors."""
+"""Define an administrator's connections and identity, and translate the libraries' errors to AdminErrors."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
@@ -24,21 +24,21 @@ _UNOPENED = "the agent's secrets were sealed under another secret key; give its 
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raises AdminError for what the libraries below raise in the block."""
+    """Translate errors of the libraries in the block to AdminErrors."""
     try:
         yield
     except SealBroken:
         raise Conflict(_UNOPENED) from None
     except (BusUnavailable, DatabaseUnavailable) as error:
-        raise Unavailable(f"a part of the service does not answer: {error}") from error
+        raise Unavailable(f"a server does not answer: {error}") from error
 
 
 class Admin(msgspec.Struct, frozen=True, kw_only=True):
-    """`actor` stands in the audit rows: "admin-api", "ada@cli".
+    """An administrator; `actor` is named in audit rows, such as "admin-api" or "ada@cli".
 
-    Without `bus` no conversation can be deleted and no agent checked. `embedder` is the one that is set,
-    whether or not the database can hold its vectors. `model_hosts` judges the agents' base URLs, and
-    `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners will at each call.
+    Without `bus`, conversations cannot be deleted and agents cannot be checked. `embedder` is the configured
+    one, even if the database cannot store its vectors. `model_hosts` judges the agents' base URLs and
+    `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners do at each call.
     """
 
     pool: Pool
@@ -57,24 +57,21 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def connection(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
-        """A connection for at most `seconds`; what the libraries below raise in the block becomes AdminError.
-
-        Raises DatabaseUnavailable.
-        """
+        """Open a connection for at most `seconds`; errors in the block become AdminErrors."""
         with translate_errors():
             async with postgres.acquire_connection(self.pool, seconds=seconds) as conn:
                 yield conn
 
     @contextlib.asynccontextmanager
     async def transaction(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
-        """The same, all within one transaction."""
+        """Open a connection with a transaction, for at most `seconds`."""
         async with self.connection(seconds) as conn, conn.transaction():
             yield conn
 
     def need_bus(self) -> Bus:
-        """The bus. Raises Unavailable where there is none."""
+        """Return the bus. Raises Unavailable if there is none."""
         if self.bus is None:
-            raise Unavailable("this needs the bus, and none was given")
+            raise Unavailable("this operation needs NATS, which is not configured")
         return self.bus
 
     async def check_tool_url(self, url: str, field: str = "url") -> None:

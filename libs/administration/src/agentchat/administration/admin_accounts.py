@@ -1,4 +1,4 @@
-"""Accounts: to be made, shown, changed, disabled, and deleted with all that is theirs."""
+"""Create, show, change, disable and delete accounts."""
 
 import psycopg
 
@@ -20,7 +20,7 @@ _LARGE_SECONDS = 120.0
 
 
 async def create(admin: Admin, new: NewAccount) -> Account:
-    """Make an account. Raises Invalid (the plan too), Conflict where the id is taken."""
+    """Create an account. Raises Invalid, also for an unknown plan; Conflict if the id is taken."""
     new = validate(new)
     account_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
@@ -38,7 +38,7 @@ async def create(admin: Admin, new: NewAccount) -> Account:
 
 
 async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Account]:
-    """List the accounts, in the order in which they were made."""
+    """List accounts, the oldest first."""
     query = f"{_ACCOUNT} WHERE account_id > %(after)s ORDER BY account_id"
     async with admin.connection() as conn:
         return await fetch_page(conn, Account, query, {"after": after or ""}, limit)
@@ -51,7 +51,7 @@ async def get(admin: Admin, account_id: str) -> Account:
 
 
 async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
-    """Rename an account, put it on another plan, disable or enable it.
+    """Rename an account, change its plan, disable or enable it.
 
     The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
     """
@@ -97,9 +97,9 @@ async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run
 
 
 async def find_account(conn: Connection, account_id: str, *, lock: bool = False) -> Account:
-    """The account, disabled or not. Raises NotFound.
+    """Find an account, also a disabled one. Raises NotFound.
 
-    `lock` holds its row until the transaction ends: nothing is added to the account meanwhile.
+    `lock` locks its row until the transaction ends, so that nothing is added to the account.
     """
     account_id = parse_id("account", account_id)
     query = f"{_ACCOUNT} WHERE account_id = %s{' FOR UPDATE' if lock else ''}"
@@ -110,7 +110,7 @@ async def find_account(conn: Connection, account_id: str, *, lock: bool = False)
 
 
 async def find_named_account(conn: Connection, account_id: str) -> str:
-    """The id of the account that a field `account_id` names, its row held. Raises Invalid."""
+    """Find the account that a field `account_id` names, lock its row, return its id. Raises Invalid."""
     try:
         return (await find_account(conn, account_id, lock=True)).id
     except NotFound:

@@ -1,4 +1,4 @@
-"""Agents. Every change makes a version: an answer names its version, and an old one can be restored."""
+"""Create, show, change, check and delete agents. Every change makes a version, which can be restored."""
 
 import asyncio
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ _OURS = ("account_id", "id")
 
 
 async def create(admin: Admin, new: NewAgent) -> Agent:
-    """Make an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
+    """Create an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = validate(new)
     await _check_addresses(admin, new.base_url, new.mcp_servers)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
@@ -163,7 +163,7 @@ def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
 
 
 async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable[McpServer]) -> None:
-    """Whether calls may go there; names are resolved side by side. Raises Invalid."""
+    """Check that calls to these addresses are allowed, resolving names concurrently. Raises Invalid."""
     checks = [
         admin.check_tool_url(server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
     ]
@@ -173,7 +173,7 @@ async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:
-    """The knowledge base is there, and stays until the transaction ends. Raises Invalid."""
+    """Check that the knowledge base exists, and lock it for the transaction. Raises Invalid."""
     if retrieval is None:
         return
     base_id = retrieval.knowledge_base_id

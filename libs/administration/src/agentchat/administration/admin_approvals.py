@@ -76,9 +76,9 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> htt
 
 
 def normalize_decision(body: http.DecisionBody) -> http.DecisionBody:
-    """A decision with nothing in it that cannot be stored. Raises Invalid."""
+    """Replace characters of a decision that cannot be stored. Raises Invalid."""
     if body.input is not None and body.decision == "denied":
-        raise Invalid("input", "is of no use: a call that is denied is not run")
+        raise Invalid("input", "must be left out of a denial")
     return msgspec.structs.replace(
         body,
         input=None if body.input is None else clean_json(body.input),

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, from what, to what, when."""
+"""Read the audit log: who changed what, and when."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ async def page(
 
 
 def _decode_row(row: AuditRow) -> AuditRow:
-    """`before` and `after` come as JSON texts: a number in them is not to be made a float."""
+    """Decode `before` and `after`, which are read as text so that their numbers do not become floats."""
     values = {name: getattr(row, name) for name in ("before", "after")}
     decoded = {name: text and msgspec.json.decode(text) for name, text in values.items()}
     return msgspec.structs.replace(row, kind=row.kind.replace(" ", "_"), **decoded)

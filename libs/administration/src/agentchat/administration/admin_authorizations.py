@@ -1,4 +1,4 @@
-"""How agents are authorised at their tool servers by OAuth 2.1. It is no part of a version: tokens change."""
+"""Authorise agents at their tool servers by OAuth 2.1, independently of versions."""
 
 from datetime import datetime
 
@@ -35,7 +35,7 @@ _KIND = "MCP authorization"
 
 
 class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
-    """How an agent is authorised at a tool server: see docs/operate/tool-servers.md."""
+    """The settings of an authorization at a tool server: see docs/operate/tool-servers.md."""
 
     issuer: Text | None = None
     client_id: Text | None = None
@@ -43,15 +43,16 @@ class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
     client_secret: Text | None = None
 
     def __repr__(self) -> str:
-        """Without the secret."""
+        """Leave out the secret."""
         return f"AuthorizationBody(grant={self.grant!r}, client_id={self.client_id!r})"
 
 
 class ShownAuthorization(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` is the address that it is for. `status`: `authorized`, or `needs_authorization` (`detail`: why).
+    """An authorization at the tool server `url`. `status` is `authorized` or `needs_authorization`.
 
-    `expires_at` is of the present access token, which is renewed by itself. `callback_path`, below
-    AGENTCHAT_PUBLIC_URL, is the redirect URI that the issuer's client has to be registered with.
+    `detail` says why it needs authorization. `expires_at` is that of the current access token, which is
+    renewed automatically. `callback_path`, below AGENTCHAT_PUBLIC_URL, is the redirect URI to register with
+    the issuer.
     """
 
     grant: Grant
@@ -68,7 +69,7 @@ class ShownAuthorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuthorizationLink(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever opens it authorises the agent with what he may do himself: it is to be kept like a key."""
+    """A link that authorises the agent with the rights of the person who opens it. Keep it secret."""
 
     url: str
 
@@ -176,7 +177,7 @@ async def _load_shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthor
 
 
 def _get_callback_path(settings: OAuthSettings) -> str | None:
-    """None where nobody is sent back, or it is not known yet from which issuer."""
+    """Return the redirect path; None if the grant has none or the issuer is unknown."""
     if settings.grant != "authorization_code" or settings.issuer is None:
         return None
     return f"{OAUTH_CALLBACK}/{derive_callback(settings.issuer)}"

@@ -1,4 +1,4 @@
-"""Versions of an agent that share its conversations, how they compare, and the one that goes on alone."""
+"""Split an agent's conversations between versions, compare them, and promote one."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -39,16 +39,15 @@ _Versions = Annotated[
 
 
 class CanaryShares(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of the conversations each version answers: {"12": 95, "13": 5}."""
+    """The share of conversations of each version: {"12": 95, "13": 5}."""
 
     versions: _Versions
 
 
 class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of a version came to that have ended; None where there are none to tell.
+    """Figures of a version's ended runs; None if there are none.
 
-    `share` is that of now. `seconds` and `tokens` are means of a run, `rating` is the mean of the ratings of
-    `rated` runs.
+    `share` is the current one. `seconds` and `tokens` are means of a run, `rating` that of `rated` runs.
     """
 
     version: int
@@ -64,12 +63,12 @@ class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CanaryComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What the versions of an agent came to that have a share or have answered, and whether `version`
-    does better than the one it is compared `against`.
+    """A comparison of an agent's `version` with another (`against`), with the figures of all its versions.
 
-    These two are None where it is not clear which to compare: that is `undecided`. `promote` is the version
-    to go on with by the decision, or to go back to; None while it is undecided. `more` conversations of
-    `version` would decide it, if the differences stay as they are; None: it is decided, or none is known.
+    `version` and `against` are None, and the decision is `undecided`, if it is unclear which to compare.
+    `promote` is the version to use by the decision; None while it is undecided. `more` is the number of
+    further conversations of `version` that would decide it if the differences stay as they are; None if it
+    is decided or unknown.
     """
 
     agent_id: str
@@ -110,10 +109,10 @@ async def get(
                 version=None,
                 against=None,
                 decision="undecided",
-                reasons=("no two versions have a share: name the version, and against which",),
+                reasons=("fewer than two versions have a share: set version and against",),
             )
         if before == after:
-            raise Invalid("version", "is compared with itself: name another one, or another one against it")
+            raise Invalid("version", "must differ from against")
         compared = await compare(conn, row, before=before, after=after, since=begin, prices=table)
     goes_on = {"better": after, "same": after, "worse": before}
     return CanaryComparison(
@@ -173,7 +172,7 @@ async def _get_start(admin: Admin, text: str | None) -> str:
 def _choose_versions(
     figures: Sequence[VersionFigures], after: int | None, before: int | None
 ) -> tuple[int | None, int | None]:
-    """Before and after. If unset: the version with the largest share, and the newest other one with any."""
+    """Choose the version before (default: largest share) and after (default: newest with a share)."""
     shares = {each.version: each.share for each in figures if each.share is not None}
     if before is None:
         before = max((each for each in shares if each != after), key=shares.__getitem__, default=None)
@@ -183,7 +182,7 @@ def _choose_versions(
 
 
 async def _check_known(conn: Connection, row: AgentRow, named: Mapping[str, int | None]) -> None:
-    """Raises Invalid, with the name of a version that the agent does not have."""
+    """Check that the agent has these versions. Raises Invalid."""
     cursor = await conn.execute(_KNOWN, [row.agent_id, [each for each in named.values() if each is not None]])
     known = {version for (version,) in await cursor.fetchall()}
     for name, version in named.items():
@@ -204,7 +203,7 @@ async def _check_shares(conn: Connection, agent_id: str, versions: dict[str, Any
 
 
 async def _store(admin: Admin, conn: Connection, row: AgentRow, shares: Shares | None) -> None:
-    """With its audit row, where that changes anything."""
+    """Store the shares, with an audit row if they change."""
     cursor = await conn.execute(_STORE, [None if shares is None else _encode(shares), row.agent_id])
     before = (await cursor.fetchone() or (None,))[0]
     if before != (None if shares is None else dict(shares)):

@@ -1,4 +1,4 @@
-"""Conversations are their account's; an administrator finds and deletes them."""
+"""Find and delete conversations of all accounts."""
 
 import asyncio
 import os
@@ -88,7 +88,7 @@ def build_search(
     tag: str | None,
     rating: str | None,
 ) -> ConversationSearch:
-    """What callers write of it, checked. Raises Invalid."""
+    """Check query parameters and build the search. Raises Invalid."""
     if end is not None and end not in ENDS:
         raise Invalid("end", f"must be one of {', '.join(ENDS)}")
     if rating not in (None, *RATINGS):

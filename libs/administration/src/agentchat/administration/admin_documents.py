@@ -1,4 +1,4 @@
-"""The documents of a knowledge base: put there one by one, listed, shown, deleted."""
+"""Add, list, show and delete documents of a knowledge base."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""API keys: several an account, each shown once, when it is made or rotated."""
+"""Create, rotate and revoke API keys. A key is shown once, when it is created or rotated."""
 
 import psycopg
 
@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Connection
 
 
 async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
-    """Make an API key; it is shown this once. Raises NotFound for the account, Invalid."""
+    """Create an API key; it is shown only in this response. Raises NotFound for the account, Invalid."""
     return await add(admin, parse_id("account", account_id), generate_api_key(), name=validate(new).name)
 
 
@@ -108,7 +108,7 @@ async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Delet
 
 
 async def _find_key(conn: Connection, key_id: str, *, lock: bool = False) -> Key:
-    """The key, revoked or not. `lock` holds its row until the transaction ends. Raises NotFound."""
+    """Find a key, also a revoked one; `lock` locks its row for the transaction. Raises NotFound."""
     key_id = parse_id("key", key_id)
     query = f"{_KEY} WHERE key_id = %s{' FOR UPDATE' if lock else ''}"
     found = await fetch_one(conn, Key, query, [key_id])

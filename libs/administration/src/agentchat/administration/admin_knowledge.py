@@ -1,4 +1,4 @@
-"""Knowledge bases. Their documents are in `documents`."""
+"""Create, change, search and delete knowledge bases."""
 
 import psycopg
 
@@ -30,7 +30,7 @@ _LARGE_SECONDS = 120.0
 
 
 async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
-    """Make a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
+    """Create a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
     new = validate(new)
     base_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:
@@ -121,7 +121,7 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
 
 
 async def _check_language(conn: Connection, language: str) -> None:
-    """It is a text search configuration of this Postgres. Raises Invalid."""
+    """Check that Postgres has this text search configuration. Raises Invalid."""
     cursor = await conn.execute(
         "SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace ORDER BY cfgname"
     )

@@ -1,4 +1,4 @@
-"""The tool servers of an agent, one by one; each change is a new version of the agent."""
+"""Change an agent's tool servers one by one; each change makes a new version of the agent."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -76,7 +76,7 @@ async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = Fa
 
 
 async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Servers]) -> None:
-    """What is wrong with a server is said by the names of its own fields."""
+    """Change the servers; errors name the field of the server itself."""
     try:
         async with admin.transaction() as conn:
             await change_servers(conn, admin.sealer, agent_id, change, actor=admin.actor)
@@ -85,7 +85,7 @@ async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Serve
 
 
 def get_named_server(servers: Iterable[S], name: str) -> S:
-    """The one of this name. Raises NotFound."""
+    """Return the server of this name. Raises NotFound."""
     for server in servers:
         if server.name == name:
             return server

@@ -1,4 +1,4 @@
-"""Plans: the numbers that accounts are held to; a change counts from the next request on."""
+"""Create, change and delete plans, the limits of accounts. Changes apply from the next request on."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from agentchat.runtime.postgres import Connection
 
 
 async def create(admin: Admin, new: NewPlan) -> Plan:
-    """Make a plan. Raises Invalid, Conflict where the name is taken."""
+    """Create a plan. Raises Invalid, Conflict if the name is taken."""
     plan = Plan(**msgspec.structs.asdict(validate(new)))
     async with admin.transaction() as conn:
         cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
@@ -75,7 +75,7 @@ async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletio
 
 
 async def check_named(conn: Connection, name: str) -> None:
-    """Whether a field `plan` names one, which then stays until the transaction ends. Raises Invalid."""
+    """Check that a field `plan` names a plan, and lock it for the transaction. Raises Invalid."""
     cursor = await conn.execute("SELECT FROM plans WHERE name = %s FOR KEY SHARE", [name])
     if await cursor.fetchone() is None:
         names = await (await conn.execute("SELECT name FROM plans ORDER BY name LIMIT 100")).fetchall()
@@ -84,7 +84,7 @@ async def check_named(conn: Connection, name: str) -> None:
 
 
 async def _find_plan(conn: Connection, name: str, *, lock: bool = False) -> Plan:
-    """`lock` holds its row, so that no account comes to it meanwhile. Raises NotFound."""
+    """Find a plan; `lock` locks its row, so that no account can be put on it. Raises NotFound."""
     try:
         name = check_storable("name", name)
     except Invalid:

@@ -1,4 +1,4 @@
-"""Rows of the database as structs, pages of them, and the audit row that goes with every change."""
+"""Read rows as structs and pages, and write changes with their audit rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ MOST_NAME = 200
 async def fetch_all(
     conn: Connection, kind: type[S], query: str, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> list[S]:
-    """The columns are in the order of the fields."""
+    """Fetch rows as structs; the columns are in the order of the fields."""
     cursor = await conn.execute(query, parameters)
     fields = kind.__struct_fields__
     return [kind(**dict(zip(fields, row, strict=True))) for row in await cursor.fetchall()]
@@ -29,7 +29,7 @@ async def fetch_all(
 async def fetch_one(
     conn: Connection, kind: type[S], query: str, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> S | None:
-    """The first of them; None where there is none."""
+    """Fetch the first row as a struct; None if there is none."""
     found = await fetch_all(conn, kind, query, parameters)
     return found[0] if found else None
 
@@ -37,20 +37,20 @@ async def fetch_one(
 async def fetch_page(
     conn: Connection, kind: type[S], query: str, asked: Mapping[str, Any], limit: int, *, by: str = "id"
 ) -> Page[S]:
-    """A page of what `query`, which has no limit, finds in the order of the field `by`. Raises Invalid."""
+    """Fetch a page of `query`, which has no LIMIT and is ordered by the field `by`. Raises Invalid."""
     rows = await fetch_all(conn, kind, f"{query} LIMIT %(rows)s", {**asked, "rows": count_rows(limit)})
     return build_page(rows, limit, by=by)
 
 
 def count_rows(limit: int) -> int:
-    """How many rows to ask for: one more than the page has, to see whether there are more. Raises Invalid."""
+    """Return the number of rows to query: one more than the page, to see if more follow. Raises Invalid."""
     if not 1 <= limit <= MOST_PAGE:
         raise Invalid("limit", f"must be from 1 to {MOST_PAGE}")
     return limit + 1
 
 
 def build_page(rows: Sequence[S], limit: int, *, by: str = "id") -> Page[S]:
-    """A page of `rows_for(limit)` rows: where there are more, the last one's field `by` leads to them."""
+    """Build a page of `count_rows(limit)` rows; its `after` is the last item's field `by`."""
     after = str(getattr(rows[limit - 1], by)) if len(rows) > limit else None
     return Page(items=tuple(rows[:limit]), after=after)
 
@@ -106,7 +106,7 @@ async def write(conn: Connection, actor: str, kind: str, before: S, given: Mappi
 
 
 def normalize_name(name: str, *, least: int = 1) -> str:
-    """The name with its white space evened out, `least` to 200 characters of it. Raises Invalid."""
+    """Collapse the white space of a name and check its length, `least` to 200. Raises Invalid."""
     name = " ".join(name.split())
     if not least <= len(name) <= MOST_NAME:
         raise Invalid("name", f"must have {least} to {MOST_NAME} characters")

@@ -1,4 +1,4 @@
-"""Runs that an operator starts, in playground conversations, or cancels.
+"""Start runs in playground conversations, and cancel runs, as an operator.
 
 A playground conversation is one of the account's, and its runs are like all others: stored, limited, counted,
 sent to webhooks. They have the form `playground`, and the conversation the metadata `playground`, so that
@@ -34,8 +34,8 @@ from agentchat.runtime import logs
 
 FORM = "playground"
 TAG = "playground"
-_NOT_TAKEN = "no worker has taken the message in time"
-_NOT_A_PLAYGROUND = "it is no playground conversation: fork it at one of its messages to go on from there"
+_NOT_TAKEN = "no worker was available in time"
+_NOT_A_PLAYGROUND = "not a playground conversation: fork it at one of its messages to continue from there"
 
 
 async def send_message(admin: Admin, agent_id: str, new: NewMessage) -> RunReference:
@@ -108,7 +108,7 @@ async def _read(log: Log, conversation_id: str) -> Conversation:
 
 
 async def _find_conversation(admin: Admin, account_id: str, new: NewMessage, trace_id: str) -> str | None:
-    """The id of the one that the message goes on with; None for a new one."""
+    """Find the conversation that the message continues; None for a new one."""
     if new.conversation_id is None:
         return None
     known = await _read(Log(admin.pool), new.conversation_id.lower())
@@ -123,7 +123,7 @@ async def _find_conversation(admin: Admin, account_id: str, new: NewMessage, tra
 
 
 async def _fork(admin: Admin, account_id: str, source_id: str, at: str, trace_id: str) -> str | None:
-    """None where nothing was said before that place: then a new conversation is the same."""
+    """Fork the conversation; None if nothing precedes the message, so a new one is the same."""
     command = ForkConversation(
         trace_id=trace_id, account_id=account_id, conversation_id=make_id(), source_id=source_id, at=at
     )
@@ -166,8 +166,13 @@ def _build_request(
 
 
 async def _start_run(admin: Admin, request: ChatRequested) -> None:
-    """Publish it, and wait until its message is saved. Raises Disallowed where it never will be, Unavailable,
-    BusUnavailable.
+    """Publish the request and wait until its message is saved.
+
+    The consumer of the request is `orchestrator.inbox.inbox.Inbox.handle`.
+
+    Raises:
+        Disallowed: The run was refused.
+        Unavailable, BusUnavailable
     """
     bus, loop = admin.need_bus(), asyncio.get_running_loop()
     begun: asyncio.Future[frames.Accepted | frames.Refused] = loop.create_future()
@@ -192,7 +197,7 @@ async def _start_run(admin: Admin, request: ChatRequested) -> None:
 
 
 async def _tag_conversation(admin: Admin, request: ChatRequested) -> None:
-    """So that lists show what it is. Its runs say so too, by their form."""
+    """Tag the conversation as a playground's, for lists."""
     command = DescribeConversation(
         trace_id=request.trace_id,
         account_id=request.account_id,

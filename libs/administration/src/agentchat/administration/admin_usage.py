@@ -1,4 +1,4 @@
-"""What accounts have spent in a month, and have stored."""
+"""Report what accounts have used in a month, and what they have stored."""
 
 import re
 from itertools import groupby
@@ -22,10 +22,10 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` of all `runs` of an account that ended in `month` ("2026-11", UTC); `limit` is the plan's.
+    """An account's usage by runs that ended in `month` ("2026-11", UTC), and its present storage.
 
-    `lines` are by day, agent and model. What is stored is what the account has in the log now, whatever the
-    month: `stored_bytes` of JSON in so many events and conversations; `storage_limit` is the plan's.
+    `lines` are by day, agent and model; `limit` and `storage_limit` are the plan's. `stored_bytes` of JSON,
+    `stored_events` and `conversations` are those in the log now, whatever the month.
     """
 
     account_id: str
@@ -109,5 +109,5 @@ def _sum_up(
 
 def _check_month(month: str | None) -> str | None:
     if month is not None and not _MONTH.fullmatch(month):
-        raise Invalid("month", "is to be as 2026-11")
+        raise Invalid("month", "must be a month such as 2026-11")
     return month

@@ -1,6 +1,4 @@
-"""What goes in and what comes out, of the admin API and of the commands. Times are UTC; only IssuedKey shows
-a secret.
-"""
+"""Define the inputs and outputs of the admin API. Times are UTC; only IssuedKey shows a secret."""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
@@ -42,10 +40,10 @@ Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes, or would go where it is a `dry_run`.
+    """A deletion, or with `dry_run` its preview: `goes` lists what is deleted.
 
-    `needs_force`: without force it would be refused; only a dry run says so. `used_by`: what stays, and has
-    to do without it from then on.
+    `needs_force`, set in a dry run only: without force it would be refused. `used_by` lists what stays and
+    loses its reference.
     """
 
     kind: str
@@ -64,7 +62,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`id`: one of the caller's own making, for set-ups that are to be repeated."""
+    """A new account; callers may choose the `id`, for repeatable set-ups."""
 
     name: Name
     plan: PlanName = "Starter"
@@ -80,7 +78,7 @@ class AccountChanges(Changes, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys of a disabled account open nothing."""
+    """An account. The keys of a disabled account are refused."""
 
     id: str
     name: str
@@ -90,7 +88,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Null is no limit. The largest message is 256 KiB on every plan."""
+    """A new plan; null is no limit. The largest message is 256 KiB on every plan."""
 
     name: PlanName
     requests_per_minute: Count | None = None
@@ -102,7 +100,7 @@ class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PlanChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays; null is no limit."""
+    """Changes of a plan; omitted fields stay, null is no limit."""
 
     requests_per_minute: Count | UnsetType | None = UNSET
     concurrent_runs: Count | UnsetType | None = UNSET
@@ -113,7 +111,7 @@ class PlanChanges(Changes, frozen=True, kw_only=True):
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`name` is for people, such as where the key is used."""
+    """A new key; `name` is for people, such as where the key is used."""
 
     name: KeyName = ""
 
@@ -126,7 +124,7 @@ class KeyChanges(Changes, frozen=True, kw_only=True):
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A disabled one opens nothing. `last_used_at` is exact to the minute, and since the key was rotated."""
+    """A key; a disabled one is refused. `last_used_at` is exact to the minute, since the last rotation."""
 
     id: str
     account_id: str
@@ -149,12 +147,12 @@ class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Leave out the key."""
         return f"IssuedKey(id={self.id!r}, last4={self.last4!r})"
 
 
 class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
-    """A whole configuration for an agent of the account."""
+    """A complete configuration for a new agent of the account."""
 
     account_id: Id
     id: Id | None = None
@@ -183,14 +181,14 @@ class RunReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether there is one, and its end where it is long enough to show that."""
+    """A hint at a secret: if it is set, and its last characters if it is long enough."""
 
     set: bool
     last4: str | None = None
 
 
 class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`header_names` is null where the headers do not open under the present secret key."""
+    """A tool server; `header_names` is null if the headers cannot be opened with the secret key."""
 
     name: str
     url: str
@@ -203,9 +201,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of an agent; `changed_at` is when that was made. With no key set it has the
-    service's own.
-    """
+    """A version of an agent, made at `changed_at`. Without a provider key the service's is used."""
 
     id: str
     account_id: str
@@ -235,7 +231,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version in a list; `current` answers, or where some have a `share` those do."""
+    """A version in a list. The `current` version answers, or those with a `share` if there are any."""
 
     version: int
     current: bool
@@ -246,7 +242,7 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole tool server, for the name that the address has. `headers` that are left out stay."""
+    """A complete tool server; its name is in the path. Omitted `headers` stay."""
 
     url: BaseUrl
     headers: dict[str, str] | UnsetType = UNSET
@@ -257,12 +253,12 @@ class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_call_seconds: MaxCallSeconds = 30
 
     def __repr__(self) -> str:
-        """Without the headers' values: they are credentials, and a repr ends in logs."""
+        """Leave out the headers' values: they are credentials, and a repr may be logged."""
         return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers or ())})"
 
 
 class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`language` stems its words: one that the database can search by; "simple" is for all others."""
+    """A new knowledge base; `language` is a text search configuration, "simple" for other languages."""
 
     account_id: Id
     name: Name
@@ -278,7 +274,7 @@ class KnowledgeBaseChanges(Changes, frozen=True, kw_only=True):
 
 
 class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
-    """Agents find nothing in a disabled one. `documents` and `chunks` are counts."""
+    """A knowledge base, with its numbers of documents and chunks. A disabled one finds nothing."""
 
     id: str
     account_id: str
@@ -291,9 +287,9 @@ class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A document's content; `title` and `url` come before what it says of itself.
+    """A document's content; `title` and `url` replace its own.
 
-    `content` stands for `text` where `kind` is pdf or docx: the file, in Base64.
+    For the kinds pdf and docx, `content` is the file in Base64, instead of `text`.
     """
 
     text: str = ""
@@ -304,15 +300,15 @@ class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class NewDocument(DocumentBody, frozen=True, kw_only=True):
-    """A document under a `name`, which is its identity in the knowledge base."""
+    """A new document; `name` identifies it in the knowledge base."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is its identity in the knowledge base; `url` is empty where it has none.
+    """A document, identified by its `name` in the knowledge base; `url` is empty if it has none.
 
-    `characters` is the length of what was handed in; `chunks` how many passages it was cut into.
+    `characters` is the length of its text, `chunks` the number of its passages.
     """
 
     id: str
@@ -327,7 +323,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """`lacking` says why some chunks have no embedding yet: they are found by their words alone."""
+    """An imported document; `lacking` says why some chunks have no embedding yet."""
 
     document: Document
     outcome: str
@@ -335,7 +331,7 @@ class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what to which subject, when; `before` and `after` hold no secret."""
+    """An audit row; `before` and `after` hold no secrets."""
 
     id: int
     at: datetime

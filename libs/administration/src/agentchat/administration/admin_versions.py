@@ -1,6 +1,6 @@
-"""Versions of agents: every change makes a new one, and a run goes on with the one it began with.
+"""Make versions of agents: every change makes a new one, and a run keeps the version it started with.
 
-Each function takes an open connection: what calls it changes more in the same transaction.
+Each function takes an open connection, since its callers change more in the same transaction.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ async def create_agent(
     actor: str,
     agent_id: str | None = None,
 ) -> str:
-    """A new agent of the account, at version 1; returns its id. Raises Invalid, NotFound, Conflict."""
+    """Create an agent at version 1; return its id. Raises Invalid, NotFound, Conflict."""
     draft = validate_draft(draft)
     agent_id = agent_id or make_id()
     async with conn.transaction():
@@ -65,9 +65,9 @@ async def create_agent(
 async def change_agent(
     conn: Connection, sealer: Sealer, agent_id: str, changes: AgentChanges, *, actor: str
 ) -> int:
-    """A new version of the agent, which answers from the next request on; returns its number.
+    """Make a new version, which answers from the next request on; return its number.
 
-    `disabled` takes the agent out of service, or back in, and makes no version; a run that has begun goes on.
+    `disabled` alone makes no version; active runs continue.
     Raises Invalid, NotFound.
     """
     given = changes.to_dict()
@@ -85,9 +85,9 @@ async def change_agent(
 async def change_servers(
     conn: Connection, sealer: Sealer, agent_id: str, change: Callable[[Servers], Servers], *, actor: str
 ) -> int:
-    """A new version with the tool servers, headers included, that `change` makes of the present ones.
+    """Make a new version with the tool servers that `change` returns, given the present ones with headers.
 
-    What `change` raises leaves all as it is. Raises Invalid, NotFound, SealBroken.
+    If `change` raises, nothing changes. Raises Invalid, NotFound, SealBroken.
     """
     async with conn.transaction():
         before = await find_agent(conn, agent_id, lock=True)
@@ -106,9 +106,9 @@ async def change_servers(
 
 
 async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor: str) -> int:
-    """A new version that is as `version` was, its secrets too; returns its number.
+    """Make a new version equal to an old one, with its secrets; return its number.
 
-    Raises NotFound, and Invalid where an agent can no longer be like that.
+    Raises NotFound, and Invalid if the old configuration is no longer allowed.
     """
     async with conn.transaction():
         before = await find_agent(conn, agent_id, lock=True)
@@ -118,7 +118,7 @@ async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor:
 
 
 async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
-    """With all its versions; a run that goes on with one of them fails. Raises NotFound."""
+    """Delete an agent with all its versions; its active runs fail. Raises NotFound."""
     async with conn.transaction():
         before = await find_agent(conn, agent_id, lock=True)
         await conn.execute("DELETE FROM agents WHERE agent_id = %s", [before.agent_id])
@@ -188,7 +188,7 @@ async def _add_next_version(
 
 
 _FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = ANY(%s)"
-"""Of servers that an agent has no more: one that gets such a name later is another."""
+"""For removed servers: a server that gets such a name later is another one."""
 
 
 async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:
@@ -200,7 +200,7 @@ async def _add_version(conn: Connection, agent_id: str, version: int, config: st
 
 
 def _encode_config(draft: AgentDraft) -> str:
-    """The draft as it is stored in the open: no provider key, no header."""
+    """Encode the draft without its secrets: no provider key, no headers."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
     if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
@@ -211,12 +211,12 @@ def _encode_config(draft: AgentDraft) -> str:
 
 
 def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:
-    """A key goes nowhere but where it was given for. Raises Invalid."""
+    """Check that a kept key stays with the provider it was given for. Raises Invalid."""
     if (before.provider, before.base_url) != (draft.provider, draft.base_url):
         raise Invalid("provider_key", "must be given again, or null, where provider or base_url changes")
 
 
 def _describe_version(config: str, sealed: Sealed) -> dict[str, Any]:
-    """A version in an audit row: which secrets it has, and none of them."""
+    """Describe a version for an audit row, without its secrets."""
     shown: dict[str, Any] = msgspec.json.decode(config)
     return shown | {"has_provider_key": sealed.provider_key is not None}

@@ -1,6 +1,6 @@
-"""Webhook endpoints of all accounts: an operator lists them, stops one, and has deliveries sent again.
+"""List webhook endpoints of all accounts, disable them, and resend deliveries.
 
-Their accounts make, change and delete them, by the API.
+Accounts create, change and delete their endpoints by the API.
 """
 
 from typing import Any, cast, get_args
@@ -27,7 +27,7 @@ _STATUSES = get_args(DeliveryStatus)
 
 
 class EndpointSwitch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Enabled again, an endpoint gets what happened while it was disabled."""
+    """A change of an endpoint. Once enabled, it receives what happened while it was disabled."""
 
     disabled: bool
 
@@ -91,7 +91,7 @@ async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
 
 
 def _build_note(admin: Admin, action: str, endpoint_id: str) -> endpoints.Note:
-    """The audit row of what is done, in its transaction."""
+    """Build a callback that writes the audit row in the change's transaction."""
 
     async def note(conn: Connection, before: Any, after: Any) -> None:
         await admin.note(conn, action, "webhook endpoint", endpoint_id, before=before, after=after)

@@ -1,4 +1,4 @@
-"""Agents as they are stored, with sealed secrets: for lists, for a change, and as they are shown."""
+"""Read agents as stored, with sealed secrets, and build what is shown of them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,19 +24,20 @@ Headers = Mapping[str, dict[str, str]]
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """As the columns hold them; None where there is nothing to seal."""
+    """Sealed secrets of a version; None if there is none."""
 
     provider_key: bytes | None
     mcp_headers: bytes | None
 
     def __repr__(self) -> str:
-        """Which there are."""
+        """Show which secrets are set."""
         return f"Sealed({self.provider_key is not None}, {self.mcp_headers is not None})"
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of an agent, and the agent; `config` is JSON. `created_at` is the agent's, `changed_at` the
-    version's.
+    """A version of an agent; `config` is JSON.
+
+    `created_at` is the agent's, `changed_at` the version's.
     """
 
     agent_id: str
@@ -52,25 +53,26 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> Sealed:
+        """The sealed secrets."""
         return Sealed(self.provider_key, self.mcp_headers)
 
     @property
     def settings(self) -> AgentSettings:
-        """Its configuration; its headers are empty."""
+        """The configuration, without headers."""
         return msgspec.json.decode(self.config, type=AgentSettings)
 
     def __repr__(self) -> str:
-        """Without the configuration and the secrets."""
+        """Leave out the configuration and the secrets."""
         return f"Row(agent_id={self.agent_id!r}, version={self.version})"
 
 
 async def find_agent(
     conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
 ) -> AgentRow:
-    """A version of the agent, disabled or not; without `version` the current one.
+    """Find a version of an agent, also of a disabled one; without `version` the current one.
 
-    `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
-    would read the version of before the wait for the lock. Raises NotFound for the agent and for the version.
+    `lock` locks the agent's row until the transaction ends. It is locked before it is read: a single
+    statement would read the version from before the wait. Raises NotFound for the agent and the version.
     """
     agent_id = parse_id("agent", agent_id)
     if version is not None and not -(2**31) <= version < 2**31:
@@ -88,17 +90,17 @@ async def find_agent(
 async def list_agents(
     conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
 ) -> list[AgentRow]:
-    """The current versions of the agents, of one account or of all, with ids after `after`, by id."""
+    """List the current versions of agents of one account or of all, by id, after the id `after`."""
     return await fetch_all(conn, AgentRow, _AGENTS, {"account": account_id, "after": after, "limit": limit})
 
 
 async def list_agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
-    """The account's agents whose current versions look in this knowledge base."""
+    """List the account's agents whose current versions use this knowledge base."""
     return await fetch_all(conn, AgentRow, _USING, [account_id, knowledge_base_id])
 
 
 def build_agent(admin: Admin, row: AgentRow) -> Agent:
-    """A version as it is shown: with what may be seen of its secrets."""
+    """Build a version as it is shown, with hints at its secrets."""
     settings = row.settings
     fields: Mapping[str, Any] = msgspec.structs.asdict(settings) | {
         "id": row.agent_id,
@@ -112,7 +114,7 @@ def build_agent(admin: Admin, row: AgentRow) -> Agent:
 def list_shown_servers(
     admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]
 ) -> tuple[ShownServer, ...]:
-    """Its tool servers, with the names of their headers."""
+    """List the tool servers, with the names of their headers."""
     try:
         opened = open_headers(admin.sealer, row.account_id, row.agent_id, row.mcp_headers)
     except SealBroken:
@@ -121,12 +123,12 @@ def list_shown_servers(
 
 
 def seal_key(sealer: Sealer, account_id: str, agent_id: str, key: str | None) -> bytes | None:
-    """A provider key for its column."""
+    """Seal a provider key for its column."""
     return sealer.seal(key, owner=seal_owner(account_id, agent_id, "provider_key")) if key else None
 
 
 def open_key(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> str | None:
-    """What `seal_key` sealed. Raises SealBroken."""
+    """Open a key that `seal_key` sealed. Raises SealBroken."""
     owner = seal_owner(account_id, agent_id, "provider_key")
     return None if sealed is None else sealer.open(sealed, owner=owner)
 
@@ -134,14 +136,14 @@ def open_key(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | Non
 def seal_headers(
     sealer: Sealer, account_id: str, agent_id: str, servers: tuple[McpServer, ...]
 ) -> bytes | None:
-    """The headers of all servers for their column."""
+    """Seal the headers of all servers for their column."""
     headers = {server.name: server.headers for server in servers if server.headers}
     owner = seal_owner(account_id, agent_id, "mcp_headers")
     return sealer.seal(msgspec.json.encode(headers).decode(), owner=owner) if headers else None
 
 
 def open_headers(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> Headers:
-    """What `seal_headers` sealed. Raises SealBroken."""
+    """Open headers that `seal_headers` sealed. Raises SealBroken."""
     if sealed is None:
         return {}
     owner = seal_owner(account_id, agent_id, "mcp_headers")

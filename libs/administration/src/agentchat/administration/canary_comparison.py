@@ -1,4 +1,4 @@
-"""Two versions of an agent compared by what each answered while both did: better, worse, or undecided.
+"""Compare two versions of an agent over the time in which both answered: better, worse, or undecided.
 
 The unit is the conversation, since all its runs go to one version and resemble each other: each counts once,
 with the mean of its runs. One statement adds up counts, means and variances; `evals.statistics` decides.
@@ -35,7 +35,7 @@ Decision = Literal["worse", "better", "same", "undecided"]
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared of runs. `tolerated` is in its own unit, or without `bounds` a share of the mean."""
+    """A figure to compare. `tolerated` is in its unit, or without `bounds` a share of the mean."""
 
     name: str
     higher_is_better: bool
@@ -54,7 +54,7 @@ FIGURES = (
 
 
 class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of both versions, over the conversations of which it is known.
+    """One figure of both versions, over the conversations for which it is known.
 
     `difference` is after less before, between `low` and `high` with 95 % (None: too few are known). All are
     in the figure's unit: shares from 0 to 1, ratings from -1 to 1, seconds, tokens and cost of a run. `more`
@@ -76,11 +76,12 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
+        """The figure's name with spaces."""
         return self.figure.replace("_", " ")
 
     @property
     def interval(self) -> str:
-        """`-1.2% to +0.4%`, or nothing."""
+        """The 95 % interval as `-1.2% to +0.4%`; empty if unknown."""
         if self.low is None or self.high is None:
             return ""
         return f"{self.format_value(self.low, '+')} to {self.format_value(self.high, '+')}"
@@ -99,8 +100,10 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """`worse`: a figure is. `undecided`: one is, and none is worse. `better`: one is, and all others are
-    decided. `same`: no figure is worse or better. `more` is that of the figure that needs most.
+    """The decision of a comparison, with its reasons.
+
+    `worse`: a figure is worse. `undecided`: a figure is undecided and none is worse. `better`: a figure is
+    better and all are decided. `same`: no figure is worse or better. `more` is the largest of the figures.
     """
 
     decision: Decision
@@ -110,7 +113,7 @@ class VersionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FigureSample(msgspec.Struct, frozen=True):
-    """A figure of a version: of `count` of its `conversations` it is known."""
+    """A figure of a version, known for `count` of its `conversations`."""
 
     version: int
     conversations: int
@@ -121,6 +124,7 @@ class FigureSample(msgspec.Struct, frozen=True):
 
     @property
     def sample(self) -> Sample:
+        """The figure as a sample for statistics."""
         return Sample(count=self.count, mean=self.mean or 0.0, variance=self.variance or 0.0)
 
 
@@ -184,7 +188,7 @@ def parse_prices(text: str | None) -> Prices:
     try:
         return Prices() if text is None else msgspec.json.decode(text, type=Prices)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid("prices", f"is no price table: {error}") from None
+        raise Invalid("prices", f"is not a price table: {error}") from None
 
 
 def _build_comparison(
@@ -206,7 +210,7 @@ def _build_comparison(
 
 
 def _estimate_needed(state: State, found: Difference, after: FigureSample) -> int | None:
-    """Conversations of which the figure is not known are needed as often as so far."""
+    """Estimate the conversations needed to decide, if the figure stays as rarely known as it is."""
     if state == "too_few":
         missing: float = max(0, LEAST - after.count)
     elif state == "undecided" and found.margin:
@@ -218,8 +222,10 @@ def _estimate_needed(state: State, found: Difference, after: FigureSample) -> in
 
 
 def _decide(found: Sequence[FigureComparison]) -> tuple[Decision, list[FigureComparison]]:
-    """Return the decision and what it follows from. A figure that is rarely known, such as ratings, decides
-    nothing until it is known of enough conversations; `completed` is needed.
+    """Return the decision and the figures that it follows from.
+
+    A rarely known figure, such as a rating, decides nothing until it is known for enough conversations;
+    `completed` is required.
     """
     if worse := [each for each in found if each.state == "worse"]:
         return "worse", worse

@@ -1,4 +1,4 @@
-"""Check what callers give: JSON as the structs of `admin_values`, and structs that programs make."""
+"""Check input of callers: JSON as the structs of `admin_values`, and structs that programs build."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def parse_time(name: str, text: str) -> str:
-    """A time as the log has it, of one in ISO 8601. Raises Invalid."""
+    """Parse a time in ISO 8601 into the log's form. Raises Invalid."""
     try:
         return log_time(text)
     except ValueError:
@@ -51,7 +51,7 @@ def validate(value: T) -> T:
 
 
 def parse_id(kind: str, text: str) -> str:
-    """An id as it is stored. Raises NotFound for what can be none, in the words for one that is unknown."""
+    """Return an id as it is stored. Raises NotFound for text that cannot be an id."""
     text = text.lower()
     if not is_uuid(text):
         raise NotFound(kind, text[:100].encode("utf-8", "replace").decode().replace("\x00", "\ufffd"))
@@ -59,14 +59,14 @@ def parse_id(kind: str, text: str) -> str:
 
 
 def check_storable(field: str, text: str) -> str:
-    """A text that Postgres can be asked for. Raises Invalid."""
+    """Return the text if Postgres can search for it. Raises Invalid."""
     if "\x00" in text or not text.isprintable():
         raise Invalid(field, "holds characters that are in no name")
     return text
 
 
 def parse_number(after: str | None, what: str, *, digits: int = 9) -> int | None:
-    """The position in a list that is ordered by a number. Raises Invalid."""
+    """Parse a position in a list that is ordered by a number. Raises Invalid."""
     if after is None:
         return None
     if not (after.isdecimal() and len(after) <= digits):

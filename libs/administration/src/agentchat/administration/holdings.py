@@ -1,4 +1,4 @@
-"""What an account has, and what uses an agent: counted before they are deleted."""
+"""Count what an account has and what uses an agent, before they are deleted."""
 
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.contracts.admin_errors import Use
@@ -14,7 +14,7 @@ NAMES = 5
 
 
 async def list_account_holdings(admin: Admin, account_id: str) -> tuple[Use, ...]:
-    """Its keys that are not revoked, agents, webhook endpoints, knowledge bases and conversations."""
+    """List an account's unrevoked keys, agents, endpoints, knowledge bases and conversations."""
     async with admin.connection() as conn:
         held = await list_directory_holdings(conn, account_id)
         threads = await count_conversations(conn, account_id)
@@ -23,14 +23,14 @@ async def list_account_holdings(admin: Admin, account_id: str) -> tuple[Use, ...
 
 
 async def list_unlisted(admin: Admin, account_id: str) -> list[str]:
-    """Its conversations that no read model lists, and that are not erased. Raises Unavailable."""
+    """List the account's conversations that no read model lists and that are not erased."""
     with translate_errors():
         found = unlisted_conversations.list_unlisted(admin.pool, account_id=account_id)
         return [each.conversation_id async for each in found]
 
 
 async def list_agent_uses(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
-    """The runs that it is at, and the conversations that it answered last; empty for none of either."""
+    """List an agent's open runs, and the conversations that it answered last."""
     runs, traces = await list_open_runs_of_agent(conn, account_id, agent_id, limit=NAMES)
     threads, ids = await find_conversations_with_agent(conn, account_id, agent_id, limit=NAMES)
     uses = Use("open runs", runs, traces), Use("conversations", threads, ids)
@@ -38,7 +38,7 @@ async def list_agent_uses(conn: Connection, account_id: str, agent_id: str) -> t
 
 
 async def list_directory_holdings(conn: Connection, account_id: str) -> tuple[Use, ...]:
-    """The same without its conversations."""
+    """List the account's holdings other than conversations."""
     uses = [await _count_use(conn, kind, account_id) for kind in _KINDS]
     return tuple(use for use in uses if use.count)
 

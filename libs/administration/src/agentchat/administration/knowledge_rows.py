@@ -1,4 +1,4 @@
-"""Knowledge bases as they are stored, and how their documents go."""
+"""Read and delete knowledge bases as they are stored."""
 
 from agentchat.administration.admin_rows import fetch_one, record
 from agentchat.administration.admin_values import KnowledgeBase
@@ -10,10 +10,10 @@ _PORTION = 2000  # chunks that one statement deletes, so that it stays within it
 
 
 async def find_base(conn: Connection, knowledge_base_id: str, *, lock: bool = False) -> KnowledgeBase:
-    """The knowledge base, disabled or not. Raises NotFound.
+    """Find a knowledge base, also a disabled one. Raises NotFound.
 
-    `lock` holds its row until the transaction ends: no document is added meanwhile. It is locked first, since
-    what is counted cannot be.
+    `lock` locks its row until the transaction ends, so that no document is added. The lock is a statement of
+    its own, since Postgres cannot lock rows of an aggregate.
     """
     base_id = parse_id("knowledge base", knowledge_base_id)
     if lock:
@@ -26,7 +26,7 @@ async def find_base(conn: Connection, knowledge_base_id: str, *, lock: bool = Fa
 
 
 async def lock_base(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:
-    """Whether the account has it; if so it cannot be deleted until the transaction ends."""
+    """Lock the account's knowledge base against deletion. Return False if it does not exist."""
     cursor = await conn.execute(
         "SELECT FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s FOR KEY SHARE",
         [account_id, knowledge_base_id],
@@ -35,9 +35,9 @@ async def lock_base(conn: Connection, account_id: str, knowledge_base_id: str) -
 
 
 async def delete_base(conn: Connection, knowledge_base_id: str, *, actor: str) -> None:
-    """With all its documents, in one transaction; agents that look there find nothing from then on.
+    """Delete a knowledge base with its documents in one transaction; a running import fails.
 
-    An import that is on its way fails with NotFound. Raises NotFound.
+    Raises NotFound.
     """
     async with conn.transaction():
         before = await find_base(conn, knowledge_base_id, lock=True)
@@ -47,9 +47,9 @@ async def delete_base(conn: Connection, knowledge_base_id: str, *, actor: str) -
 
 
 async def delete_documents(conn: Connection, knowledge_base_id: str, document_id: str | None = None) -> None:
-    """One document, or all, within the caller's transaction; chunks go in portions.
+    """Delete one document, or all, in the caller's transaction; chunks are deleted in portions.
 
-    The documents are locked first, as an import does it: the other way round the two could block each other.
+    Documents are locked first, as imports do, so that the two cannot deadlock.
     """
     asked = {"base": knowledge_base_id, "document": document_id, "limit": _PORTION}
     await conn.execute(_LOCK, asked)

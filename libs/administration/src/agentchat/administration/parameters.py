@@ -1,4 +1,4 @@
-"""What the operations take in a query: each with its bounds and what it means."""
+"""Define the query parameters of operations, each with its bounds and description."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""An operation of the admin API: an address, and the function behind it, whose signature says the rest."""
+"""Describe an operation of the admin API by the signature of the function behind it."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the path or of the query: `name` is the caller's word for it, `argument` the function's."""
+    """A path or query parameter: `name` is the caller's name for it, `argument` the function's."""
 
     name: str
     argument: str
@@ -25,10 +25,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """`gives` is one item of the answer, which has `many` of them: a page, all, or just the one.
+    """An operation. `gives` is the type of one item; `many` says if the answer is one, a page, or all.
 
-    `body` is the type of the JSON object it takes, as `body_argument`; it may be left out where it has only
-    optional members. A Deletion is answered only for a dry run.
+    `body` is the type of its JSON body, passed as `body_argument`; it may be omitted if all its members are
+    optional. A Deletion is returned only for a dry run.
     """
 
     method: str
@@ -47,7 +47,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The whole path, with its parts in braces."""
+        """The complete path, with its parameters in braces."""
         return PREFIX + self.path
 
 
@@ -59,10 +59,10 @@ def route(
     status: int = 200,
     max_bytes: int = MAX_BODY_BYTES,
 ) -> Route:
-    """What `call(admin, ...)` takes and gives as an operation.
+    """Describe `call(admin, ...)` as an operation.
 
-    Its arguments are parts of the path where they are named there, the body where they are a struct, else
-    parts of the query. The first line of its documentation, up to what it raises, is the summary.
+    An argument is a path parameter if the path names it, the body if it is a struct, else a query parameter.
+    The first line of the docstring, up to " Raises ", is the summary.
     """
     hints = get_type_hints(call, include_extras=True)
     arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]

@@ -1,4 +1,4 @@
-"""The table of the admin API: every address, and the function behind it.
+"""List the routes of the admin API and the functions behind them.
 
 The gateway serves and describes this table, and `agentchat admin` calls it.
 """

@@ -1,4 +1,4 @@
-"""Certificates for servers that run elsewhere: an authority of one's own, and what it signs."""
+"""Issue certificates for servers that run elsewhere, signed by an authority of our own."""
 
 import datetime
 
@@ -13,34 +13,34 @@ _EARLIER = datetime.timedelta(days=1)
 
 
 class Authority:
-    """Signs certificates of servers, each for its host names; all are valid for two years from `now`."""
+    """A certificate authority; its certificates are valid for two years from `now`."""
 
     def __init__(self, now: datetime.datetime) -> None:
         self._now = now
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agentchat authority")])
         constraints = x509.BasicConstraints(ca=True, path_length=0)
-        builder = self._builder(self._name, self._key.public_key())
+        builder = self._start_builder(self._name, self._key.public_key())
         self._certificate = builder.add_extension(constraints, critical=True).sign(self._key, hashes.SHA256())
 
     @property
     def certificate(self) -> bytes:
-        """In PEM."""
+        """The authority's certificate in PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def key(self) -> bytes:
-        """In PEM, not encrypted."""
+        """The authority's private key in PEM, not encrypted."""
         return _encode_pem(self._key)
 
-    def server(self, *hosts: str) -> tuple[bytes, bytes]:
-        """The certificate of a server with these names, and its key, both in PEM."""
+    def issue(self, *hosts: str) -> tuple[bytes, bytes]:
+        """Issue a server certificate for these host names. Return it and its key, both in PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
         # Servers of a cluster are each other's clients.
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
-            self._builder(name, key.public_key())
+            self._start_builder(name, key.public_key())
             .add_extension(
                 x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts]), critical=False
             )
@@ -50,7 +50,7 @@ class Authority:
         )
         return certificate.public_bytes(serialization.Encoding.PEM), _encode_pem(key)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _start_builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)

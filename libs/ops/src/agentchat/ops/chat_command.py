@@ -42,7 +42,7 @@ Decision = Literal["approved", "denied"]
 
 
 class ChatAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """The service's address, an agent, and the key to it."""
+    """An agent to chat with: the service's address, the agent's id, the key."""
 
     base_url: str
     agent_id: str
@@ -58,7 +58,7 @@ def chat(
     form: Form | None,
     as_json: bool,
 ) -> int:
-    """Answer the message, or each line of standard input, in one conversation. Return the exit code.
+    """Send the message, or each line of standard input, in one conversation. Return the exit code.
 
     Raises:
         StackError: The key was refused, or the settings are wrong.
@@ -109,7 +109,7 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
     if api_key is None:
         raise SetupError(f"set {API_KEY} to a key of the service at {address}")
     if wanted is None:
-        raise SetupError(f"no agent: give --agent, or set {AGENT_ID}")
+        raise SetupError(f"no agent chosen: give --agent or set {AGENT_ID}")
     if wanted in known:
         agent_id, api_key = known[wanted]
     elif _UUID.fullmatch(wanted):
@@ -117,7 +117,7 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
         api_key = next((key for demo_id, key in known.values() if demo_id == agent_id), api_key)
     else:
         names = f", or one of {', '.join(known)}" if known else ""
-        raise SetupError(f"no agent {wanted!r}: give its id{names}")
+        raise SetupError(f"unknown agent {wanted!r}: give its id{names}")
     return ChatAgent(base_url=address, agent_id=agent_id, api_key=api_key)
 
 
@@ -195,13 +195,13 @@ class _Session:
         return True
 
     def _write_json(self, message: str) -> None:
-        """Write the reply as it was received; in ASCII, so that it cannot control a terminal."""
+        """Write the complete reply as a line of JSON, in ASCII so that it cannot control a terminal."""
         reply = self._client.chat(message, self._conversation_id)
         self._conversation_id = reply.conversation_id
         _write(json.dumps(msgspec.to_builtins(reply)) + "\n")
 
     def _write_text(self, message: str, *, can_ask: bool) -> None:
-        """Stream the reply, and ask for each approval that it needs."""
+        """Stream the reply, asking for each approval that it needs."""
         self._shown_characters = self._shown_calls = 0
         stream = self._client.stream(message, self._conversation_id, form=self._form)
         complete = False
@@ -212,7 +212,7 @@ class _Session:
             except PlanUpgradeRequired:
                 if self._form == 1 or not can_ask:
                     raise
-                self._print_note("The plan has no form 2, which shows tools; continuing with form 1.")
+                self._print_note("Your plan does not include form 2 (tool calls); continuing with form 1.")
                 self._form = 1
                 stream = self._client.stream(message, self._conversation_id, form=1)
             except ChatError as error:
@@ -260,7 +260,7 @@ class _Session:
         _write("\n")
 
     def _decide(self, approval: Approval) -> None:
-        """Ask until the service accepts the answer."""
+        """Ask for a decision until the service accepts it."""
         question, values = "needs your approval. Run it?", None
         if (asked := approval.elicitation) is not None:
             link = f" It asks you to open {clean(asked.url)}" if asked.url else ""

@@ -1,4 +1,4 @@
-"""Connections of a command to a system's database and NATS, each tried once, with failures in one line."""
+"""Connect a command to a system's database and NATS; failures are one line on stderr."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _OLD_TABLES = (
 
 
 async def check_reachable(url: str) -> None:
-    """Connect once: a pool would retry without reporting the reason. Raises StackError, SetupError."""
+    """Connect once, since a pool would retry without reporting the reason. Raises StackError."""
     try:
         connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
     except psycopg.OperationalError as error:
@@ -42,7 +42,7 @@ async def check_reachable(url: str) -> None:
 
 @contextlib.contextmanager
 def translate_database_errors() -> Iterator[None]:
-    """Raises StackError for what the database does not allow or answer."""
+    """Turn the database's errors in the block into StackErrors of one line."""
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its errors are reported here, once
     try:
         yield
@@ -51,17 +51,17 @@ def translate_database_errors() -> Iterator[None]:
     except _OLD_TABLES:
         raise SetupError("the database's tables are missing or old: run `agentchat migrate`") from None
     except psycopg.errors.InsufficientPrivilege as error:
-        raise StackError(f"the database's user may not do that: {error.diag.message_primary}") from None
+        raise StackError(f"the database user lacks the right: {error.diag.message_primary}") from None
 
 
 class NoneSuchError(StackError):
-    """What the command names does not exist."""
+    """The thing that the command names does not exist."""
 
     exit_code = 2
 
 
 def run_with_pool(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
-    """What `work` returns, given the database's address and a pool on it. Raises StackError.
+    """Run `work` with the database's address and a pool; return its result. Raises StackError.
 
     `stopped` is the message after Ctrl-C.
     """
@@ -70,9 +70,9 @@ def run_with_pool(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "
 
 
 def read_log(work: Callable[["ConversationLog"], T]) -> T:
-    """Return what `work` returns, given the log. Not on an event loop, so that Ctrl-C ends it.
+    """Run `work` with the log and return its result. Raises StackError.
 
-    Raises StackError.
+    It runs outside an event loop, so that Ctrl-C ends it.
     """
     from agentchat.conversations.application import ConversationLog
 
@@ -97,7 +97,7 @@ def _translate_errors(stopped: str) -> Iterator[None]:
 
 
 def find_database_url() -> str:
-    """The one of the environment, or the running stack's. Raises NotRunningError."""
+    """Return the database's address from the environment, or the running stack's. Raises NotRunningError."""
     own = environment.get_variable(os.environ, DATABASE_URL)
     return own or environment.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
 
@@ -114,7 +114,7 @@ _SECONDS = 8.0
 
 @contextlib.asynccontextmanager
 async def connect_bus(url: str, name: str) -> AsyncIterator[Bus]:
-    """Raises RefusedError."""
+    """Connect to NATS within 8 s. Raises RefusedError."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(_SECONDS):

@@ -1,4 +1,4 @@
-"""The users of servers that run elsewhere, with passwords that were never used."""
+"""Generate users, passwords and certificates for servers that run elsewhere."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ _AUTHORITY = "/run/secrets/ca.crt"
 
 
 class Hosts(msgspec.Struct, frozen=True, kw_only=True):
-    """The names by which the servers are reached. `primaries`: those that lead to Postgres's primary."""
+    """Host names of the servers. `primaries` are those that lead to Postgres's primary."""
 
     postgres: tuple[str, ...]
     primaries: tuple[str, ...]
@@ -81,24 +81,26 @@ _TYPES = {
 
 
 def render_users(server: Literal["nats", "redis"]) -> str:
-    """Lines for the server's settings file; the passwords stand in them."""
+    """Return the users' lines for the server's settings file, with new passwords."""
     if server == "nats":
         return users.render_accounts(lambda _: f'"{secrets.token_urlsafe(32)}"')
     return valkey.render_users({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
 
 
 def write_all(folder: Path, hosts: Hosts, now: datetime) -> None:
-    """Fill a new folder with all that `deploy/compose.yaml` mounts, or that the Secrets of Kubernetes hold.
+    """Fill a new folder with the files that `deploy/compose.yaml` mounts and that Kubernetes' Secrets hold.
 
-    The folder's `kustomization.yaml` makes these.
-    Others may not enter the folder. Its files can be read by all, since each container has a user of its own.
-    Raises SetupError where there is something in the folder: what is in use would stop working.
+    Its `kustomization.yaml` makes the Secrets. Other users cannot enter the folder; its files are readable
+    by all, since each container has its own user.
+
+    Raises:
+        SetupError: The folder is not empty: credentials in use would stop working.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         if any(folder.iterdir()):
-            raise SetupError(f"{folder} is not empty; its secrets are not replaced")
+            raise SetupError(f"{folder} is not empty; choose a new folder")
         for name, content in _build_files(secrets.token_urlsafe(32), hosts, now).items():
             (folder / name).write_bytes(content)
         (folder / "ca.key").chmod(0o600)
@@ -110,7 +112,7 @@ def _build_files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
     authority = Authority(now)
     files = {"ca.crt": authority.certificate, "ca.key": authority.key}
     for server, names in (("nats", hosts.nats), ("postgres", hosts.postgres), ("valkey", hosts.valkey)):
-        files[f"{server}.crt"], files[f"{server}.key"] = authority.server(*names)
+        files[f"{server}.crt"], files[f"{server}.key"] = authority.issue(*names)
     texts = {
         "nats-users.conf": users.render_accounts(lambda user: f'"{derive_password(key, "nats", user)}"'),
         "valkey-users.conf": valkey.render_users({user: _hash(key, user) for user in valkey.USERS}),
@@ -129,7 +131,7 @@ def _build_files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
 
 
 def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
-    """The address of each server for each user of it, by the file's name."""
+    """Build each user's address of each server, by the name of its file."""
     found = {"owner-database-url": _build_postgres_url(key, hosts, OWNER)}
     found["operator-database-url"] = _build_postgres_url(key, hosts, OPERATOR)
     found["operator-nats-url"] = _build_nats_urls(key, hosts, users.OPERATOR)
@@ -164,7 +166,7 @@ def _build_redis_url(key: str, hosts: Hosts, user: str) -> str:
 
 
 def _build_kustomization() -> dict[str, Any]:
-    """In Kustomize's form."""
+    """Build the kustomization that makes a Secret of each group of files."""
     generated = [
         {
             "name": name,
@@ -187,7 +189,7 @@ def _hash(key: str, user: str) -> str:
 
 
 def _render_logins(key: str) -> str:
-    """What a superuser runs in the new database: the owner, a login for each service, one for the standby."""
+    """Return SQL for a superuser: the owner, a login for each service, one for the standby."""
     password = derive_password(key, "postgres", _REPLICATION)
     replication = f"CREATE ROLE {_REPLICATION} REPLICATION LOGIN PASSWORD '{password}'"
     return "".join(f"{statement};\n" for statement in (*list_login_statements(key, DATABASE), replication))

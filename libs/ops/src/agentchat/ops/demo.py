@@ -1,4 +1,4 @@
-"""The demo's accounts and agents: their ids never change, so a second start finds them again."""
+"""Define the demo's accounts and agents. Their ids never change, so a second start finds them again."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ LOAD_PROMPT = "You answer briefly."
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ops.seed` is to see to. Keys of providers; None: the offline model answers on that wire."""
+    """The demo data that `ops.seed` creates. A provider's key is None if the offline model answers."""
 
     api_key: str
     starter_api_key: str
@@ -44,5 +44,5 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
     openai_key: str | None = None
 
     def __repr__(self) -> str:
-        """Without the keys."""
+        """Leave out the keys."""
         return f"Demo(mcp_url={self.mcp_url!r})"

@@ -1,4 +1,4 @@
-"""`demo.env`: how to reach a running stack, and the demo's keys. `up` writes it, other commands read it."""
+"""Read and write `demo.env`: how to reach a running stack, and the demo's keys."""
 
 import os
 import shlex
@@ -39,27 +39,27 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     admin_token: str
 
     def __repr__(self) -> str:
-        """Without the keys."""
+        """Leave out the keys."""
         return f"Environment(base_url={self.base_url!r})"
 
 
 def find_run_folder(environ: Mapping[str, str] = os.environ) -> RunFolder:
-    """The folder that AGENTCHAT_RUN_DIR names, or `.run`."""
+    """Return the folder that AGENTCHAT_RUN_DIR names, or `.run`."""
     return RunFolder(Path(environ.get(VARIABLE, "").strip() or _DEFAULT_FOLDER))
 
 
 def get_variable(environ: Mapping[str, str], name: str) -> str | None:
-    """A variable that is set to more than blanks."""
+    """Return the value of a variable, or None if it is unset or blank."""
     return environ.get(name, "").strip() or None
 
 
 def load(folder: RunFolder | None = None, *, elsewhere: str = "") -> Environment:
-    """How to reach the stack in `folder` (default: `run_folder()`).
+    """Load how to reach the stack in `folder` (default: `find_run_folder()`).
 
     Raises NotRunningError; its text ends with `elsewhere`, which explains how to reach another system.
     """
     folder = folder or find_run_folder()
-    if not folder.in_use():
+    if not folder.is_in_use():
         raise NotRunningError(
             f"nothing runs in {folder.path}; start it with `agentchat up`, or set {VARIABLE}{elsewhere}"
         )
@@ -72,6 +72,7 @@ def load(folder: RunFolder | None = None, *, elsewhere: str = "") -> Environment
 
 
 def write(folder: RunFolder, environment: Environment) -> None:
+    """Write `demo.env`, readable by its owner only."""
     write_private(folder.demo_env, render(environment).encode())
 
 
@@ -87,7 +88,7 @@ def render(environment: Environment) -> str:
 
 
 def parse(text: str) -> Environment:
-    """The reverse of `render`; unknown keys are ignored. Raises NotRunningError on another text."""
+    """Parse the text of `render`; unknown keys are ignored. Raises NotRunningError for another text."""
     values: dict[str, object] = {}
     for word in shlex.split(text):
         if word == "export":

@@ -1,7 +1,7 @@
-"""The errors of a command; the text of each is one line for stderr.
+"""Define the errors of a command; the text of each is one line on stderr.
 
 StackError
-├── SetupError        as it is set up it cannot start: a taken port, an unwritable folder, a wrong setting
+├── SetupError        a wrong setting, a port in use, a folder that cannot be written
 ├── StartError        a process did not become ready
 ├── NotRunningError   no stack runs in this folder
 ├── RefusedError      nothing was done, or not all of it
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class StackError(Exception):
-    """The stack cannot do what was asked; ends the command with `exit_code`."""
+    """The command failed; it ends with `exit_code`."""
 
     exit_code = 1
 
@@ -41,17 +41,14 @@ class RefusedError(StackError):
 
 
 class StoppedError(StackError):
-    """Ctrl-C has ended the command; the text says what is left of it."""
+    """The user stopped the command by Ctrl-C; the text says what is unfinished."""
 
     exit_code = 130
 
 
 @contextmanager
 def raise_failures_with_code_2() -> Iterator[None]:
-    """For commands whose exit code 1 is a verdict: a failure has 2, as where too little is known.
-
-    Raises StackError.
-    """
+    """Give failures exit code 2, for commands whose exit code 1 is a verdict. Raises StackError."""
     try:
         yield
     except StackError as error:

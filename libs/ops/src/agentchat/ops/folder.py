@@ -1,4 +1,4 @@
-"""The run folder: everything that a stack keeps, and the lock that one stack holds on it."""
+"""Manage the run folder: everything that a stack stores, and the lock that one stack holds on it."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ _LOCK_SECONDS = 0.5
 
 
 class RunFolder:
-    """Paths within one run folder. Its path is absolute."""
+    """A run folder, by its absolute path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -27,12 +27,14 @@ class RunFolder:
         self.valkey = self.path / "valkey"
 
     def log(self, name: str) -> Path:
+        """Return the path of a process's log."""
         return self.logs / f"{name}.log"
 
     def create(self) -> None:
-        """Make the folder; other users may pass through it, but can open nothing in it.
+        """Create the folder; other users may pass through it, but can open nothing in it.
 
-        Raises SetupError where it cannot be made or written.
+        Raises:
+            SetupError: It cannot be created or written.
         """
         try:
             self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -47,8 +49,8 @@ class RunFolder:
             ) from error
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder: one stack at a time. Raises SetupError where another has it.
+    def lock(self) -> Iterator[None]:
+        """Lock the folder for one stack. Raises SetupError if another stack holds it.
 
         The lock is on the folder itself and ends with the process, so nothing has to be removed.
         """
@@ -62,8 +64,8 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def in_use(self) -> bool:
-        """Whether a stack holds the folder now."""
+    def is_in_use(self) -> bool:
+        """Return True if a stack holds the folder now."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError:
@@ -81,7 +83,7 @@ class RunFolder:
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file by rename, readable by its owner only: a reader sees the complete old or new content."""
+    """Replace a file atomically; only its owner can read it."""
     new = path.with_name(path.name + ".new")
     with open(new, "wb", opener=_open_private) as file:
         file.write(content)
@@ -98,7 +100,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _lock(descriptor: int, seconds: float) -> bool:
-    """Try for `seconds`: a check whether the folder is in use holds the lock for an instant."""
+    """Try to lock for `seconds`: `is_in_use` of another process holds the lock for an instant."""
     end = time.monotonic() + seconds
     while True:
         try:

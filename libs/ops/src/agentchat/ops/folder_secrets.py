@@ -1,4 +1,4 @@
-"""Secrets of a run folder: made once and kept next to the data, so that a second start uses the same."""
+"""Create a run folder's secrets once and store them next to the data, so that each start uses the same."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ _KEY_BYTES = 32
 
 
 def check_key(text: str, name: str) -> None:
-    """Raise SetupError, with its `name` and without the value, if it cannot be a secret key."""
+    """Check that a text can be a secret key. Raises SetupError, with the `name` and without the value."""
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
@@ -37,32 +37,32 @@ def _generate_api_key() -> str:
 
 
 def derive_password(key: str, server: str, user: str) -> str:
-    """The password of a user of an embedded server; other passwords and the key do not follow from it."""
+    """Derive the password of an embedded server's user by HMAC; it reveals neither key nor others."""
     digest = hmac.digest(key.encode(), f"{server}/{user}".encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """What the file `secrets.json` holds; new fields are filled in and written back."""
+    """The content of `secrets.json`; new fields are filled in and written back."""
 
     secret_key: str = msgspec.field(default_factory=_generate_secret_key)
-    """Seals provider keys in the database: base64 of 32 bytes. Lost, they cannot be read any more."""
+    """Key that seals secrets in the database: base64 of 32 bytes. Without it they cannot be read."""
     previous_secret_keys: tuple[str, ...] = ()
-    """Earlier ones, which still open what they sealed, until everything is sealed with the present one."""
+    """Earlier keys, needed until everything is sealed with the current one."""
     admin_token: str = msgspec.field(default_factory=_generate_token)
     servers_key: str = msgspec.field(default_factory=_generate_token)
-    """Makes the passwords of the embedded servers, which any user of this machine can reach on loopback."""
+    """Key for the passwords of the embedded servers, which any user of this machine can reach."""
     api_key: str = msgspec.field(default_factory=_generate_api_key)
     starter_api_key: str = msgspec.field(default_factory=_generate_api_key)
     load_api_key: str = msgspec.field(default_factory=_generate_api_key)
 
     def __repr__(self) -> str:
-        """Without any of them."""
+        """Leave out the secrets."""
         return "Secrets()"
 
 
 def load_or_create_secrets(path: Path) -> Secrets:
-    """The secrets of `path`, made and written where there are none. Raises SetupError where it is damaged."""
+    """Load the secrets of `path`, creating missing ones. Raises SetupError if the file is damaged."""
     stored = b"{}"
     if path.exists():
         stored = path.read_bytes()

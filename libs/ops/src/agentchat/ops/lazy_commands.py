@@ -1,4 +1,4 @@
-"""Groups of commands that are imported one by one, each when it runs: so that all start quickly."""
+"""Build groups of commands that are imported one by one, when they run, so that all start quickly."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,7 +10,7 @@ import typer.main
 
 
 def build_lazy_group(package: str, commands: Mapping[str, str]) -> type[typer.core.TyperGroup]:
-    """A `cls` for a Typer, of commands by name: each a `module:function` of the package, or an app in it."""
+    """Build a `cls` for a Typer from commands by name, each a `module:function` of the package."""
 
     class _Commands(typer.core.TyperGroup):
         def list_commands(self, _ctx: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The `agentchat` command. Each command imports what it needs when it runs, so that `--help` stays quick."""
+"""Define the `agentchat` command. Each command imports its needs when it runs, so `--help` is quick."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from agentchat.ops.evals.eval_commands import app as evals
 from agentchat.ops.replay.replay_commands import app as replay
 
 app = typer.Typer(
-    help="Agent Chat Service: run it, and look at what runs.",
+    help="Run, administer and inspect Agent Chat Service.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -24,7 +24,7 @@ app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
 app.add_typer(evals, name="eval")
 Server = Literal["nats", "redis", "all"]
-_Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
+_Count = Annotated[int, typer.Option(min=1, max=32, help="Number of processes.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -41,25 +41,25 @@ def options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Agent Chat Service: run it, and look at what runs.
+    """Run, administer and inspect Agent Chat Service.
 
-    Commands find a running stack by AGENTCHAT_RUN_DIR (default: .run). Results are on stdout, messages on
-    stderr. Exit code 2: the command or its settings are wrong; 1: it failed.
+    Commands find a running stack by AGENTCHAT_RUN_DIR (default: .run). Results go to stdout, messages to
+    stderr. Exit code 2: the command or a setting is wrong; 1: the command failed.
     """
 
 
 @admin.callback()
 def admin_options(
     url: Annotated[
-        str | None, typer.Option(envvar="AGENTCHAT_ADMIN_URL", help="A gateway; else the running stack's.")
+        str | None,
+        typer.Option(envvar="AGENTCHAT_ADMIN_URL", help="A gateway's URL; the running stack's if unset."),
     ] = None,
 ) -> None:
-    """Administer a system: `admin METHOD PATH KEY=VALUE…` for any operation, and commands for every day.
+    """Administer a system: everyday commands, and `admin METHOD PATH KEY=VALUE…` for any operation.
 
-    Calls the admin API of the running stack, or of the gateway at --url with the token in
-    AGENTCHAT_ADMIN_TOKEN. Every change leaves an audit row. `knowledge embed` and `secrets reseal` work
-    on the database itself: the running stack's, or AGENTCHAT_DATABASE_URL with AGENTCHAT_SECRET_KEY as the
-    services have it.
+    Commands call the admin API of the running stack, or of the gateway at --url with the token in
+    AGENTCHAT_ADMIN_TOKEN. Every change adds an audit row. `knowledge embed` and `secrets reseal` work on the
+    database directly: the running stack's, or AGENTCHAT_DATABASE_URL with the services' AGENTCHAT_SECRET_KEY.
     """
     if url:
         os.environ["AGENTCHAT_ADMIN_URL"] = url
@@ -72,12 +72,12 @@ def up(
     tool_runners: _Count = 1,
     projectors: _Count = 1,
 ) -> None:
-    """Start the whole system on embedded servers, until Ctrl-C.
+    """Start the complete system with embedded servers and run it until Ctrl-C.
 
-    AGENTCHAT_PORT (8080; 0: any free port), AGENTCHAT_MCP_PORT and AGENTCHAT_RUN_DIR (.run) let several run
-    side by side. AGENTCHAT_DATABASE_URL, AGENTCHAT_NATS_URL and AGENTCHAT_REDIS_URL name servers to use
-    instead of embedded ones. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use
-    that provider, else an offline model.
+    Set AGENTCHAT_PORT (8080; 0: any free port), AGENTCHAT_MCP_PORT and AGENTCHAT_RUN_DIR (.run) to run
+    several stacks. Set AGENTCHAT_DATABASE_URL, AGENTCHAT_NATS_URL or AGENTCHAT_REDIS_URL to use your own
+    servers. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use that provider, otherwise an offline
+    model.
     """
     from agentchat.ops.settings import Counts
     from agentchat.ops.up import run_stack as run
@@ -95,7 +95,9 @@ def up(
 @app.command()
 def status(
     watch: Annotated[bool, typer.Option(help="Repeat every 2 seconds, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON; with --watch a line each time.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; with --watch one line each time.")
+    ] = False,
 ) -> None:
     """Show the state of the running stack: processes, runs, queues, lags, approvals, webhooks, last errors.
 
@@ -110,7 +112,7 @@ def status(
 def migrate() -> None:
     """Create or update the tables of the database at AGENTCHAT_DATABASE_URL.
 
-    Run it before services of a new version start. Databases from before 0.10.0 are refused.
+    Run it before you start services of a new version. Databases from before 0.10.0 are refused.
     """
     from agentchat.ops.prepare import DatabaseSettings, run_migrations
     from agentchat.runtime.settings import load_or_exit
@@ -120,16 +122,17 @@ def migrate() -> None:
 
 @app.command()
 def backup(
-    to: Annotated[Path, typer.Argument(help="The backup folder; it is made.")],
+    to: Annotated[Path, typer.Argument(help="The backup folder; created if missing.")],
     follow: Annotated[
-        bool, typer.Option(help="Then keep the write-ahead log too, until Ctrl-C: for any point in time.")
+        bool, typer.Option(help="Archive the write-ahead log until Ctrl-C, to restore to any time.")
     ] = False,
-    keep: Annotated[int, typer.Option(min=1, help="Keep so many base backups.")] = 7,
+    keep: Annotated[int, typer.Option(min=1, help="Number of base backups to keep.")] = 7,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
-    """Back up Postgres, which has all that must not be lost, while the system runs.
+    """Back up Postgres, which stores everything that must not be lost, while the system runs.
 
-    It is the running stack's, or the one of AGENTCHAT_BACKUP_DATABASE_URL, with a login that may replicate.
+    Backs up the running stack's, or the server of AGENTCHAT_BACKUP_DATABASE_URL, whose login needs the
+    REPLICATION right.
     """
     from agentchat.ops.backup.backup_command import back_up as run
 
@@ -140,15 +143,15 @@ def backup(
 def restore(
     backup_folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of `agentchat backup`.")],
     at: Annotated[
-        str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h); else the end.")
+        str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h); the latest if unset.")
     ] = None,
-    replace: Annotated[bool, typer.Option(help="Keep the data that is there under another name.")] = False,
+    replace: Annotated[bool, typer.Option(help="Rename existing data and restore.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
-    """Restore a backup into the run folder, whose stack is down, and report what was lost.
+    """Restore a backup into the run folder of a stopped stack, and report what was lost.
 
-    EVENTS, counters and positions are made to fit the restored log. A backup that is damaged or incomplete
-    changes nothing.
+    EVENTS, counters and positions are adjusted to the restored log. A damaged or incomplete backup changes
+    nothing.
     """
     from agentchat.ops.backup.restore_command import restore as run
     from agentchat.ops.times import parse_time
@@ -160,15 +163,17 @@ def restore(
 @app.command()
 def repair(
     seen: Annotated[
-        int, typer.Option(min=0, help="The last position that consumers have seen, if EVENTS was lost too.")
+        int,
+        typer.Option(
+            min=0, help="Last position that consumers have seen; needed only if EVENTS was lost too."
+        ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
-    """Repair a system whose Postgres has lost its last events, and list these.
+    """Repair a system whose Postgres has lost its last events, and list them.
 
-    Run it after an asynchronous standby was promoted, or a backup was restored by other means, before the
-    services start, as the database's owner. New events get positions that no event had, and EVENTS is made
-    as the log is.
+    Run it as the database's owner, before the services start, after you promoted an asynchronous standby or
+    restored a backup by other means. New events get unused positions, and EVENTS is filled from the log.
     """
     from agentchat.ops.repair_command import repair as run
 
@@ -177,17 +182,17 @@ def repair(
 
 @app.command()
 def credentials(
-    server: Annotated[Server, typer.Argument(help="Which server.")],
+    server: Annotated[Server, typer.Argument(help="The server, or all.")],
     to: Annotated[Path | None, typer.Option(help="With `all`: a new folder.")] = None,
     kubernetes: Annotated[
         bool, typer.Option("--kubernetes", help="With `all`: for the servers of deploy/kubernetes.")
     ] = False,
 ) -> None:
-    """Print the users of a server and what each may do, as part of its settings, with new passwords.
+    """Print a server's users and their rights as lines for its settings file, with new passwords.
 
-    Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users. `all`
-    writes what deploy/compose.yaml mounts to a new folder: the users of all servers, their addresses for each
-    service, certificates, keys. With --kubernetes `kubectl apply -k FOLDER` makes Secrets of them.
+    Append them to a copy of deploy/nats.conf or deploy/valkey.conf. `all` writes the files that
+    deploy/compose.yaml mounts to a new folder: users, addresses, certificates, keys. With --kubernetes,
+    `kubectl apply -k FOLDER` makes Secrets of them.
     """
     from datetime import UTC, datetime
 
@@ -205,26 +210,32 @@ def credentials(
 def chat(
     message: Annotated[
         str | None,
-        typer.Option("--message", "-m", help="Send this, write the reply, end; `-`: all of stdin."),
+        typer.Option("--message", "-m", help="Send one message and exit; `-` reads it from stdin."),
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option(help="Its id, or shop, policies, openai, starter, load."),
+        typer.Option(help="An agent's id, or shop, policies, openai, starter, load."),
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", help="Continue the conversation of this id.")
+        str | None, typer.Option("--conversation", "-c", help="Continue this conversation.")
     ] = None,
-    base_url: Annotated[str | None, typer.Option(help="The service; else AGENTCHAT_BASE_URL.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="The service's URL; AGENTCHAT_BASE_URL if unset.")
+    ] = None,
     form: Annotated[
         int | None,
-        typer.Option(min=1, max=2, help="Stream form: 1 has sources, 2 tools (default on a terminal)."),
+        typer.Option(
+            min=1, max=2, help="Stream form: 1 shows sources, 2 shows tool calls (default on a terminal)."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Complete replies, a line of JSON each.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each complete reply as a line of JSON.")
+    ] = False,
 ) -> None:
     """Chat with an agent: each line is a message of one conversation.
 
-    It uses the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. On a
-    terminal Ctrl-C stops a reply and Ctrl-D ends the chat; replies to piped lines are plain text on stdout.
+    Uses the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. On a
+    terminal, Ctrl-C stops a reply and Ctrl-D ends the chat. Replies to piped lines are plain text on stdout.
     """
     from agentchat.ops.chat_command import chat as run
 

@@ -1,7 +1,7 @@
-"""Text on standard output: foreign text cleaned for a terminal, numbers, and how a command ends.
+"""Format text for standard output: clean it of control characters, shorten it, count things.
 
-Cleaned text cannot control a terminal. A visible symbol replaces a removed character. It works character by
-character, so that it does not matter where a stream is cut.
+Cleaned text cannot control a terminal: a visible symbol replaces each control character. Cleaning works
+character by character, so a stream may be cut anywhere.
 """
 
 import contextlib
@@ -29,25 +29,25 @@ _SHOWN = _build_replacements()
 
 
 def clean(text: str) -> str:
-    """`text` without control characters but line ends and tabs."""
+    """Replace the control characters of a text, except line ends and tabs."""
     return text.translate(_SHOWN)
 
 
 def shorten(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters."""
+    """Put a text on one line of at most `most` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= most else line[: max(0, most - 1)].rstrip() + "…"
 
 
 def format_fields(value: Any, most: int) -> str:
-    """A tool's input as `name=value, …`, abbreviated."""
+    """Format a tool's input as `name=value, …`, shortened to `most` characters."""
     if not isinstance(value, dict):
         return shorten(_format_json(value), most)
     return shorten(", ".join(f"{name}={_format_json(item)}" for name, item in value.items()), most)
 
 
 def pretty(text: str) -> str:
-    """JSON in a text, indented; another text as it is. Both clean."""
+    """Indent a text that is JSON, and clean it."""
     try:
         return clean(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
     except (ValueError, RecursionError):
@@ -59,11 +59,11 @@ def _format_json(value: Any) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 run`, `1,200 runs`."""
+    """Format a number with its noun: `1 run`, `1,200 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def discard_stdout() -> None:
-    """Its reader has closed it; the interpreter would report an error when it flushes it at its end."""
+    """Discard further output after the reader closed the pipe: flushing at exit would fail."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

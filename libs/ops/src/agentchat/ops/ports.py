@@ -1,4 +1,4 @@
-"""Ports on this machine.
+"""Find free ports on this machine.
 
 `python ports.py` checks the port of `make run` before anything is installed, so this module imports the
 standard library only.
@@ -47,12 +47,12 @@ def find_free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int
 
 
 def _check_port_of_run() -> str | None:
-    """Return what is wrong with the port that the environment names."""
+    """Return an error message if the port of the environment is in use."""
     wanted = os.environ.get("AGENTCHAT_PORT", "").strip()
     host = os.environ.get("AGENTCHAT_HOST", "").strip() or LOOPBACK
     if not wanted.isdigit() or int(wanted) == 0 or is_free(int(wanted), host):
         return None  # `agentchat up` checks the form
-    return f"port {wanted} on {host} is in use; choose another by AGENTCHAT_PORT (0: any)"
+    return f"port {wanted} on {host} is in use; set AGENTCHAT_PORT to another (0: any free port)"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`python -m agentchat.ops.prepare`: migrate the database, then make the demo's data.
+"""Migrate the database, then create the demo's data (`python -m agentchat.ops.prepare`).
 
-A process of its own, so that what it imports is gone when it has ended. `agentchat migrate` runs its first
-half.
+It runs as a separate process, so that its imports use no memory afterwards. `agentchat migrate` runs the
+migrations only.
 """
 
 import asyncio
@@ -18,11 +18,13 @@ from agentchat.runtime.settings import ServiceSettings, Setting, load_or_exit
 
 
 class DatabaseSettings(ServiceSettings, frozen=True, kw_only=True):
+    """Settings of `agentchat migrate`."""
+
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
 
 
 class PrepareSettings(EmbedderSettings, frozen=True, kw_only=True):
-    """`demo` is a Demo as JSON; unset: no data is wanted."""
+    """Settings of this module. `demo` is a Demo as JSON; if unset, no data is created."""
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
@@ -68,7 +70,7 @@ async def _prepare(settings: PrepareSettings) -> None:
 
 
 def run_migrations(database_url: str) -> None:
-    """Run `migrate` for a command. Exits with one line if the database does not allow it."""
+    """Run `migrate` for a command. Exits with a line on stderr if it fails."""
     _run_or_exit(migrate(database_url))
 
 
@@ -93,7 +95,7 @@ def _run_or_exit(work: Coroutine[None, None, None]) -> None:
 
 
 def main() -> None:
-    """Its arguments, as every process's here, are only there to be seen in `ps`."""
+    """Prepare the database. Command-line arguments are ignored; they only show in `ps`."""
     _run_or_exit(_prepare(load_or_exit(PrepareSettings, os.environ)))
 
 

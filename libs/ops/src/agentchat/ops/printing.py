@@ -1,4 +1,4 @@
-"""Printing: tables, fields, JSON, progress bars. Control characters in foreign text are replaced."""
+"""Print tables, fields, JSON and progress bars. Control characters in foreign text are replaced."""
 
 import json
 import sys
@@ -16,23 +16,23 @@ from rich.text import Text
 from agentchat.ops.output import clean, shorten
 
 _UNBOUND = 10_000
-"""Columns where a program reads the output: a table is never wrapped there."""
+"""Width if a program reads the output: tables are not wrapped then."""
 _GAP = 2
 _LEAST = 20
-"""No column of text is made narrower than this."""
+"""The least width of a column of text."""
 _LONGEST = 80
 _NAME = 11
-"""Columns of a name before its text, at least."""
+"""The least width of a name before its text."""
 
 
 def print_note(text: str) -> None:
-    """A message, on stderr."""
+    """Print a message on stderr."""
     sys.stderr.write(f"agentchat: {shorten(text, _UNBOUND)}\n")
     sys.stderr.flush()
 
 
 def print_json(value: object) -> None:
-    """In ASCII, so that it cannot control a terminal."""
+    """Print a value as JSON, in ASCII so that it cannot control a terminal."""
     sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
     sys.stdout.flush()
 
@@ -54,7 +54,7 @@ def _parse_time(name: str, value: object) -> object:
 
 
 def print_record(value: Mapping[str, Any]) -> None:
-    """Print a JSON object, a field a line."""
+    """Print a JSON object, one field per line."""
     width = max(map(len, value), default=0) + 2
     for name, field in value.items():
         text = format_value(field).replace("\n", "\n" + " " * width)
@@ -62,10 +62,10 @@ def print_record(value: Mapping[str, Any]) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """One row per line. Where a terminal is too narrow for that, each row is a block of fields.
+    """Print one row per line, or as a block of fields if the terminal is too narrow.
 
-    Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. If there
-    are no rows, a line on stderr reports it.
+    Without a terminal, texts over 80 columns are cut with an ellipsis; `--json` has all of it. If there are
+    no rows, a line on stderr says so.
     """
     cells = [[format_cell(value) for value in row] for row in rows]
     if not cells:
@@ -78,7 +78,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_texts(named: Iterable[tuple[str, str]]) -> None:
-    """A name and its text a line; on a terminal a long text is wrapped."""
+    """Print one name and text per line; on a terminal, long texts are wrapped."""
     grid = Table.grid(padding=(0, _GAP, 0, 0))
     grid.add_column(no_wrap=True, min_width=_NAME)
     grid.add_column(overflow="fold")
@@ -94,7 +94,7 @@ def _write(screen: Console, printed: RenderableType) -> None:
 
 
 def lay_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
-    """Return a table for rich of this width: ids stay on one line, so that they can be copied.
+    """Lay out a table of this width. Ids stay on one line, so that they can be copied.
 
     Texts are narrowed to 20 columns at least; where even that is too wide, each row is a block of fields.
     """
@@ -113,7 +113,7 @@ def lay_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _build_blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
-    """One field per line, and an empty line between rows."""
+    """Lay out one field per line, with an empty line between rows."""
     blocks: list[RenderableType] = []
     for row in rows:
         block = Table.grid(padding=(0, _GAP, 0, 0))
@@ -136,7 +136,7 @@ def _is_id(heading: str) -> bool:
 
 
 def format_cell(value: object) -> str:
-    """A value on one line."""
+    """Format a value on one line."""
     match value:
         case None:
             return "-"
@@ -155,7 +155,7 @@ def format_cell(value: object) -> str:
 
 
 def format_value(value: object) -> str:
-    """A value in full, texts with their lines and structures indented."""
+    """Format a complete value: texts with their lines, structures indented."""
     if isinstance(value, str):
         return clean(value)
     if value and isinstance(value, dict | list | tuple | msgspec.Struct):
@@ -164,6 +164,7 @@ def format_value(value: object) -> str:
 
 
 def open_console(*, stderr: bool = False) -> Console:
+    """Open a rich console that never wraps for programs and replaces unencodable characters."""
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
@@ -172,7 +173,7 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def build_progress(verb: str) -> Progress:
-    """Shown on a terminal only."""
+    """Build a progress bar, which shows on a terminal only."""
     screen = open_console(stderr=True)
     return Progress(
         TextColumn(verb),

@@ -1,4 +1,4 @@
-"""Readiness of processes, by HTTP or by a TCP connection. Probes are data, stored in the run folder.
+"""Check the readiness of processes by HTTP or TCP. Probes are data, stored in the run folder.
 
 `check` tries once and raises one of NOT_READY; the caller repeats it.
 """
@@ -16,11 +16,11 @@ PROBE_SECONDS = 3.0
 
 
 class UnreadyError(Exception):
-    """The process answers that it is not ready; the text is its reason."""
+    """The process is not ready; the text is its reason."""
 
 
 class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
-    """GET `path` answers 200."""
+    """A probe that passes if GET `path` answers 200."""
 
     port: int
     path: str = "/readyz"
@@ -28,10 +28,12 @@ class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
 
     @property
     def url(self) -> str:
+        """The address that is probed."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}{self.path}"
 
     async def check(self) -> None:
+        """Probe once. Raises one of NOT_READY."""
         async with asyncio.timeout(PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(self.host, self.port)
             with contextlib.closing(writer):
@@ -44,14 +46,18 @@ class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
 
 
 class TcpProbe(msgspec.Struct, frozen=True, tag="tcp"):
-    """The port takes connections; if there is a `ready_file`, its last word is "ready" (postmaster.pid)."""
+    """A probe that passes if the port accepts connections and `ready_file` ends with "ready".
+
+    `ready_file` is Postgres' postmaster.pid.
+    """
 
     port: int
     ready_file: str | None = None
 
     async def check(self) -> None:
+        """Probe once. Raises one of NOT_READY."""
         if not self._is_open():
-            raise UnreadyError("does not take sessions yet")
+            raise UnreadyError("does not accept sessions yet")
         async with asyncio.timeout(PROBE_SECONDS):
             _, writer = await asyncio.open_connection(LOOPBACK, self.port)
             writer.close()
@@ -63,11 +69,11 @@ class TcpProbe(msgspec.Struct, frozen=True, tag="tcp"):
 Probe: TypeAlias = HttpProbe | TcpProbe
 
 NOT_READY = (UnreadyError, OSError, EOFError, TimeoutError)
-"""What `check` raises if a process is not ready."""
+"""Exceptions of `check` if a process is not ready."""
 
 
 async def wait_ready(probe: Probe) -> None:
-    """Return when the probe passes. Waits for ever: the caller sets the bound."""
+    """Wait until the probe passes, without a time limit: the caller sets it."""
     pause = 0.01
     while True:
         with contextlib.suppress(*NOT_READY):
@@ -92,7 +98,7 @@ class _Readiness(msgspec.Struct):
 
 
 def list_failing_checks(reason: str) -> str:
-    """Return the failed checks of an answer of `/readyz`; another reason unchanged."""
+    """Return the failed checks in an answer of `/readyz`; return other reasons unchanged."""
     try:
         checks = msgspec.json.decode(reason, type=_Readiness).checks
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""One process of the stack as data, how one is started, and how a command is run to its end."""
+"""Describe and start one process of the stack, and run commands to their end."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ async def prepare_nothing() -> None:
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process: what to run, when to start it, how to ask whether it is ready, how to stop it.
+    """A process: its command, its prerequisites, its readiness probe, how to stop it.
 
-    One without a probe is a job: it is ready once it has ended with code 0, and runs once.
+    A process without a probe is a job: it runs once and is ready when it has ended with code 0.
     """
 
     name: str
@@ -36,20 +36,20 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = prepare_nothing
-    """Run before every start. May raise StackError, which ends a stack that is starting."""
+    """Called before every start. May raise StackError, which ends a stack that is starting."""
     metrics_url: str | None = None
-    """Where it shows its metrics as Prometheus text."""
+    """Address of its metrics as Prometheus text."""
     run_as: tuple[str, ...] = ()
     """Options of setpriv(1) for the user to become, if it is not that of the stack."""
     version: str = ""
     """The version of its program."""
     stop_rank: int
-    """Lower ranks stop earlier; those of one rank side by side."""
+    """Lower ranks stop earlier; processes of the same rank stop at the same time."""
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = STOP_SECONDS
-    """How long it may take to end in order before it is killed."""
+    """Time for an orderly end before it is killed."""
     is_server: bool = False
-    """It holds data: it has this time also when the others are killed at once."""
+    """True if it holds data: then it gets `stop_seconds` even if services are killed at once."""
 
     def __repr__(self) -> str:
         """Leave out the environment, which holds secrets."""
@@ -57,25 +57,27 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Child(Protocol):
-    """A process that was started, the leader of its session."""
+    """A started process, the leader of its session."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The process id."""
 
-    def send_signal(self, signal: int) -> None: ...
+    def send_signal(self, signal: int) -> None:
+        """Send a signal to the process."""
 
     async def wait(self) -> int:
-        """Return its exit code, once it has ended."""
+        """Wait for its end and return its exit code."""
 
 
 Spawn: TypeAlias = Callable[[Process], Awaitable[Child]]
 
 
 async def spawn(process: Process) -> Child:
-    """Start it in a session of its own, so that a terminal's Ctrl-C does not reach it.
+    """Start a process in its own session, so that a terminal's Ctrl-C does not reach it.
 
-    It appends to its log, and gets its own stop signal when this process dies. Call it from the main thread:
-    Linux takes the end of the thread that started a process for the end of its parent.
+    It appends to its log, and receives its stop signal when this process dies. Call it from the main thread:
+    for Linux, the parent's death is the end of the thread that started the process.
     """
     log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -93,9 +95,9 @@ async def spawn(process: Process) -> Child:
 
 
 def wrap_command(argv: tuple[str, ...], death_signal: int, run_as: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the command line that runs `argv`, and ends it when the process that starts it dies.
+    """Return a command line that runs `argv` and ends it when its parent process dies.
 
-    Without setpriv, which util-linux has, it outlives that process.
+    Without setpriv (util-linux), it outlives its parent.
     """
     if shutil.which("setpriv") is None:
         return argv
@@ -104,13 +106,14 @@ def wrap_command(argv: tuple[str, ...], death_signal: int, run_as: tuple[str, ..
 
 
 class Output(msgspec.Struct, frozen=True):
-    """How a command ended, and what it wrote to stdout and stderr together."""
+    """Exit code and combined output of a command."""
 
     code: int
     text: str
 
     @property
     def last_line(self) -> str:
+        """The last line of the output, or the exit code if there is none."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         return lines[-1] if lines else f"exit code {self.code}"
 
@@ -122,10 +125,10 @@ async def run_command(
     run_as: tuple[str, ...] = (),
     stdin: str = "",
 ) -> Output:
-    """Run a command to its end, for a minute at most. It is killed when this process dies or is cancelled.
+    """Run a command to its end, for a minute at most; kill it if this process dies or is cancelled.
 
     Raises:
-        StartError: It has not ended.
+        StartError: The command did not end in time.
     """
     running = await asyncio.create_subprocess_exec(
         *wrap_command(argv, signal.SIGKILL, run_as),
@@ -140,7 +143,7 @@ async def run_command(
         async with asyncio.timeout(_COMMAND_SECONDS):
             output, _ = await running.communicate(stdin.encode())
     except TimeoutError:
-        raise StartError(f"{argv[0]} has not ended after {_COMMAND_SECONDS:.0f} s") from None
+        raise StartError(f"{argv[0]} did not end within {_COMMAND_SECONDS:.0f} s") from None
     finally:
         if running.returncode is None:
             with contextlib.suppress(ProcessLookupError):

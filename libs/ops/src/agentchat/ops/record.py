@@ -1,4 +1,4 @@
-"""The processes of a run folder: a file that the supervisor keeps, for `agentchat status`."""
+"""Store the processes of a run folder in a file, written by the supervisor for `agentchat status`."""
 
 from pathlib import Path
 
@@ -10,10 +10,7 @@ from agentchat.ops.probes import HttpProbe, Probe
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One process, as it was last started, in Unix seconds; `pid` is None while it is down.
-
-    `metrics_url` is None where it has no metrics; `version` is that of its program.
-    """
+    """A process and its last start, in Unix seconds; `pid` is None while it is down."""
 
     name: str
     pid: int | None
@@ -26,26 +23,28 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def health_url(self) -> str | None:
-        """The HTTP address of its readiness."""
+        """Address of its readiness check; None if it has no HTTP."""
         return self.probe.url if isinstance(self.probe, HttpProbe) else None
 
 
 class Record(msgspec.Struct, frozen=True):
-    """`pid` is the supervisor's."""
+    """The processes of a stack; `pid` is the supervisor's."""
 
     pid: int
     processes: tuple[Entry, ...] = ()
 
     def find(self, name: str) -> Entry | None:
+        """Find the entry of a process by its name."""
         return next((entry for entry in self.processes if entry.name == name), None)
 
 
 def write(path: Path, record: Record) -> None:
+    """Write the record to the file."""
     write_private(path, msgspec.json.encode(record), durable=False)
 
 
 def read(path: Path) -> Record | None:
-    """Return None if there is none, or one that another version has written."""
+    """Read the record; None if there is none, or if another version wrote it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -53,8 +52,8 @@ def read(path: Path) -> Record | None:
 
 
 def load_running(folder: RunFolder) -> Record:
-    """Return the processes that run in the folder. Raises NotRunningError."""
-    kept = read(folder.processes) if folder.in_use() else None
+    """Load the record of the stack that runs in the folder. Raises NotRunningError."""
+    kept = read(folder.processes) if folder.is_in_use() else None
     if kept is None:
         raise NotRunningError(f"nothing runs in {folder.path}")
     return kept

@@ -1,4 +1,4 @@
-"""`agentchat repair`: make positions and EVENTS fit a database that has lost its last events."""
+"""`agentchat repair`: repair positions and EVENTS after the database has lost its last events."""
 
 import contextlib
 import os
@@ -20,34 +20,34 @@ from agentchat.ops.replay.feed_command import refeed
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 
 LEFT_OUT = 1_000_000
-"""Positions that no event gets, after the last one that consumers may have seen."""
+"""Number of positions that are left unused after the last one that consumers may have seen."""
 
 COMPARED = 100_000
-"""The last positions of EVENTS that are compared with the log, at least."""
+"""The least number of positions at the end of EVENTS that are compared with the log."""
 
 _AT_ONCE = 1_000
 
 
 class LostEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Events that consumers may have seen, and what they were about."""
+    """Lost events, which consumers may have seen."""
 
     events: int
     first_position: int
     last_position: int
     conversations: list[str]
     deletions: list[str]
-    """Conversations whose deletion was lost, so that they are there again."""
+    """Conversations that reappeared because their deletion was lost."""
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """Where new events begin, and what the log has lost, if EVENTS has more than the log."""
+    """The position at which new events begin, and the lost events, if any."""
 
     next_position: int
     lost: LostEvents | None
 
 
 def repair(seen: int, *, as_json: bool) -> None:
-    """Repair and report. Raises StackError."""
+    """Repair the system and print what was lost. Raises StackError."""
     lost = direct.run_on_database(_find_lost, bus="needed")
     done = direct.run_on_database(lambda admin: _repair_as_owner(admin, lost, seen), bus="to provision")
     if as_json:
@@ -57,7 +57,7 @@ def repair(seen: int, *, as_json: bool) -> None:
 
 
 async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
-    """Find the events that EVENTS has and the log has not. Raises BusUnavailable, DatabaseUnavailable."""
+    """Find the events of EVENTS that the log does not have. Raises BusUnavailable, DatabaseUnavailable."""
     end = await bus.feed.find_end()
     after = min(await Log(pool).read_head(), max(0, end.position - COMPARED))
     found: list[FeedEvent] = []
@@ -76,7 +76,7 @@ async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
 
 
 async def repair_positions(bus: Bus, pool: Pool, lost: LostEvents | None, *, seen: int = 0) -> Repaired:
-    """Let positions begin after all that consumers have seen; if events are lost, fill EVENTS again.
+    """Move positions past all that consumers have seen; if events were lost, fill EVENTS again.
 
     `seen` is the last position that consumers have seen, if EVENTS does not say so.
     """
@@ -93,15 +93,15 @@ async def repair_positions(bus: Bus, pool: Pool, lost: LostEvents | None, *, see
 def describe_repair(done: Repaired) -> Iterator[str]:
     """Describe a repair for a terminal."""
     if done.lost is None:
-        yield "EVENTS has nothing that the log has not: as far as it knows, nothing was lost"
+        yield "no events were lost: EVENTS has no events beyond the log"
     else:
         yield (
-            f"lost: {done.lost.events:,} events of {len(done.lost.conversations):,} conversations, positions "
-            f"{done.lost.first_position:,} to {done.lost.last_position:,}; consumers may have seen them"
+            f"lost {done.lost.events:,} events of {len(done.lost.conversations):,} conversations (positions "
+            f"{done.lost.first_position:,} to {done.lost.last_position:,}), which consumers may have seen"
         )
         for each in done.lost.deletions:
-            yield f"deleted and there again: agentchat admin DELETE /conversations/{each}"
-        yield "EVENTS has what the log has; consumers receive some of it a second time"
+            yield f"a deleted conversation is back: agentchat admin DELETE /conversations/{each}"
+        yield "EVENTS was filled from the log; consumers receive some events again"
     yield f"new events begin at position {done.next_position:,}"
 
 
@@ -110,7 +110,7 @@ async def _find_lost(admin: Admin) -> LostEvents | None:
 
 
 async def _repair_as_owner(admin: Admin, lost: LostEvents | None, seen: int) -> Repaired:
-    """Act as the login itself: only the database's owner may set a sequence."""
+    """Repair with the login's own rights: only the database's owner may set a sequence."""
     async with open_pool(direct.find_servers(os.environ).database_url, role=None) as pool:
         return await repair_positions(admin.need_bus(), pool, lost, seen=seen)
 

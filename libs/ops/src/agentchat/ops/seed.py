@@ -1,6 +1,6 @@
-"""Creates and updates the demo's accounts, keys and agents for the stack that is starting.
+"""Create and update the demo's accounts, keys and agents when a stack starts.
 
-Changes of an administrator stay, except for what depends on the start: the shop server's address and the
+An administrator's changes are kept, except those that depend on the start: the shop server's address and the
 providers.
 """
 
@@ -41,9 +41,10 @@ async def seed(
     previous_secret_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
 ) -> None:
-    """Idempotent: what is there is looked up first, so that Postgres logs no error.
+    """Create what is missing and update what has changed. Safe to repeat.
 
-    Raises DatabaseUnavailable, AdminError.
+    Raises:
+        DatabaseUnavailable, AdminError
     """
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
@@ -111,7 +112,7 @@ def _list_agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
 
 
 async def _seed_policies(admin: Admin) -> None:
-    """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
+    """Create the knowledge base with the shop's policies, and import changed documents."""
     base = NewKnowledgeBase(account_id=demo.ACCOUNT_ID, name=BASE_NAME, id=KNOWLEDGE_BASE_ID)
     try:
         await admin_knowledge.get(admin, KNOWLEDGE_BASE_ID)
@@ -135,13 +136,13 @@ async def _seed_account(admin: Admin, account_id: str, name: str, plan: str, api
         await admin_accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
     async with admin.connection(_SECONDS) as conn:
         if await _has_made_key(conn, account_id, api_key):
-            return  # or rotated or revoked since: then it stays so
+            return  # it may have been rotated or revoked since
     with contextlib.suppress(Conflict):
         await admin_keys.add(admin, account_id, api_key, name="demo")
 
 
 async def _has_made_key(conn: Connection, account_id: str, api_key: str) -> bool:
-    """Whether an earlier start made this very key: a rotated one is to be found in the audit log only."""
+    """Return True if an earlier start made this key; the audit log knows rotated keys too."""
     cursor = await conn.execute(_HAD_KEY, [_ACTOR, account_id, get_last4(api_key)])
     return await cursor.fetchone() is not None
 
@@ -162,7 +163,7 @@ async def _seed_agent(admin: Admin, account_id: str, agent_id: str, draft: Agent
 
 
 async def _load_current_agent(admin: Admin, account_id: str, agent_id: str) -> AgentConfig | None:
-    """With its servers' headers, which would be lost with a change of address otherwise."""
+    """Load the agent with its servers' headers, which a change of address would lose otherwise."""
     try:
         return await load_agent(admin.pool, account_id, agent_id, sealer=admin.sealer)
     except SealBroken:
@@ -179,7 +180,7 @@ async def _load_key(admin: Admin, agent: AgentConfig) -> str | None:
 
 
 def _find_changes(current: AgentConfig, current_key: str | None, draft: AgentDraft) -> AgentChanges:
-    """What has to change for the agent to work in this stack."""
+    """Find the changes that the agent needs to work in this stack."""
     is_offline, to_be_offline = (name.startswith(_OFFLINE_PREFIX) for name in (current.model, draft.model))
     addresses = {server.name: server.url for server in draft.mcp_servers}
     servers = tuple(

@@ -1,4 +1,4 @@
-"""The services of the stack as processes: the environment and the health address of each."""
+"""Describe the stack's services as processes, each with its environment and health address."""
 
 import enum
 import os
@@ -25,13 +25,13 @@ _NOT_INHERITED = {
     *("AGENTCHAT_EMBEDDINGS_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AGENTCHAT_ADMIN_TOKEN"),
     "PYTHONDONTWRITEBYTECODE",  # slows every start
 }
-"""Variables that only those processes get that need them."""
+"""Variables that only the processes that need them get."""
 _SIGN_IN = "AGENTCHAT_CONSOLE_OIDC_"
 """Prefix of settings that no process gets: the console of a stack is open on loopback."""
 
 
 class Rank(enum.IntEnum):
-    """The order in which processes stop: who takes requests first, who serves the others last."""
+    """The order in which processes stop: those that receive requests first, servers last."""
 
     GATEWAY = 0
     ORCHESTRATOR = 1
@@ -42,7 +42,7 @@ class Rank(enum.IntEnum):
 
 
 class Urls(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of the servers for one user."""
+    """Addresses of the servers for one user."""
 
     database: str
     nats: str
@@ -54,7 +54,7 @@ class Urls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Servers(msgspec.Struct, frozen=True):
-    """The embedded servers, and how each user reaches these and those that run elsewhere."""
+    """The embedded servers, and each user's addresses of embedded and external servers."""
 
     processes: tuple[Process, ...]
     owner: Urls
@@ -64,19 +64,22 @@ class Servers(msgspec.Struct, frozen=True):
 
     @property
     def database_url(self) -> str:
+        """The database's address for its owner."""
         return self.owner.database
 
     @property
     def nats_url(self) -> str:
+        """The address of NATS for the user that makes streams."""
         return self.owner.nats
 
     @property
     def redis_url(self) -> str:
+        """The address of Valkey for the user that reads all counters."""
         return self.owner.redis
 
 
 class Services:
-    """Describes the processes of one stack that run our own code."""
+    """Builder of the processes of one stack that run our own code."""
 
     def __init__(
         self,
@@ -103,8 +106,8 @@ class Services:
         names = ("AGENTCHAT_EMBEDDINGS_KEY", "AGENTCHAT_EMBEDDINGS_KEY" + FILE_SUFFIX)
         self._embeddings = {name: environ.get(name, "") for name in names}
 
-    def prepare(self, demo: Demo) -> Process:
-        """Describe the job that brings the database up to date, and makes the demo's data."""
+    def describe_prepare(self, demo: Demo) -> Process:
+        """Describe the job that migrates the database and creates the demo's data."""
         env = self._keys | self._embeddings
         env |= {
             "AGENTCHAT_DATABASE_URL": self._servers.owner.database,
@@ -113,7 +116,8 @@ class Services:
         after = tuple(each.name for each in self._servers.processes if each.name == "postgres")
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 
-    def gateway(self, number: int, port: int) -> Process:
+    def describe_gateway(self, number: int, port: int) -> Process:
+        """Describe a gateway; on loopback its `/docs` has the demo's key filled in."""
         host = self._settings.host
         env = self._embeddings | {
             "AGENTCHAT_HOST": host,
@@ -127,8 +131,8 @@ class Services:
         probe = HttpProbe(port, host=to_reachable_host(host))
         return self._service("gateway", number, env, Rank.GATEWAY, probe)
 
-    def orchestrator(self, number: int, model_url: str) -> Process:
-        """Describe a worker, with the providers whose key is set; the offline model stands for the others."""
+    def describe_orchestrator(self, number: int, model_url: str) -> Process:
+        """Describe an orchestrator; the offline model replaces providers whose key is not set."""
         anthropic, openai = self._settings.anthropic_api_key, self._settings.openai_api_key
         env = self._embeddings | {
             "ANTHROPIC_BASE_URL": self._settings.anthropic_base_url if anthropic else model_url,
@@ -139,16 +143,18 @@ class Services:
         }
         return self._service("orchestrator", number, env, Rank.ORCHESTRATOR)
 
-    def tool_runner(self, number: int, public_url: str) -> Process:
+    def describe_tool_runner(self, number: int, public_url: str) -> Process:
+        """Describe a tool-runner, whose OAuth redirects lead to `public_url`."""
         env = {"AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or public_url}
         return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
-    def projector(self, number: int) -> Process:
+    def describe_projector(self, number: int) -> Process:
+        """Describe a projector, with the NATS user that may make streams."""
         env = {"AGENTCHAT_NATS_PROVISIONER_URL": self._servers.owner.nats}
         return self._service("projector", number, env, Rank.PROJECTOR)
 
-    def console(self, port: int, watched: tuple[str, ...]) -> Process:
-        """Describe the console, which is open to everybody on loopback and watches these services."""
+    def describe_console(self, port: int, watched: tuple[str, ...]) -> Process:
+        """Describe the console, which is open on loopback and watches these services."""
         env = self._embeddings | {
             "AGENTCHAT_CONSOLE_PORT": str(port),
             "AGENTCHAT_CONSOLE_SERVICES": ",".join(watched),
@@ -156,15 +162,15 @@ class Services:
         }
         return self._service("console", 1, env, Rank.GATEWAY, HttpProbe(port))
 
-    def demo_server(self, name: str, port_variable: str, port: int) -> Process:
-        """Describe a demo, which knows nothing of the rest and needs no server."""
+    def describe_demo(self, name: str, port_variable: str, port: int) -> Process:
+        """Describe a demo server, which needs no other process."""
         env = {port_variable: str(port)}
         return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, ())
 
     def _service(
         self, service: Service, number: int, env: dict[str, str], rank: Rank, probe: HttpProbe | None = None
     ) -> Process:
-        """Describe a service with its own logins; its health address is its probe if it has no other."""
+        """Describe a service with its own logins. Without `probe` its health address is probed."""
         host = probe.host if probe else LOOPBACK
         health_port = find_free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
         urls = self._servers.services[service]
@@ -214,7 +220,7 @@ class Services:
 
 
 def _build_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what every service gets of the environment: no secrets, and no proxy between the services."""
+    """Return the variables that every service inherits: no secrets, no proxy between services."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -226,5 +232,5 @@ def _build_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def to_reachable_host(host: str) -> str:
-    """Return an address to reach a server by that listens on `host`."""
+    """Return an address at which a server that listens on `host` can be reached."""
     return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104 - compared, not bound

@@ -1,4 +1,4 @@
-"""The settings of `agentchat up`."""
+"""Define the settings of `agentchat up`."""
 
 from typing import Annotated
 
@@ -11,10 +11,10 @@ AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
 
 class UpSettings(ServiceSettings, frozen=True, kw_only=True):
-    """A port of 0 is any free one. A server's URL that is set is used instead of an embedded server.
+    """Settings of `agentchat up`. Port 0 is any free port; a server's URL replaces the embedded server.
 
-    `port`: 8080 if it is not set, or a free one if that is in use. `secret_key` and `admin_token`: those kept
-    in the run folder if they are not set.
+    `port` defaults to 8080, or a free port if 8080 is in use. `secret_key` and `admin_token` default to those
+    stored in the run folder.
     """
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
@@ -39,7 +39,7 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of each service that may run several times."""
+    """Numbers of processes by service."""
 
     gateways: int = 1
     orchestrators: int = 1

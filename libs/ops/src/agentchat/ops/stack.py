@@ -1,4 +1,4 @@
-"""The complete stack as data: one description of its processes, for `agentchat up` and for the tests."""
+"""Describe the complete stack as data, for `agentchat up` and for the tests."""
 
 import os
 import zlib
@@ -23,7 +23,7 @@ from agentchat.runtime.database_roles import OPERATOR, SERVICES, get_role
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """The processes in the order in which they are shown, and how to reach them when all are ready."""
+    """The processes, in the order in which they are shown, and how to reach them."""
 
     processes: tuple[Process, ...]
     environment: Environment
@@ -36,10 +36,12 @@ def describe_servers(
     *,
     fast: bool = False,
 ) -> Servers:
-    """Describe an embedded server for each URL that is not set; a URL that is set is used by all users.
+    """Describe an embedded server for each URL that is not set; all users share a URL that is set.
 
     Args:
-        key: Makes the passwords.
+        folder: The run folder.
+        key: Key from which passwords are derived.
+        settings: URLs of servers that run elsewhere.
         fast: For tests: Postgres without durability, its superuser the owner.
     """
     processes: list[Process] = []
@@ -88,12 +90,15 @@ def describe_stack(
     servers = describe_servers(folder, secrets.servers_key, settings)
     services = Services(folder, settings, secrets, servers, environ)
     serving = (
-        services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
-        services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
-        *(services.projector(number) for number in range(1, counts.projectors + 1)),
-        *(services.tool_runner(number, gateway_urls[0]) for number in range(1, counts.tool_runners + 1)),
-        *(services.orchestrator(number, model_url) for number in range(1, counts.orchestrators + 1)),
-        *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
+        services.describe_demo("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
+        services.describe_demo("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
+        *(services.describe_projector(number) for number in range(1, counts.projectors + 1)),
+        *(
+            services.describe_tool_runner(number, gateway_urls[0])
+            for number in range(1, counts.tool_runners + 1)
+        ),
+        *(services.describe_orchestrator(number, model_url) for number in range(1, counts.orchestrators + 1)),
+        *(services.describe_gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
     )
     watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
     demo_data = Demo(
@@ -122,8 +127,8 @@ def describe_stack(
         load_agent_id=demo.LOAD_AGENT_ID,
         admin_token=settings.admin_token or secrets.admin_token,
     )
-    console = services.console(console_port, watched)
-    return Stack((*servers.processes, services.prepare(demo_data), *serving, console), environment)
+    console = services.describe_console(console_port, watched)
+    return Stack((*servers.processes, services.describe_prepare(demo_data), *serving, console), environment)
 
 
 def _choose_gateway_port(settings: UpSettings) -> int:
@@ -134,16 +139,16 @@ def _choose_gateway_port(settings: UpSettings) -> int:
 
 
 def _choose_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
-    """Return the port that is wanted, any free one for 0. Raises SetupError if it is in use."""
+    """Return the port; for 0 any free one. Raises SetupError if it is in use."""
     if wanted and not ports.is_free(wanted, host):
         raise SetupError(f"port {wanted} on {host} is in use; choose another by {setting} (0: any)")
     return wanted or find_free_port(host)
 
 
 def _choose_lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
-    """Return the port that is wanted; for 0 the same free one at each start, from `lowest` on.
+    """Return the port; for 0 the same free port at each start, from `lowest` on.
 
-    So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.
+    Thus agents keep the demo tool server's address, and so their version, and bookmarks of the console work.
     """
     if wanted:
         return _choose_port(setting, wanted)

@@ -1,4 +1,4 @@
-"""What a starting, running and stopping stack reports to its user, on stderr."""
+"""Report on stderr what happens while a stack starts, runs and stops."""
 
 import sys
 from pathlib import Path
@@ -13,32 +13,33 @@ _EVERYWHERE = {"timestamp", "level", "service", "component"}
 
 
 class Report:
-    """One line per message."""
+    """A report with one line per message."""
 
-    def ready(self, name: str, seconds: float) -> None:
-        """`seconds`: since its own start."""
+    def report_ready(self, name: str, seconds: float) -> None:
+        """Report that a process is ready, `seconds` after its start."""
         self.note(f"{name} is ready ({seconds:.2f} s)")
 
-    def died(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
-        """`again_in`: seconds to its next start; None where there will be none."""
+    def report_end(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
+        """Report that a process ended; `again_in` is the time to its next start, None for none."""
         lines = read_last_lines(log, offset)
-        about = "its last lines:" if lines else "it left no line in its log."
+        about = "its last lines:" if lines else "its log is empty."
         self.note(f"{name} {how}; {about}")
         for line in lines:
             self.note(f"    {line}")
         if again_in is not None:
-            self.note(f"{name} is restarted" + (f" in {again_in:.0f} s" if again_in >= 1 else ""))
+            self.note(f"restarting {name}" + (f" in {again_in:.0f} s" if again_in >= 1 else ""))
 
     def note(self, text: str) -> None:
+        """Write a message."""
         sys.stderr.write(f"agentchat: {text}\n")
         sys.stderr.flush()
 
 
 class QuietReport(Report):
-    """Only what goes wrong."""
+    """A report of failures only."""
 
-    def ready(self, name: str, seconds: float) -> None:
-        """As expected."""
+    def report_ready(self, name: str, seconds: float) -> None:
+        """Report nothing: the process started as expected."""
 
 
 def read_last_lines(log: Path, offset: int = 0) -> list[str]:
@@ -59,7 +60,7 @@ def read_end(log: Path, most_bytes: int, offset: int = 0) -> list[str]:
 
 
 def format_log_line(line: str) -> str:
-    """A JSON log line as `event key=value ...: error`, without its traceback; another line as it is."""
+    """Format a JSON log line as `event key=value ...: error`, without traceback; keep other lines."""
     try:
         entry = msgspec.json.decode(line, type=dict[str, Any])
         event = entry.pop("event")

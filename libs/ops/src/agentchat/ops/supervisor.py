@@ -1,4 +1,4 @@
-"""Keeps a stack's processes running: starts them in their order, restarts dead ones, stops all."""
+"""Supervise a stack's processes: start them in order, restart dead ones, stop all."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from agentchat.ops.stack_report import Report, read_last_lines
 from agentchat.runtime.cancellation import wait_first
 
 _STARTS = 3
-"""How often a process may die before the stack is up, until the start is given up."""
+"""Number of failures of a process, before the stack is up, after which the start is given up."""
 _WRONG_SETTINGS = 2
 _NOT_STARTED = 126
 _STEADY_SECONDS = 60.0
@@ -25,7 +25,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 class _Kept:
-    """A process that is kept running. `child` is None while it is down."""
+    """A supervised process. `child` is None while it is down."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -48,9 +48,9 @@ class _Kept:
 
 
 class Supervisor:
-    """As a context manager: leaving it stops everything, also when entering did not get far.
+    """A context manager that runs processes and stops them all when it is left.
 
-    It must be used under the folder's lock.
+    Hold the folder's lock while using it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Supervisor:
         self._folder.processes.unlink(missing_ok=True)
 
     async def wait_up(self, seconds: float) -> None:
-        """Return when every process is ready. Raises StackError if one does not get there in time."""
+        """Wait until every process is ready. Raises StackError if one is not ready in time."""
         try:
             async with asyncio.timeout(seconds):
                 all_ready = asyncio.gather(*(each.ready.wait() for each in self._kept.values()))
@@ -88,18 +88,18 @@ class Supervisor:
         self._up = True
 
     async def wait_failed(self) -> None:
-        """Return never; raise the StackError of a process that cannot be kept running."""
+        """Wait until a process cannot be kept running, and raise its StackError."""
         await asyncio.gather(*map(asyncio.shield, self._keepers))
         await asyncio.Event().wait()
 
     def kill_services(self) -> None:
-        """Kill services instead of waiting for their end; the servers still have their time to end."""
+        """Kill the services instead of waiting for their end; servers still stop in order."""
         if not self._kill.is_set():
             self._kill.set()
-            self._report.note("killing the services; the servers still end in order")
+            self._report.note("killing the services; the servers still stop in order")
 
     async def _keep(self, kept: _Kept) -> None:
-        """Start one process, and start it again whenever it ends. A job's keeper ends with it."""
+        """Start a process, and restart it whenever it ends. A job runs once."""
         process = kept.process
         for name in process.after:
             await self._kept[name].ready.wait()
@@ -116,12 +116,12 @@ class Supervisor:
             if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
                 self._give_up(process, reason, log_offset)
             pause = min(_FIRST_PAUSE * 4.0 ** (failures - 1), _LONGEST_PAUSE)
-            self._report.died(process.name, reason, process.log, log_offset, pause)
+            self._report.report_end(process.name, reason, process.log, log_offset, pause)
             await asyncio.sleep(pause)
             kept.restarts += 1
 
     async def _run(self, kept: _Kept, began: float) -> int:
-        """Run it from its start to its end; return its exit code."""
+        """Run a process to its end; return its exit code."""
         process = kept.process
         try:
             await process.prepare()
@@ -150,16 +150,16 @@ class Supervisor:
         if kept.ready.is_set():
             self._report.note(f"{kept.process.name} is ready again")
         else:
-            self._report.ready(kept.process.name, time.monotonic() - began)
+            self._report.report_ready(kept.process.name, time.monotonic() - began)
         kept.ready.set()
 
     def _give_up(self, process: Process, reason: str, log_offset: int) -> None:
         """Raise StartError with the last line of the process' log."""
         lines = read_last_lines(process.log, log_offset)
         if len(lines) > 1:
-            self._report.died(process.name, reason, process.log, log_offset, None)
+            self._report.report_end(process.name, reason, process.log, log_offset, None)
         last = lines[-1] if lines else reason
-        raise StartError(f"{process.name} does not start: {last} (its log: {process.log})")
+        raise StartError(f"{process.name} does not start: {last} (log: {process.log})")
 
     async def _describe_unready(self, seconds: float) -> str:
         for kept in self._kept.values():
@@ -168,12 +168,12 @@ class Supervisor:
                 reason = await find_unready_reason(process.probe) if process.probe else None
                 return (
                     f"{process.name} is not ready after {seconds:g} s: {reason or 'it has not ended'} "
-                    f"(its log: {process.log})"
+                    f"(log: {process.log})"
                 )
         return f"not up after {seconds:g} s"
 
     async def _end(self, process: Process, child: Child) -> None:
-        """Ask it to stop and give it its time; then kill it."""
+        """Ask a process to stop, wait for its stop time, then kill it."""
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(process.stop_signal)
         ended, killing = asyncio.create_task(child.wait()), asyncio.create_task(self._kill.wait())
@@ -182,7 +182,9 @@ class Supervisor:
         killing.cancel()
         if not ended.done():
             if process.is_server or not self._kill.is_set():
-                self._report.note(f"{process.name} has not ended in {process.stop_seconds:g} s; it is killed")
+                self._report.note(
+                    f"{process.name} did not stop within {process.stop_seconds:g} s; killing it"
+                )
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
         await ended

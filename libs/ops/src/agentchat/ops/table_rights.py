@@ -1,7 +1,7 @@
-"""What each service may do in the database, table by table; granted after every migration.
+"""Grant each service its rights in the database, table by table, after every migration.
 
-Nobody here may change or remove a stored event: the one way is to append ConversationErased. Then
-`delete_erased_events` removes what was before it, and itself after weeks, and nothing else.
+No service can change or remove a stored event, except by appending ConversationErased: then
+`delete_erased_events` removes the events before it, and weeks later that event itself.
 """
 
 from typing import LiteralString
@@ -93,7 +93,7 @@ The console reads what a gateway reads, and serves the same administration.
 """
 
 READERS: tuple[Service, ...] = ("gateway", "projector", "console")
-"""They follow the log, or begin a follower; operators do too."""
+"""Services that read the log by position."""
 
 _APPEND_EVENTS: LiteralString = (
     "append_events(float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[],"
@@ -102,9 +102,10 @@ _APPEND_EVENTS: LiteralString = (
 
 
 async def grant(database_url: str) -> None:
-    """Give every role its rights and no others, as the database's owner. Safe to repeat.
+    """Grant every role its rights and revoke all others, as the database's owner. Safe to repeat.
 
-    Raises psycopg.Error, agentchat.runtime.migrations.MigrationError.
+    Raises:
+        psycopg.Error, MigrationError
     """
     async with open_migration(database_url) as conn:
         # A temporary table of a service's own would be found before the one that a trigger names.
@@ -131,7 +132,7 @@ async def grant(database_url: str) -> None:
 
 
 async def _table_exists(conn: Connection, table: str) -> bool:
-    """Without pgvector there are no embeddings."""
+    """Return True if the table exists: without pgvector there are no embeddings."""
     row = await (await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"public.{table}"])).fetchone()
     return row == (True,)
 

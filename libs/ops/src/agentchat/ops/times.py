@@ -1,4 +1,4 @@
-"""Times that a person gives to a command."""
+"""Parse times that a person gives to a command."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ def parse_time(text: str, option: str) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise SetupError(
-            f"{option}: {text!r} is neither a time such as 2026-11-21T09:30:00Z, nor an age such as 15m"
+            f"{option}: give a time such as 2026-11-21T09:30:00Z or an age such as 15m, not {text!r}"
         ) from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     if time > now:

@@ -1,4 +1,4 @@
-"""`agentchat up`: the stack in the foreground, from its start to Ctrl-C."""
+"""`agentchat up`: run the stack in the foreground until Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?
 
 
 def run_stack(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
-    """Start within `start_seconds`, serve, stop. Raises StackError."""
+    """Start the stack within `start_seconds`, run it until a signal, stop it. Raises StackError."""
     began = time.monotonic()
     try:
         settings = load(UpSettings)
@@ -39,7 +39,7 @@ def run_stack(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _S
         folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     folder = environment.find_run_folder()
     folder.create()
-    with folder.locked():
+    with folder.lock():
         stack = describe_stack(
             folder, folder_secrets.load_or_create_secrets(folder.secrets), settings, counts
         )
@@ -58,7 +58,7 @@ async def _run(
     supervisor = Supervisor(folder, stack.processes, report, spawn)
 
     def on_interrupt() -> None:
-        """A second Ctrl-C kills; a second SIGTERM does not: make and a supervisor may both send one."""
+        """Stop; a second Ctrl-C kills. A second SIGTERM does not: make and an init may both send one."""
         if stop.is_set():
             supervisor.kill_services()
         stop.set()
@@ -83,7 +83,7 @@ async def _run(
 
 @contextlib.contextmanager
 def handle_end_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
-    """Handle Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had that ignored."""
+    """Handle Ctrl-C, `kill`, and a closed terminal, unless `nohup` ignores that."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -98,8 +98,8 @@ def handle_end_signals(on_interrupt: Callable[[], None], on_end: Callable[[], No
 
 
 def render_banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
-    """Return addresses, and a request to paste for each endpoint."""
-    note = f"  (port {GATEWAY_PORT} is in use; AGENTCHAT_PORT chooses another)" if is_moved else ""
+    """Render the addresses of the stack and two requests to paste."""
+    note = f"  (port {GATEWAY_PORT} is in use; set AGENTCHAT_PORT to choose one)" if is_moved else ""
     return f"""
 Agent Chat Service is up ({seconds:.1f} s).
 
@@ -110,11 +110,11 @@ Agent Chat Service is up ({seconds:.1f} s).
   keys, URLs   {_shorten_path(folder.demo_env)}
   logs         {_shorten_path(folder.logs)}/
 
-One answer as JSON:
+Ask a question, with a JSON reply:
 
 {_render_curl(environment, "/v1/chat")}
 
-The same as a stream:
+Ask the same, with a streamed reply:
 
 {_render_curl(environment, "/v1/chat/stream", "-N ")}
 

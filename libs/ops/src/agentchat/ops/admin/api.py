@@ -33,7 +33,7 @@ class AdminApi(msgspec.Struct, frozen=True):
     def call(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: object = None
     ) -> Any:
-        """Return the JSON of the answer, None if it has no content. Raises StackError."""
+        """Call a route and return the JSON of the answer, or None for 204. Raises StackError."""
         headers = {"Authorization": f"Bearer {self.token}", "X-Admin-Actor": name_actor()}
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         try:
@@ -49,7 +49,7 @@ class AdminApi(msgspec.Struct, frozen=True):
         return None if response.status_code == 204 else response.json()
 
     def list_all(self, path: str, most: int | None = None, **query: Any) -> list[dict[str, Any]]:
-        """Return the items of a list, page after page, at most so many. Raises StackError."""
+        """Return the items of all pages of a list, `most` at most. Raises StackError."""
         items: list[dict[str, Any]] = []
         while most is None or len(items) < most:
             size = 100 if most is None else min(100, most - len(items))
@@ -62,7 +62,7 @@ class AdminApi(msgspec.Struct, frozen=True):
 
 
 def find_api(environ: Mapping[str, str] = os.environ) -> AdminApi:
-    """Return the one that the environment names, else that of the running stack.
+    """Return the admin API that the environment names, else the running stack's.
 
     Raises:
         SetupError, NotRunningError
@@ -71,7 +71,7 @@ def find_api(environ: Mapping[str, str] = os.environ) -> AdminApi:
     if url is not None:
         token = get_variable(environ, ADMIN_TOKEN)
         if token is None:
-            raise SetupError(f"{ADMIN_TOKEN} is not set: set it to the token that the gateways have")
+            raise SetupError(f"{ADMIN_TOKEN} is not set: set it to the token of the gateways")
         return AdminApi(url.rstrip("/"), token)
     folder = environment.find_run_folder(environ)
     stack = environment.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
@@ -81,7 +81,7 @@ def find_api(environ: Mapping[str, str] = os.environ) -> AdminApi:
 
 
 def name_actor() -> str:
-    """Return who is named in the audit rows: the user that the process runs as, not what a variable names."""
+    """Return the name for audit rows: the process's user, which no variable can change."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user without a name
@@ -94,15 +94,15 @@ def _build_error(url: str, response: httpx.Response) -> StackError:
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
     except msgspec.DecodeError:
-        return RefusedError(f"{url} is no admin API: it answers with status {response.status_code}")
+        return RefusedError(f"{url} has no admin API (it answered with status {response.status_code})")
     detail = problem.detail.removesuffix(".")
     errors = problem.errors or ()
     match problem.code:
         case "invalid_admin_token":
-            return SetupError(f"{url} refuses the token: set {ADMIN_TOKEN} as its gateways have it")
+            return SetupError(f"{url} refused the token: set {ADMIN_TOKEN} to the token of its gateways")
         case "not_found" if not detail.startswith("There is "):
             return SetupError(
-                f"{url} has no such address (`agentchat admin routes` lists them), or its gateways have no"
+                f"{url} has no such route (`agentchat admin routes` lists them), or its gateways have no"
                 f" {ADMIN_TOKEN}"
             )
         case "not_found":
@@ -116,6 +116,6 @@ def _build_error(url: str, response: httpx.Response) -> StackError:
 
 
 def _describe_use(use: FieldError) -> str:
-    """Return such as `keys: web, site, …`; the API has their number too."""
+    """Return a use as `keys: web, site, …`."""
     names = use.message.partition(": ")[2]
     return f"{use.field.replace('_', ' ')}: {names.replace(', ...', ', …')}"

@@ -17,20 +17,21 @@ from agentchat.ops.admin.options import AsJson, Most, Yes, build_group, confirm
 from agentchat.ops.errors import raise_failures_with_code_2
 
 Words = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE|@FILE", help="Of the query, or of the body.")
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE|@FILE", help="Query parameters, or fields of the body."),
 ]
 AccountId = Annotated[str, typer.Argument(metavar="ACCOUNT")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID")]
 AgentId = Annotated[str, typer.Argument(metavar="AGENT")]
-Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Only of this one.")]
+Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Only of this account.")]
 
 _VERDICTS = {"better": 0, "same": 0, "worse": 1, "undecided": 2}
 """Exit codes of a comparison of versions."""
 
 app = build_group("")
 accounts = build_group("Accounts: the owners of agents, keys and conversations.")
-keys = build_group("API keys. A key is shown once, when it is made, and only on stdout.")
-agents = build_group("Agents. Each change makes a version; runs name the version that answered.")
+keys = build_group("API keys. A key is shown once, when it is created, and only on stdout.")
+agents = build_group("Agents. Each change makes a new version; a run names the version that answered.")
 knowledge = build_group("Knowledge bases: import files, embed passages.")
 secrets = build_group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
 for name, subgroup in (
@@ -71,22 +72,22 @@ def _build_command(method: str) -> Callable[..., None]:
 
 @contextlib.contextmanager
 def _separate_verdict_from_failure(path: str) -> Iterator[None]:
-    """Exit code 1 of a comparison is its verdict, so a failure has 2."""
+    """Give failures of a comparison exit code 2: exit code 1 is a verdict."""
     with raise_failures_with_code_2() if path.endswith("/canary") else contextlib.nullcontext():
         yield
 
 
 for http_method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-    app.command(http_method, help=f"{http_method} an address of the admin API (`admin routes` lists them).")(
-        _build_command(http_method)
-    )
+    app.command(
+        http_method, help=f"Call a {http_method} route of the admin API (`admin routes` lists them)."
+    )(_build_command(http_method))
 
 
 @app.command()
 def routes() -> None:
-    """List the addresses of the admin API."""
+    """List the routes of the admin API."""
     printing.print_table(
-        ["METHOD", "PATH", "WHAT"], [(each.method, each.path, each.summary) for each in ROUTES]
+        ["METHOD", "PATH", "SUMMARY"], [(each.method, each.path, each.summary) for each in ROUTES]
     )
 
 
@@ -96,7 +97,7 @@ def create_account(
     plan: Annotated[str | None, typer.Option(help="Unlimited if unset.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an account."""
+    """Create an account."""
     body = {"name": name} | ({} if plan is None else {"plan": plan})
     show(find_api().call("POST", "/accounts", body=body), as_json=as_json)
 
@@ -113,7 +114,7 @@ def create_key(
     name: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. Only the key is on stdout, its id on stderr; --json has both."""
+    """Create a key. The key is printed on stdout, its id on stderr; --json prints both."""
     body = {} if name is None else {"name": name}
     _show_key(find_api().call("POST", f"/accounts/{account}/keys", body=body), as_json=as_json)
 
@@ -133,7 +134,7 @@ def rotate_key(key_id: KeyId, yes: Yes = False, as_json: AsJson = False) -> None
 
 @keys.command("revoke")
 def revoke_key(key_id: KeyId, yes: Yes = False) -> None:
-    """Refuse a key for ever."""
+    """Revoke a key for good."""
     confirm(f"Revoke {key_id}?", yes=yes)
     find_api().call("DELETE", f"/keys/{key_id}")
     printing.print_note(f"key {key_id} is revoked")
@@ -151,26 +152,26 @@ def show_agent(
     version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show its configuration; of secrets only whether they are set."""
+    """Show an agent's configuration. Of secrets it shows only whether they are set."""
     older = "" if version is None else f"/versions/{version}"
     show(find_api().call("GET", f"/agents/{agent}{older}"), as_json=as_json)
 
 
 @agents.command("create")
 def create_agent(words: Words = None, as_json: AsJson = False) -> None:
-    """Make an agent: `agents create @agent.json account_id=ID provider_key=@env:KEY`."""
+    """Create an agent: `agents create @agent.json account_id=ID provider_key=@env:KEY`."""
     show(find_api().call("POST", "/agents", body=read_body(words or ())), as_json=as_json)
 
 
 @agents.command("change")
 def change_agent(agent: AgentId, words: Words = None, as_json: AsJson = False) -> None:
-    """Make the next version: `agents change ID model=demo-echo system_prompt=@file:prompt.txt`."""
+    """Change an agent (a new version): `agents change ID model=demo-echo system_prompt=@file:prompt.txt`."""
     show(find_api().call("PATCH", f"/agents/{agent}", body=read_body(words or ())), as_json=as_json)
 
 
 @agents.command("check")
 def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
-    """Ask its model provider and its tool servers whether they work. Exit code 1 if one does not."""
+    """Check an agent's model provider and tool servers. Exit code 1 if one of them fails."""
     found = find_api().call("POST", f"/agents/{agent}/check")
     works = found["provider"]["ok"] and all(server["ok"] for server in found["servers"])
     if as_json:
@@ -182,14 +183,14 @@ def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
 
 
 def show(answer: Any, *, as_json: bool) -> int:
-    """Print an answer of the API, and return the exit code: that of the verdict of a comparison, else 0."""
+    """Print an answer of the API. Return the exit code of a comparison's verdict, else 0."""
     listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer
     if as_json:
         printing.print_json(answer)
     elif isinstance(listed, list):
         printing.print_rows(listed)
         if isinstance(answer, dict) and answer.get("next_cursor"):
-            printing.print_note(f"there are more: cursor={answer['next_cursor']}")
+            printing.print_note(f"more items follow: add cursor={answer['next_cursor']}")
     elif listed is not None:
         printing.print_record(listed)
     decision = answer.get("decision") if isinstance(answer, dict) else None
@@ -200,6 +201,6 @@ def _show_key(issued: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         printing.print_json(issued)
         return
-    printing.print_note(f"key {issued['id']} of account {issued['account_id']}; it is shown this once:")
+    printing.print_note(f"key {issued['id']} of account {issued['account_id']}; it will not be shown again:")
     sys.stdout.write(f"{issued['key']}\n")
     sys.stdout.flush()

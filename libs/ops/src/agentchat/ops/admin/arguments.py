@@ -14,7 +14,7 @@ _SECRETS = frozenset({"provider_key", "client_secret", "headers"})
 
 
 def read_query(words: Sequence[str]) -> dict[str, str]:
-    """Return `key=value` words as parameters of a query; `@file:PATH` is a file's text. Raises SetupError."""
+    """Return `key=value` words as query parameters; `@file:PATH` reads a file. Raises SetupError."""
     return {key: _read_reference(key, value) or value for key, value in map(_split, words)}
 
 
@@ -26,7 +26,7 @@ def read_body(words: Sequence[str]) -> dict[str, Any]:
     is a field of an object.
 
     Raises:
-        SetupError: The text names the word, and never a value, which may be a secret.
+        SetupError: The text names the key, never the value, which may be a secret.
     """
     body: dict[str, Any] = {}
     for word in words:

@@ -21,8 +21,10 @@ from agentchat.ops.printing import build_progress
 
 
 def show_usage(
-    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One, with its lines.")] = None,
-    month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")] = None,
+    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One account, in detail.")] = None,
+    month: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM", help="The current month (UTC) if unset.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail."""
@@ -38,14 +40,16 @@ def show_usage(
 
 
 def reseal(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed again.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the secrets that would be sealed again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Seal every secret again with the present secret key, after that was changed.
+    """Seal every secret again with the current secret key, after the key was changed.
 
-    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has the earlier ones.
-    Services may run meanwhile; a second run completes an interrupted one. Exit code 1 if a secret did not
-    open.
+    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS a comma-separated list of the earlier
+    keys. Services may keep running. If it is interrupted, run it again. Exit code 1 if a secret could not be
+    opened.
     """
     found = run_on_database(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
@@ -70,11 +74,11 @@ async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
 
 def embed(
     base: Annotated[
-        str | None, typer.Argument(metavar="[KB]", help="One knowledge base; all if unset.")
+        str | None, typer.Argument(metavar="[KB]", help="A knowledge base; all of them if unset.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the passages that have no vector of the current model yet. Works on the database itself."""
+    """Embed passages that have no vector of the current model. Works on the database directly."""
 
     async def work(admin: Admin) -> int:
         if admin.embedder is None:

@@ -1,4 +1,4 @@
-"""Runs commands that work on a system's database itself, from the connections to the final error."""
+"""Run commands that work on a system's database directly, with their connections and error messages."""
 
 import asyncio
 import contextlib
@@ -34,12 +34,12 @@ PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY_PREVIOUS"
 T = TypeVar("T")
 
 Needs = Literal["no", "if known", "needed", "to provision"]
-"""Whether the work needs the bus, and as which user. `if known`: it is there where its address is."""
+"""Need for the bus, and as which user. `if known`: connect if the address is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddresses:
-    """Addresses, and the keys that open sealed secrets. None is not known."""
+    """Addresses of a system's servers, and the keys that open sealed secrets; None if unknown."""
 
     database_url: str = field(repr=False)
     nats_url: str | None = field(repr=False)
@@ -52,7 +52,10 @@ class ServerAddresses:
 def run_on_database(
     work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: str = "stopped"
 ) -> T:
-    """What `work` returns; `stopped` is the message after Ctrl-C. Raises StackError."""
+    """Run `work` with connections of the system and return its result. Raises StackError.
+
+    `stopped` is the message after Ctrl-C.
+    """
     found = find_servers(os.environ)
     try:
         with translate_database_errors():
@@ -77,7 +80,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
     """
     own = get_variable(environ, DATABASE_URL)
     if own is None and get_variable(environ, ADMIN_URL) is not None:
-        raise SetupError(f"this works on the database itself: set {DATABASE_URL}")
+        raise SetupError(f"this command works on the database directly: set {DATABASE_URL}")
     folder = environment.find_run_folder(environ)
     stack = _find_stack(folder, own)
     secrets = folder_secrets.load_or_create_secrets(folder.secrets) if stack else None
@@ -87,7 +90,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
     elif secrets is not None:
         secret_key, previous = secrets.secret_key, secrets.previous_secret_keys
     else:
-        raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
+        raise SetupError(f"{SECRET_KEY} is not set: set it to the key of the services")
     nats_url = get_variable(environ, NATS_URL) or (stack.nats_url if stack else None)
     provisioner_url = get_variable(environ, PROVISIONER_URL) or nats_url
     if provisioner_url and secrets and parse_user(provisioner_url) == OPERATOR:  # of the embedded NATS
@@ -103,7 +106,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
 
 
 def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | None:
-    """Return the running stack; None if it is on another database than `database_url`, if that is given."""
+    """Return the running stack; None if `database_url` is given and names another database."""
     try:
         stack = environment.load(folder, elsewhere=f"; for another system set {DATABASE_URL}")
     except NotRunningError:
@@ -117,7 +120,7 @@ async def _run_connected(work: Callable[[Admin], Awaitable[T]], found: ServerAdd
     sealer = build_sealer(found.secret_key, found.previous_secret_keys)
     nats_url = found.provisioner_url if bus == "to provision" else found.nats_url
     if bus not in ("no", "if known") and nats_url is None:
-        raise SetupError(f"this needs {NATS_URL}")
+        raise SetupError(f"this command needs NATS: set {NATS_URL}")
     await check_reachable(found.database_url)
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(found.database_url))

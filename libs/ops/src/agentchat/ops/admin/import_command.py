@@ -1,4 +1,4 @@
-"""`agentchat admin knowledge import`: files into a knowledge base, and the outcome of each."""
+"""`agentchat admin knowledge import`: import files into a knowledge base and report the outcomes."""
 
 import asyncio
 import sys
@@ -22,12 +22,14 @@ from agentchat.ops.printing import build_progress, warn
 
 
 class Skipped(msgspec.Struct, frozen=True):
+    """A file that was not imported."""
+
     name: str
     reason: str
 
 
 class ImportReport(msgspec.Struct, kw_only=True):
-    """The outcomes of the files. `lacking` counts documents that are not, or not completely, embedded yet."""
+    """Counts of outcomes by kind. `lacking` counts documents that are not completely embedded yet."""
 
     added: int = 0
     changed: int = 0
@@ -42,10 +44,11 @@ def import_(
     base: Annotated[str, typer.Argument(metavar="KB", help="A knowledge base's id.")],
     paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER|-", help="`-` is standard input.")],
     name: Annotated[
-        str | None, typer.Option(help="The name of the document on `-`; its ending is its kind: guide.md.")
+        str | None,
+        typer.Option(help="Document name for standard input; its ending gives the kind: guide.md."),
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
+        bool, typer.Option("--prune", help="Afterwards delete documents that are not among these files.")
     ] = False,
     within: Annotated[
         Path | None,
@@ -67,7 +70,7 @@ def import_(
     imported.
     """
     if (Path("-") in paths) != (name is not None):
-        raise SetupError("`-` needs --name, the name of the document on standard input, and --name needs `-`")
+        raise SetupError("use `-` and --name together: --name is the document name for standard input")
     found = [*import_files.find_files((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [import_files.read_piped(sys.stdin.buffer, name)]
     report, api = ImportReport(dry_run=dry_run), find_api()

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the question that `--yes` answers."""
+"""Options that several commands share, and the confirmation that `--yes` skips."""
 
 import sys
 from typing import Annotated, Any
@@ -10,17 +10,21 @@ import typer.main
 from agentchat.ops.errors import RefusedError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if unset.")]
+Most = Annotated[
+    int | None, typer.Option("--limit", min=1, help="The largest number of items; all if unset.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """The groups of `agentchat admin`, made when one of them runs, so that other commands start quickly."""
+    """The groups of `agentchat admin`, imported when one runs, so that other commands start quickly."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names of all commands (click's interface)."""
         return list(self._load_commands())
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        """Return the command of this name, or None (click's interface)."""
         return self._load_commands().get(cmd_name)
 
     def _load_commands(self) -> dict[str, Any]:
@@ -31,7 +35,7 @@ class LazyGroup(typer.core.TyperGroup):
 
 
 def build_group(about: str) -> typer.Typer:
-    """A group of commands; it may have only one."""
+    """Build a group of commands, which may have only one."""
     made = typer.Typer(
         help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
@@ -40,6 +44,6 @@ def build_group(about: str) -> typer.Typer:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal; a script is not asked. Raises RefusedError."""
+    """Ask for confirmation on a terminal; scripts are not asked. Raises RefusedError."""
     if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
         raise RefusedError("nothing was changed")

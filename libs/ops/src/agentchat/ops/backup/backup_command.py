@@ -1,4 +1,4 @@
-"""`agentchat backup`: a base backup of Postgres, and with `--follow` its write-ahead log as it is written."""
+"""`agentchat backup`: make a base backup of Postgres, and with `--follow` archive its write-ahead log."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ _OPTIONS = ("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SH
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints. `removed`: the names of older base backups."""
+    """A completed backup, as `--json` prints it. `removed` names deleted older base backups."""
 
     backup: str
     bytes: int
@@ -37,7 +37,7 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def back_up(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
-    """Make it; with `follow` go on until Ctrl-C. Raises StackError."""
+    """Make a base backup; with `follow`, archive the write-ahead log until Ctrl-C. Raises StackError."""
     folder = BackupFolder(path)
     server = _Server.find(folder)
     if follow:  # before the base backup, so that nothing is missing between it and what follows
@@ -50,7 +50,7 @@ def back_up(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
         sys.stdout.write(f"{done.backup}: {done.bytes / 2**20:,.0f} MiB, complete at {done.ended_at}{gone}\n")
         sys.stdout.flush()
     if follow:
-        printing.print_note(f"the write-ahead log goes to {folder.wal} until Ctrl-C")
+        printing.print_note(f"archiving the write-ahead log to {folder.wal}; Ctrl-C stops")
         server.follow(folder)
 
 
@@ -61,7 +61,7 @@ def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> Bac
     timelines = {read_first_segment(each)[:8] for each in (*folder.backups()[-1:], folder.unfinished)}
     if len(timelines) > 1:  # what the folder has would be mixed up
         shutil.rmtree(folder.unfinished)
-        raise RefusedError(f"{folder.path} is of the time before a restore; back up into another folder", 2)
+        raise RefusedError(f"{folder.path} holds backups from before a restore; back up to another folder", 2)
     done = folder.complete(datetime.now(UTC))
     return BackedUp(
         backup=str(done),
@@ -72,7 +72,7 @@ def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> Bac
 
 
 class _Server:
-    """Postgres and the login that may copy it."""
+    """A Postgres server and the login that may copy it."""
 
     def __init__(self, url: str, **login: str) -> None:
         parts = conninfo_to_dict(url) | login
@@ -84,9 +84,9 @@ class _Server:
 
     @classmethod
     def find(cls, folder: BackupFolder) -> "_Server":
-        """Return the one that AGENTCHAT_BACKUP_DATABASE_URL names, or the running stack's.
+        """Return the server of AGENTCHAT_BACKUP_DATABASE_URL, or the running stack's.
 
-        Makes the backup folder, with the secrets of the stack.
+        Creates the backup folder, with the secrets of the stack.
 
         Raises:
             StackError
@@ -108,7 +108,7 @@ class _Server:
         return cls(url, user=BACKUP, password=derive_password(key, NAME, BACKUP))
 
     def run(self, name: str, *arguments: str) -> None:
-        """Run to its end, however long that takes. Raises RefusedError, KeyboardInterrupt."""
+        """Run a Postgres program to its end, without a time limit. Raises RefusedError."""
         done = subprocess.run(
             (find_program(name), *self._connection, *arguments),
             env=self._environ,
@@ -136,4 +136,4 @@ class _Server:
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
         if running.wait() != 0 and not stopped:
-            raise RefusedError("pg_receivewal has ended; its last line above says why")
+            raise RefusedError("pg_receivewal ended unexpectedly; see its last line above")

@@ -1,4 +1,4 @@
-"""A backup folder: base backups, the write-ahead log since the oldest of them, the run folder's secrets.
+"""Manage a backup folder: base backups, the write-ahead log since the oldest, the run folder's secrets.
 
 base/20261125T210000.123456Z/    a base backup by pg_basebackup, with its manifest; named after when it ended
 base/unfinished/                 the one that is being made, or was interrupted: never restored
@@ -41,15 +41,15 @@ class BackupFolder:
             raise SetupError(f"the backup folder {self.path} cannot be written: {error.strerror}") from error
 
     def complete(self, ended_at: datetime) -> Path:
-        """Count the unfinished base backup from now on; return its folder."""
+        """Rename the unfinished base backup to its final name; return its folder."""
         return self.unfinished.replace(self.base / ended_at.strftime(_NAME))
 
     def backups(self) -> list[Path]:
-        """Return the complete ones, the newest last."""
+        """Return the complete base backups, the newest last."""
         return sorted(self.base.glob("*Z"))
 
     def choose(self, at: datetime | None) -> Path:
-        """Return the newest that ended before `at`. Raises RefusedError if there is none."""
+        """Return the newest base backup that ended before `at`. Raises RefusedError if there is none."""
         backups = self.backups()
         if not backups:
             raise RefusedError(f"{self.path} has no complete backup", 2)
@@ -71,7 +71,7 @@ class BackupFolder:
         )
 
     def remove_older(self, keep: int) -> list[str]:
-        """Keep the newest `keep` base backups, and the log since the oldest of them. Return the others."""
+        """Delete all but the newest `keep` base backups and the log they need. Return the deleted names."""
         backups = self.backups()
         for each in backups[:-keep]:
             shutil.rmtree(each)

@@ -1,4 +1,4 @@
-"""`agentchat restore`: a backup becomes a run folder's Postgres, and what follows the log is made to fit."""
+"""`agentchat restore`: restore a backup as a run folder's Postgres, and repair EVENTS and positions."""
 
 import asyncio
 import shutil
@@ -39,13 +39,13 @@ class Restored(Repaired, frozen=True, kw_only=True):
 
 
 def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) -> None:
-    """Restore and report. Raises StackError; then nothing has changed, or the text says what has."""
+    """Restore a backup and report. Raises StackError, whose text says if anything has changed."""
     backups = BackupFolder(path)
     backup = backups.choose(at)
     verify(backup)
     folder = environment.find_run_folder()
     folder.create()
-    with folder.locked():
+    with folder.lock():
         _check_target(folder, backups, replace=replace)
         if not folder.secrets.exists() and backups.secrets.exists():
             write_private(folder.secrets, backups.secrets.read_bytes())
@@ -57,7 +57,7 @@ def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) ->
                 done = asyncio.run(_repair_feed(folder, key, str(backup), replaced))
         except (StackError, BusUnavailable) as error:
             raise RefusedError(
-                f"Postgres is restored, but EVENTS does not fit it: {error}; do it again with --replace"
+                f"Postgres is restored, but EVENTS does not match it: {error}; run it again with --replace"
             ) from error
     if as_json:
         printing.print_json(done)
@@ -67,22 +67,24 @@ def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) ->
 
 def _check_target(folder: RunFolder, backups: BackupFolder, *, replace: bool) -> None:
     if not replace and folder.postgres.exists() and any(folder.postgres.iterdir()):
-        raise RefusedError(f"{folder.postgres} has data; --replace keeps it under another name", 2)
+        raise RefusedError(
+            f"{folder.postgres} already has data; use --replace to keep it under another name", 2
+        )
     if folder.secrets.exists() and backups.secrets.exists():
         here, there = (folder_secrets.load_or_create_secrets(each.secrets) for each in (folder, backups))
         if here != there:
             raise RefusedError(
-                f"{folder.secrets} is not the one of the backup; restore into another AGENTCHAT_RUN_DIR", 2
+                f"{folder.secrets} differs from the backup's; restore into another AGENTCHAT_RUN_DIR", 2
             )
 
 
 async def _recover(
     folder: RunFolder, backups: BackupFolder, backup: Path, at: datetime | None, key: str
 ) -> RunFolder:
-    """Return a folder within the run folder in which Postgres has come to the time, or to the log's end.
+    """Recover Postgres up to a time, or to the log's end, in a folder within the run folder; return it.
 
     Raises:
-        RefusedError: Postgres does not get there. Nothing has changed.
+        RefusedError: The recovery failed. Nothing has changed.
     """
     new = RunFolder(folder.path / "restoring")
     shutil.rmtree(new.path, ignore_errors=True)
@@ -99,7 +101,7 @@ async def _recover(
         settings.write_text(usual + _build_recovery_settings(at))
         (new.postgres / "recovery.signal").touch()
         cluster = Cluster(new, key)
-        cluster.own()
+        cluster.take_ownership()
         server = msgspec.structs.replace(cluster.process(find_free_port()), prepare=prepare_nothing)
         async with Supervisor(new, [server], _Quiet()) as supervisor:
             await supervisor.wait_up(_RECOVERY_SECONDS)
@@ -116,14 +118,17 @@ async def _recover(
 
 
 class _Quiet(Report):
-    """A recovery that ends early is one line, not the log of a server."""
+    """A report that prints nothing: a failed recovery is one line, not the log of a server."""
 
     def note(self, text: str) -> None:
-        pass
+        """Print nothing."""
 
 
 def _build_recovery_settings(at: datetime | None) -> str:
-    """Read the log next to the data. Without a hot standby the server is ready once it is recovered."""
+    """Build settings that recover from the log next to the data.
+
+    Without a hot standby the server is ready only when it has recovered.
+    """
     settings = [
         f"restore_command = 'cp {_WAL}/%f %p'",
         "recovery_target_action = 'promote'",
@@ -135,7 +140,7 @@ def _build_recovery_settings(at: datetime | None) -> str:
 
 
 def _put_in_place(folder: RunFolder, recovered: RunFolder) -> str | None:
-    """Make the recovered data the run folder's; keep what was there under another name, and return that."""
+    """Move the recovered data into the run folder. Return the new name of the data it replaced."""
     replaced = None
     if folder.postgres.exists():
         kept = folder.postgres.with_name(f"postgres.before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
@@ -149,7 +154,7 @@ def _put_in_place(folder: RunFolder, recovered: RunFolder) -> str | None:
 
 
 async def _repair_feed(folder: RunFolder, key: str, backup: str, replaced: str | None) -> Restored:
-    """Set positions after all that consumers may know, and make EVENTS hold what the log holds."""
+    """Move positions past all that consumers may have seen, and fill EVENTS from the log."""
     servers = describe_servers(folder, key)
     wanted = [each for each in servers.processes if each.name != "valkey"]
     async with Supervisor(folder, wanted, _Quiet()) as supervisor:
@@ -168,9 +173,9 @@ async def _repair_feed(folder: RunFolder, key: str, backup: str, replaced: str |
 def _describe_restore(done: Restored) -> list[str]:
     lines = [f"restored {done.backup}; the log ends at position {done.head:,}"]
     if done.replaced:
-        lines.append(f"the data that was there is in {done.replaced}")
+        lines.append(f"the previous data is in {done.replaced}")
     lines += describe_repair(done)
     lines.append(
-        "start it with `agentchat up`, and back it up into another folder: this one has what came after"
+        "start it with `agentchat up`; back it up to another folder, since this one has the discarded log"
     )
     return lines

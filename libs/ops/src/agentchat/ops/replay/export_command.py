@@ -1,4 +1,4 @@
-"""`agentchat replay export`: writes conversations of the log to a file."""
+"""`agentchat replay export`: write conversations of the log to a file."""
 
 import contextlib
 import os
@@ -38,19 +38,19 @@ def export(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write this file, readable by its owner only, when it is complete.",
+            help="Write to this file, readable by its owner only, once it is complete.",
         ),
     ] = None,
 ) -> None:
     """Write conversations as JSON lines, one event per line.
 
-    Events are written as they are stored, with ids and versions. Active runs are left out. Exit code 2: a
-    conversation or account is unknown.
+    Events are written as stored, with ids and versions. Active runs are left out. Exit code 2: unknown
+    conversation or account.
     """
     if sum((bool(conversations), account is not None, everything)) != 1:
         raise SetupError("choose what to export: ids of conversations, or --account, or --all")
     if output is None and sys.stdout.isatty():
-        raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
+        raise SetupError("refusing to write an export to a terminal: use --output or >")
     wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
     with _open_output(output) as file:
         writer = run_with_pool(lambda _, pool: _export(pool, wanted, account, file))
@@ -84,7 +84,7 @@ async def _export(
 async def _find_conversation_ids(
     pool: Pool, log: Log, conversations: Sequence[str], account: str | None
 ) -> AsyncIterator[str]:
-    """Return the ids of these conversations, of an account's, or of all if neither is given.
+    """Find the ids of these conversations, of an account's, or of all if neither is given.
 
     Raises NoneSuchError before the first one.
     """
@@ -111,14 +111,14 @@ async def _iterate(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
 
 @contextlib.contextmanager
 def _open_output(output: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that takes its name when all is in it. Raises SetupError, StackError."""
+    """Open stdout, or a file that is renamed when complete. Raises SetupError, StackError."""
     if output is None:
         try:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             discard_stdout()
-            raise StackError("the reader of the export has closed the pipe") from None
+            raise StackError("the reader closed the pipe before the export was complete") from None
         return
     partial = output.with_name(f".{output.name}.partial")
     try:

@@ -1,4 +1,4 @@
-"""`agentchat replay feed`: empties EVENTS and fills it again from the log."""
+"""`agentchat replay feed`: empty EVENTS and fill it again from the log."""
 
 import sys
 import time
@@ -25,11 +25,11 @@ BATCH = 200
 _TRIES = 20
 
 OnPosition = Callable[[int], None]
-"""Receives the log position that was published last."""
+"""Callback with the log position that was published last."""
 
 
 class Refed(msgspec.Struct, frozen=True, kw_only=True):
-    """Positions of the log, and how many events this process published: a projector may have helped."""
+    """First and last position in EVENTS, and the number of events that this process published."""
 
     first: int
     last: int
@@ -38,19 +38,19 @@ class Refed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def feed(
-    start: Annotated[int, typer.Option("--from", help="The log position to begin at; 1: the complete log.")],
+    start: Annotated[int, typer.Option("--from", help="The first log position; 1 for the complete log.")],
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Empty the EVENTS stream and fill it again from the log, in order, while the system runs.
 
-    The projector refills a lost EVENTS by itself with the events of its retention; this is for older events,
-    and for consumers that start again. Existing consumers receive some events a second time, and recognise
-    them by Chat-Log-Position. Exit code 2: there is no such position.
+    Use it for events older than the retention of EVENTS, or for consumers that start again: the projector
+    refills a lost EVENTS by itself. Consumers receive some events again, and recognise them by
+    Chat-Log-Position. Exit code 2: no such position.
     """
     oldest = direct.run_on_database(lambda admin: _find_oldest_position(admin, start), bus="needed")
-    held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
-    confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
+    held = f"which starts at position {oldest:,}" if oldest else "which is empty"
+    confirm(f"Empty EVENTS, {held}, and fill it from position {start:,}?", yes=yes)
     done = direct.run_on_database(
         lambda admin: _feed_again(admin, start),
         bus="to provision",
@@ -60,15 +60,15 @@ def feed(
         printing.print_json(done)
         return
     sys.stdout.write(
-        f"EVENTS holds the log from position {done.first:,} to {done.last:,}; "
-        f"{done.published:,} events were published in {done.seconds:.1f} s\n"
+        f"EVENTS now has positions {done.first:,} to {done.last:,}; "
+        f"published {done.published:,} events in {done.seconds:.1f} s\n"
     )
 
 
 async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
-    """Fill EVENTS with every event from position `start` on, and no other. Returns how many it published.
+    """Fill EVENTS with exactly the events from position `start` on. Return the number published.
 
-    Safe while projectors run: the second publisher of an event is refused, and reads where EVENTS ends.
+    Safe while projectors run: the second publisher of an event is refused and continues at the end of EVENTS.
     Raises BusUnavailable, DatabaseUnavailable.
     """
     reader = FeedReader(log)
@@ -86,7 +86,7 @@ async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int
 
 
 async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
-    """Empty EVENTS and publish the first events; repeated where a leader was quicker with newer ones."""
+    """Empty EVENTS and publish the first events; retry if a projector published newer ones first."""
     for _ in range(_TRIES):
         end = await bus.feed.clear()
         events = await reader.read(start - 1, BATCH)
@@ -98,7 +98,7 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
 
 
 async def _find_oldest_position(admin: Admin, start: int) -> int:
-    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
+    """Find the oldest position in EVENTS, 0 if empty. Raises RefusedError if the log has no `start`."""
     head = await Log(admin.pool).read_head()
     if not 1 <= start <= head:
         reach = f"goes from 1 to {head:,}" if head else "is empty"
@@ -120,5 +120,5 @@ async def _feed_again(admin: Admin, start: int) -> Refed:
         try:
             published = await refeed(admin.need_bus(), log, start, on_position)
         except (BusUnavailable, DatabaseUnavailable) as error:
-            raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
+            raise RefusedError(f"EVENTS is incomplete, run the command again: {error}") from None
     return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)

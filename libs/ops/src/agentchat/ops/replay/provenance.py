@@ -1,4 +1,4 @@
-"""How a message was made: configuration, model, sources, tools and workers of its run."""
+"""Trace how a message was made: configuration, model, sources, tools and workers of its run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ _Config = dict[str, Any]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A field of the agent's configuration that has changed since."""
+    """A field of the agent's configuration that has changed since the run."""
 
     field: str
     then: Any
@@ -34,9 +34,9 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's version that answered, as the directory has it; `config` None where it is gone.
+    """The agent version that answered; `config` is None if it no longer exists.
 
-    `current` is its version now; `changes` are from the one that answered to that.
+    `current` is the agent's version now; `changes` are the differences between the two.
     """
 
     agent_id: str
@@ -47,7 +47,7 @@ class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerAttempt(msgspec.Struct, frozen=True):
-    """An attempt at the run; `worker` is None in runs of before workers were recorded."""
+    """An attempt at the run; `worker` is None in runs older than worker tracking."""
 
     attempt: int
     at: str
@@ -55,10 +55,10 @@ class WorkerAttempt(msgspec.Struct, frozen=True):
 
 
 class RoundProvenance(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call that was recorded at `at`, with the text of its reply.
+    """A model call with the text of its reply; `at` is when the reply was recorded.
 
-    The hashes are those of `events.ModelReplied`. `seconds` are from the run's event before the call to the
-    reply. The model was shown the first `messages` of all that `Provenance` has.
+    The hashes are those of `events.ModelReplied`. `seconds` is the time from the run's previous event to the
+    reply. The model received the first `messages` of `Provenance.messages`.
     """
 
     number: int
@@ -74,11 +74,11 @@ class RoundProvenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """A message and what made it. `lost` is the cost of model calls that were given up and made again.
+    """A message and its origin. `lost` is the usage of model calls that were abandoned and repeated.
 
-    `compacted`: what the model was shown in the place of earlier runs, whichever run it was made in.
-    `messages` are those of the last model call, in the form of Anthropic's Messages API; retrieved passages
-    are not among them: the log holds their sources.
+    `compacted` is the summary that the model received instead of earlier runs. `messages` are those of the
+    last model call, in the form of Anthropic's Messages API, without retrieved passages: the log has only
+    their sources.
     """
 
     message_id: str | None
@@ -105,7 +105,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def load_provenance(pool: Pool, name: str) -> Provenance:
-    """What made the message of this id, or the reply of this trace.
+    """Load the provenance of a message by its id, or of a reply by its trace id.
 
     Raises NoneSuchError, DatabaseUnavailable, UnreadableEvent.
     """
@@ -123,14 +123,14 @@ async def load_provenance(pool: Pool, name: str) -> Provenance:
 
 
 async def _locate_run(pool: Pool, log: Log, name: str) -> tuple[str, str]:
-    """The conversation and the trace. Raises NoneSuchError."""
+    """Find the conversation and the trace. Raises NoneSuchError."""
     if is_trace_id(name):
         found = await find_run(pool, name)
         if found is None or found.begun_at is None:
             raise NoneSuchError(f"no such trace: {name}")
         return found.conversation_id, name
     if not is_uuid(name):
-        raise NoneSuchError(f"neither the id of a message nor a trace id: {name[:100]!r}")
+        raise NoneSuchError(f"not a message id or trace id: {name[:100]!r}")
     head = await log.read_head()
     place = await find_message(pool, name)
     if place is None:

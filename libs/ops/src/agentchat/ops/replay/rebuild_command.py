@@ -1,4 +1,4 @@
-"""`agentchat replay rebuild` and `verify`: read models built again from the log, and compared with it."""
+"""`agentchat replay rebuild` and `verify`: rebuild read models from the log, or compare them with it."""
 
 import sys
 import time
@@ -35,25 +35,25 @@ Names = Annotated[
 
 
 def choose_projections(names: Sequence[str]) -> list[Projection]:
-    """Those of these names, each once; all of them for none. Raises SetupError."""
+    """Return the read models of these names, or all if there are none. Raises SetupError."""
     known = {each.name: each for each in PROJECTIONS}
     for name in names:
         if name not in known:
-            raise SetupError(f"there is no read model {name!r}; there are {', '.join(known)}")
+            raise SetupError(f"unknown read model {name!r}; choose from {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
 
 
 def describe_parked_event(position: int, conversation_id: str) -> str:
-    """A message about an event that could not be applied."""
+    """Describe an event that could not be applied."""
     return f"could not apply event {position:,} of conversation {conversation_id}"
 
 
 def run_with_bar(
     verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True, stopped: str = "stopped"
 ) -> T:
-    """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
+    """Run `work` with a progress bar on stderr and return its result. Raises StackError.
 
-    What is parked meanwhile is reported there at once, unless `work` returns it.
+    Events that are parked are reported at once if `reports_parked`.
     """
     projections = choose_projections(names)
 
@@ -66,7 +66,7 @@ def run_with_bar(
 
 
 class Bar(RebuildProgress):
-    """Progress on a terminal; messages as lines on stderr."""
+    """A progress bar on a terminal; messages are lines on stderr."""
 
     def __init__(self, verb: str, reports_parked: bool = True) -> None:
         self._reports_parked = reports_parked
@@ -81,30 +81,32 @@ class Bar(RebuildProgress):
         self._progress.stop()
 
     def on_advance(self, position: int, head: int) -> None:
+        """Show the position that was reached."""
         self._progress.update(self._task, completed=position, total=max(position, head))
 
     def on_park(self, name: str, refused: RefusedEvent) -> None:
+        """Report an event that a read model could not apply."""
         if self._reports_parked:
             event = describe_parked_event(refused.position, refused.conversation_id)
             warn(self._progress, f"{name}: {event}: {refused.reason}")
 
 
 def rebuild(names: Names = None) -> None:
-    """Build read models again from the log, and make the live ones equal.
+    """Rebuild read models from the log and update the live ones.
 
-    Reads and writes continue meanwhile. If it is stopped or killed, what is not finished is unchanged.
+    Reads and writes continue. If you stop it, read models that are not finished are unchanged.
     """
     began = time.monotonic()
-    stopped = "stopped; what was not finished is unchanged"
+    stopped = "stopped; unfinished read models are unchanged"
     end = run_with_bar("rebuild", names or [], rebuild_read_models.rebuild, stopped=stopped)
     names_built = ", ".join(each.name for each in choose_projections(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
 
 def verify(names: Names = None, as_json: AsJson = False) -> None:
-    """Prove that read models match the log: build them again in temporary tables, and compare row by row.
+    """Verify that read models match the log: rebuild them in temporary tables and compare each row.
 
-    Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
+    Reports the first difference of each and exits with 1 if there is one. Changes nothing.
     """
     found = run_with_bar("verify", names or [], rebuild_read_models.verify, reports_parked=False)
     if as_json:
@@ -117,6 +119,7 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
+    """Print one row per read model."""
     rows = [
         [
             one.name,
@@ -138,7 +141,7 @@ def _describe_result(one: VerifiedReadModel) -> str:
 
 def _print_details(one: VerifiedReadModel) -> None:
     for each in one.parked:
-        where = "the live one" if each.live else "the one built now"
+        where = "the live table" if each.live else "the rebuilt table"
         printing.print_note(
             f"{one.name}: {where} {describe_parked_event(each.position, each.conversation_id)}: {each.reason}"
         )

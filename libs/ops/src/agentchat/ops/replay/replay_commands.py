@@ -26,6 +26,7 @@ app = typer.Typer(
 
 @app.callback()
 def replay() -> None:
-    """Inspect, replay, verify and export conversations; rebuild and verify read models. Works on the
-    running stack, or on AGENTCHAT_DATABASE_URL.
+    """Inspect, replay, verify and export conversations; rebuild and verify read models.
+
+    Works on the running stack, or on AGENTCHAT_DATABASE_URL.
     """

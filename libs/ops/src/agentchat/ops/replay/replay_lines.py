@@ -1,4 +1,4 @@
-"""The lines that `replay show` and `replay why` print: texts of others in them drive no terminal."""
+"""Format the lines of `replay show` and `replay why`, cleaned of control characters."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _ELICITED = {"approved": "answered", "denied": "declined"}
 
 
 class Line(NamedTuple):
-    """`label` is bold. A text of several lines keeps them, all indented."""
+    """A line with a bold label. A text of several lines is indented as a block."""
 
     indent: int
     label: str
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Wrapped on a terminal only, each at its indentation."""
+    """Print lines with their indentation; they are wrapped on a terminal only."""
     screen = open_console()
     for line in lines:
         text = Text.assemble((clean(line.label), "bold"), (clean(line.text), line.style))
@@ -38,23 +38,23 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 def format_sources(sources: Sequence[Source], indent: int) -> Iterator[Line]:
+    """Format each source: index, title, URL, score."""
     for each in sources:
         text = f"{shorten(each.title, 100)}  {shorten(each.url, 200)}  score {each.score:.3g}"
         yield Line(indent, "", f"[{each.index}] {text}")
 
 
 def format_summary(compacted: ContextCompacted) -> Iterator[Line]:
-    """What the model was shown in the place of earlier runs."""
+    """Format the summary that the model received instead of earlier runs."""
     model = shorten(compacted.model, 100)
-    text = (
-        f"  of all up to version {compacted.through_version:,}, by {model}, {format_tokens(compacted.usage)}"
-    )
+    usage = format_tokens(compacted.usage)
+    text = f"  of events up to version {compacted.through_version:,}, by {model}, {usage}"
     yield Line(0, "summary", text)
     yield Line(4, "", compacted.summary)
 
 
 def format_call(call: Call, indent: int) -> Iterator[Line]:
-    """The tool's input, the decisions of persons, and its output."""
+    """Format a tool call: input, decisions, output."""
     took = f"  {call.ms:,} ms" if call.output is not None and call.may_run else ""
     yield Line(indent, "", f"{shorten(call.name, 100)}({format_fields(call.input, _INPUT)}){took}", "cyan")
     for approval in call.approvals:
@@ -66,17 +66,17 @@ def format_call(call: Call, indent: int) -> Iterator[Line]:
 
 
 def format_tokens(usage: Usage) -> str:
-    """`469 tokens (412 in, 57 out)`, and the tokens of the provider's cache if there are any."""
+    """Format usage as `469 tokens (412 in, 57 out)`, with cache tokens if there are any."""
     parts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
     if usage.cache_read_tokens:
-        parts.append(f"{usage.cache_read_tokens:,} read from the cache")
+        parts.append(f"{usage.cache_read_tokens:,} cache read")
     if usage.cache_creation_tokens:
-        parts.append(f"{usage.cache_creation_tokens:,} written to it")
+        parts.append(f"{usage.cache_creation_tokens:,} cache write")
     return f"{usage.total:,} tokens ({', '.join(parts)})"
 
 
 def _format_decision(approval: CallApproval, indent: int) -> Iterator[Line]:
-    """What was requested of a person and when, who decided what and when, and the input that they gave."""
+    """Format an approval: the request, the decision, and the input that a person gave."""
     requested, decided, asked = approval.requested, approval.decided, approval.asked
     what = "approval requested" if asked is None else f"the tool asks: {shorten(asked.message, _INPUT)}"
     yield Line(indent, "", f"{what}  {requested.at}  approval {requested.approval_id}", "yellow")

@@ -1,4 +1,4 @@
-"""`agentchat replay show` and `trace`: a conversation's runs, and one answer byte for byte."""
+"""`agentchat replay show` and `trace`: show a conversation's runs, or print an answer byte for byte."""
 
 import sys
 from collections.abc import Iterator
@@ -32,19 +32,20 @@ from agentchat.ops.replay.replay_lines import (
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _Versions = dict[tuple[str, int | None], tuple[int, int]]
-"""The first and the last version by trace and round; None: of all rounds."""
+"""First and last version by trace and round; round None is the complete run."""
 
 
 def show(
     conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="A conversation's id.")],
     at: Annotated[
-        str | None, typer.Option(metavar="VERSION|TIME", help="As it was then; a time is ISO 8601, UTC.")
+        str | None,
+        typer.Option(metavar="VERSION|TIME", help="Show it as it was then; a time is ISO 8601, UTC."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a conversation as it is, or as it was at a version or a time: its runs, rounds, tools, sources.
+    """Show a conversation, now or at a version or time: its runs, rounds, tool calls and sources.
 
-    Exit code 2: there is no such conversation, or it was never at that place.
+    Exit code 2: no such conversation, version or time.
     """
     past = _load_past(conversation, at)
     if as_json:
@@ -54,7 +55,7 @@ def show(
 
 
 def _load_past(conversation: str, at: str | None) -> PastConversation:
-    """Raises SetupError, NoneSuchError."""
+    """Load the conversation as it was at a version or time. Raises SetupError, NoneSuchError."""
     conversation_id = conversation.lower()
     if not is_uuid(conversation_id):
         raise NoneSuchError(f"no such conversation: {shorten(conversation, 100)}")
@@ -136,7 +137,7 @@ def _find_version_spans(past: PastConversation) -> _Versions:
 
 
 class As(StrEnum):
-    """The forms of an answer."""
+    """Forms of an answer."""
 
     form1 = "form1"
     form2 = "form2"
@@ -146,26 +147,26 @@ class As(StrEnum):
 def print_answer(
     trace_id: Annotated[str, typer.Argument(metavar="TRACE_ID", help="X-Trace-Id of the answer.")],
     form: Annotated[
-        As | None, typer.Option("--as", help="The form to render; that of the request if unset.")
+        As | None, typer.Option("--as", help="The form to print; the request's if unset.")
     ] = None,
 ) -> None:
-    """Print an answer byte for byte as a reader who kept up got it, however long ago.
+    """Print an answer byte for byte as its reader received it.
 
-    A stream in form 1 or 2, or the document of the JSON endpoint; without ids, and without a gateway's
-    comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
-    Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
+    It is a stream in form 1 or 2, or the document of the JSON endpoint, without event ids and without
+    comments and errors of the gateway. Exit code 1: the run has not ended, and the output is incomplete. Exit
+    code 2: no such run. On a terminal, control characters are shown as JSON escapes.
     """
     conversation_id, run = _load_run(trace_id)
     data = render_answer(run, form.value if form else run.form, conversation_id)
     sys.stdout.buffer.write(escape_controls(data) if sys.stdout.isatty() else data)
     sys.stdout.buffer.flush()
     if run.state == "running":
-        print_note(f"run {run.trace_id} has not ended: the log has no more of it yet")
+        print_note(f"run {run.trace_id} has not ended: the output is incomplete")
         raise typer.Exit(1)
 
 
 def _load_run(given: str) -> tuple[str, Run]:
-    """The run and its conversation's id. Raises NoneSuchError."""
+    """Load a run and its conversation's id. Raises NoneSuchError."""
     trace_id = given.lower()
     known = run_with_pool(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
     if known is None:

@@ -1,4 +1,4 @@
-"""`agentchat replay what-if`: its options, and the tables or the JSON that it prints."""
+"""`agentchat replay what-if`: replay recorded runs with another version, model or prompt, and compare."""
 
 import sys
 from collections.abc import Sequence
@@ -33,23 +33,23 @@ _MOST_PROMPT = 65_536
 
 
 def run_what_if(
-    agent: Annotated[str, typer.Option(metavar="AGENT", help="The id of the agent that answers.")],
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="The agent that answers, by its id.")],
     version: Annotated[
         int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Another model than the version's.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model to use instead of the version's.")] = None,
     prompt_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Another system prompt than the version's; `-`: stdin."),
+        typer.Option(metavar="FILE", help="A system prompt to use instead; `-` reads stdin."),
     ] = None,
     conversations: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID…]", help="These conversations, whichever agent answered in them."),
+        typer.Option(metavar="ID[,ID…]", help="Replay these conversations, of any agent."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="The number of conversations to choose.")
+        int | None, typer.Option(min=1, max=MOST, help="Number of conversations to sample.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     since: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
@@ -57,18 +57,18 @@ def run_what_if(
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
     answered_by: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="Runs that this agent answered; those of --agent if unset."),
+        typer.Option(metavar="AGENT", help="Runs of this agent; of --agent if unset."),
     ] = None,
     ends: Annotated[
         list[str] | None,
-        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; completed if unset."),
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs with this result; completed if unset."),
     ] = None,
     tags: Annotated[
         list[str] | None,
         typer.Option("--tag", metavar="KEY=VALUE", help="Runs of conversations with this metadata."),
     ] = None,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to compute the cost.")
+        Path | None, typer.Option(metavar="FILE", help="JSON file with model prices, to compute the cost.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 4,
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
@@ -78,14 +78,14 @@ def run_what_if(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded conversations again with another agent version, model or prompt, and compare.
+    """Replay recorded runs with another agent version, model or prompt, and compare.
 
-    Each chosen run is answered again after the history that it had. The model is really called, with the
-    agent's key. Tools are not: their results are read from the log, and a call that is not in it
-    stops the replay of that run. Nothing is stored, published or counted against any limit.
+    Each run is answered again with its original history. The model is called with the agent's key. Tools are
+    not called: results come from the log, and a call that the log does not have stops that run's replay.
+    Nothing is stored, published or counted against limits.
 
-    Runs are chosen by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag: without
-    --sample, all that fit, of 10,000 conversations at most.
+    Choose runs by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag. Without
+    --sample, all matching runs of up to 10,000 conversations are replayed.
     """
     named = tuple(part.strip() for each in conversations or () for part in each.split(",") if part.strip())
     is_filtered = bool(since or until or answered_by or ends or tags)
@@ -144,7 +144,7 @@ def run_what_if(
 async def _find_version_and_runs(
     admin: Admin, agent_id: str, version: int | None, choice: RunChoice
 ) -> tuple[Agent, list[ChosenRun]]:
-    """The version that answers, and the runs. Raises RefusedError (exit code 2) where there is none."""
+    """Find the version that answers, and the runs. Raises RefusedError (exit code 2) if there is none."""
     try:
         found = await admin_agents.get(admin, agent_id, version)
         with translate_errors():
@@ -154,17 +154,19 @@ async def _find_version_and_runs(
 
 
 def parse_time_option(option: str, text: str | None) -> str | None:
-    """A time as the log has it, of one in ISO 8601; without an offset it is UTC. Raises SetupError."""
+    """Parse a time in ISO 8601, UTC without an offset, into the log's form. Raises SetupError."""
     if text is None:
         return None
     try:
         return log_time(text)
     except ValueError:
-        raise SetupError(f"{option}: {text!r} is no time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+        raise SetupError(
+            f"{option}: {text!r} is not a time in ISO 8601, such as 2026-11-21T09:30:00Z"
+        ) from None
 
 
 def _parse_tags(given: list[str]) -> dict[str, str]:
-    """`KEY=VALUE` each. Raises SetupError."""
+    """Parse tags of the form KEY=VALUE. Raises SetupError."""
     found: dict[str, str] = {}
     for each in given:
         key, equals, value = each.partition("=")
@@ -175,14 +177,14 @@ def _parse_tags(given: list[str]) -> dict[str, str]:
 
 
 def parse_end_option(given: list[str] | None) -> tuple[str, ...]:
-    """How runs ended, of `--end`. Raises SetupError."""
+    """Check the values of `--end`. Raises SetupError."""
     if unknown := [each for each in given or () if each not in ENDS]:
-        raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
+        raise SetupError(f"--end: {unknown[0]!r} is not one of {', '.join(ENDS)}")
     return tuple(given or ())
 
 
 def load_prices(path: Path) -> Prices:
-    """Raises SetupError."""
+    """Read a price table. Raises SetupError."""
     try:
         return read_prices(path)
     except UnreadablePrices as error:
@@ -192,7 +194,7 @@ def load_prices(path: Path) -> Prices:
 def _read_prompt(path: str) -> str:
     text = read_file(path)
     if len(text) > _MOST_PROMPT:
-        raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
+        raise SetupError(f"{path} is too long for a system prompt (limit {_MOST_PROMPT:,} characters)")
     return text
 
 
@@ -202,7 +204,7 @@ _MESSAGE_CHARACTERS = 60
 
 
 def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, diff: bool) -> None:
-    """One object; `runs` is a list with all that is known of each."""
+    """Print one JSON object, with the details of each run in `runs`."""
     runs = [
         msgspec.structs.asdict(each)
         | {"diverges": each.diverges, "diff": diff_runs(each.before, each.after) if diff else None}
@@ -214,17 +216,17 @@ def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, 
 def _print_table(
     agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices | None, *, diff: bool
 ) -> None:
-    """For people: recorded figures, an arrow, and the replayed ones."""
+    """Print recorded and replayed figures of each run as a table."""
     print_runs(done, priced=prices is not None)
     for each in done:
         _print_details(each, diff=diff)
     currency = prices.currency if prices is not None else ""
     sys.stdout.write(f"{_summarize(agent, summary, currency)}\n")
-    printing.print_note("nothing was stored or published, and no limit was used; the model was called")
+    printing.print_note("the model was called; nothing was stored, published or counted against limits")
 
 
 def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
-    """One run per line; its cost where there are prices."""
+    """Print one run per line, with its cost if there are prices."""
     kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
     rows = [_build_row(each) for each in done]
     printing.print_table(
@@ -274,11 +276,13 @@ def _format_cost(cost: float | None) -> str:
 
 
 def _print_details(run: ComparedRun, *, diff: bool) -> None:
-    """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
+    """Print missing results and failures on stderr, differences on stdout."""
     for call in run.missed:
-        printing.print_note(f"run {run.trace_id}: the log has no result of {call}: the replay stopped")
+        printing.print_note(f"run {run.trace_id}: the log has no result of {call}; the replay stopped")
     if run.sources_missed:
-        printing.print_note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
+        printing.print_note(
+            f"run {run.trace_id}: the log has no retrieved passages; answered without sources"
+        )
     if run.outcome != "completed":
         printing.print_note(f"run {run.trace_id}: {run.detail or run.outcome}")
     lines = diff_runs(run.before, run.after).splitlines() if diff else []

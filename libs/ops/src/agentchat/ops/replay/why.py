@@ -1,4 +1,4 @@
-"""`agentchat replay why`."""
+"""`agentchat replay why`: show how a message was made."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -28,9 +28,9 @@ def explain_message(
     message: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="A message's id, or a trace id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show how a message was made: agent and configuration, model, prompt, sources, tools, tokens, workers.
+    """Show how a message was made: agent, configuration, model, prompt, sources, tools, tokens, workers.
 
-    Exit code 2: there is no such message.
+    Exit code 2: no such message.
     """
     found = run_with_pool(lambda _, pool: load_provenance(pool, message.lower()))
     if as_json:
@@ -46,7 +46,7 @@ def _format_provenance(found: Provenance) -> Iterator[Line]:
         found.role or "reply", f"message {found.message_id}" if found.message_id else "not saved"
     )
     if found.role == "user":
-        yield _build_field("", "written by the user: the lines below are about the reply to it")
+        yield _build_field("", "written by the user; the lines below describe the reply")
     yield _build_field("conversation", f"{found.conversation_id}, versions {first:,} to {last:,}")
     yield _build_field("run", f"{found.state}{code}, trace {found.trace_id}, requested as {found.form}")
     yield _build_field("time", f"{found.requested_at} to {found.ended_at or 'now'}")
@@ -66,15 +66,13 @@ def _format_provenance(found: Provenance) -> Iterator[Line]:
     yield from _format_rounds(found)
     yield _build_field("tokens", format_tokens(found.usage))
     if found.lost.total:
-        yield _build_field("", f"{format_tokens(found.lost)} of them for model calls that were given up")
+        yield _build_field("", f"{format_tokens(found.lost)} of them for abandoned model calls")
 
 
 def _format_agent(agent: AnsweringVersion) -> Iterator[Line]:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
-        yield _build_field(
-            "agent", f"{agent.agent_id} version {agent.version}, which does not exist (any more)"
-        )
+        yield _build_field("agent", f"{agent.agent_id} version {agent.version}, which no longer exists")
         return
     now = "the current one" if agent.current == agent.version else f"now at version {agent.current}"
     yield _build_field("agent", f"{agent.agent_id}{name} version {agent.version}, {now}")
@@ -82,7 +80,7 @@ def _format_agent(agent: AnsweringVersion) -> Iterator[Line]:
         values = f"{printing.format_cell(change.then)} → {printing.format_cell(change.now)}"
         yield _build_field("", f"changed since: {change.field}: {values}")
     if agent.current != agent.version and not agent.changes:
-        yield _build_field("", "unchanged since, except secrets")
+        yield _build_field("", "unchanged since then, except for secrets")
 
 
 def _format_prompt(found: Provenance) -> Iterator[Line]:
@@ -93,7 +91,7 @@ def _format_prompt(found: Provenance) -> Iterator[Line]:
 
 
 def _format_messages(found: Provenance) -> Iterator[Line]:
-    """What the model was shown in the last call: a line for each block of the newest messages."""
+    """Format what the model received in the last call: a line for each block of the newest messages."""
     count = len(found.messages)
     yield _build_field("messages", f"{count}" + (f", the last {_MESSAGES}:" if count > _MESSAGES else ""))
     for message in found.messages[-_MESSAGES:]:

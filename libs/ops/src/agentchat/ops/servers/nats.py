@@ -1,4 +1,4 @@
-"""The embedded NATS, with JetStream and a user for each service."""
+"""Describe the embedded NATS, with JetStream and a user for each service."""
 
 import os
 
@@ -20,13 +20,11 @@ _PROCESSORS_A_THREAD = 4
 
 
 def describe_process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
-    """Describe the server. It is ready some 10 ms after its start; SIGTERM ends it, with its streams on disk.
+    """Describe the server. SIGTERM stops it, with its streams on disk.
 
-    A stream that could not be written once, as on a full disk, takes nothing more until the server is started
-    again; `/healthz` of its monitor shows it.
-
-    Args:
-        key: Makes the users' passwords. Without it anybody may do anything, which is for tests.
+    A stream that failed to write once, such as on a full disk, accepts nothing until the server restarts;
+    `/healthz` of its monitor reports it. `key` derives the users' passwords; without it (in tests) there are
+    no users.
     """
     settings = find_settings_file("nats.conf") if key is None else folder.path / "nats.conf"
 
@@ -58,9 +56,9 @@ def build_url(port: int, key: str | None = None, user: str = "") -> str:
 
 
 def _count_threads() -> int:
-    """Return how many threads run Go code at a time.
+    """Return the number of threads that run Go code at a time.
 
-    Each looks for work of the others before it sleeps: with one on 2 processors a message costs a quarter to
-    a third less of the server's time (measured).
+    Each searches for work of the others before it sleeps: with one thread on 2 processors a message costs a
+    quarter to a third less of the server's time (measured).
     """
     return max(1, (os.cpu_count() or 1) // _PROCESSORS_A_THREAD)

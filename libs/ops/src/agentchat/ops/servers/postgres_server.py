@@ -1,4 +1,4 @@
-"""The embedded Postgres: its data folder is made completely or not at all, then served on loopback."""
+"""Describe the embedded Postgres. Its data folder is created completely or not at all."""
 
 import asyncio
 import hashlib
@@ -42,10 +42,11 @@ _CAPABILITIES = "+dac_override,+dac_read_search"
 
 
 class Cluster:
-    """One data folder `postgres` in a run folder.
+    """The data folder `postgres` in a run folder.
 
     Args:
-        key: Makes the passwords (`ops.folder_secrets.derive_password`).
+        folder: The run folder.
+        key: Key from which passwords are derived (`ops.folder_secrets.derive_password`).
         fast: For tests: no durability, and the superuser has a password.
 
     Raises:
@@ -61,7 +62,7 @@ class Cluster:
         self._run_as = () if self._user is None else build_setpriv_options(self._user)
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
-        """Describe the server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
+        """Describe the server. SIGINT is Postgres' fast shutdown: sessions are cut, data is flushed."""
         settings = [
             f"config_file={find_settings_file('postgresql.conf')}",
             f"hba_file={find_settings_file('pg_hba.conf')}",
@@ -91,7 +92,7 @@ class Cluster:
         return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
 
     async def prepare(self) -> None:
-        """Make the data folder if there is none, end what a killed server left, and set up the logins.
+        """Create the data folder if needed, end processes of a killed server, and set up the logins.
 
         Raises:
             SetupError: The data folder cannot be used.
@@ -102,14 +103,14 @@ class Cluster:
         await end_leftovers(self.data)
         await self._make_logins()
 
-    def own(self) -> None:
-        """Give the data folder, and all in it, to the server's user."""
+    def take_ownership(self) -> None:
+        """Make the server's user the owner of the data folder and all its files."""
         if self._user:
             for path in (self.data, *self.data.rglob("*")):
                 os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
     async def _create(self) -> None:
-        """Fill a folder next to it, which is renamed when complete."""
+        """Create the data in a folder next to it, which is renamed when complete."""
         new = self.data.with_name(self.data.name + ".new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
@@ -163,7 +164,7 @@ class Cluster:
 
 
 def find_unprivileged_user() -> pwd.struct_passwd:
-    """Return the user that runs Postgres, which refuses root. Raises SetupError."""
+    """Find a user to run Postgres, which refuses to run as root. Raises SetupError."""
     for name in _USERS:
         try:
             return pwd.getpwnam(name)
@@ -176,7 +177,7 @@ def find_unprivileged_user() -> pwd.struct_passwd:
 
 
 def build_setpriv_options(user: pwd.struct_passwd) -> tuple[str, ...]:
-    """Return options of setpriv(1) for a user who may pass through the folders of root, such as /root.
+    """Return options of setpriv(1) for a user with access to folders of root, such as /root.
 
     Raises:
         SetupError: There is no setpriv.
@@ -193,7 +194,7 @@ def find_program(name: str) -> str:
 
 
 async def end_leftovers(data: Path) -> None:
-    """Kill what a killed server left on the data folder, and remove its lock file."""
+    """Kill processes that a killed server left on the data folder, and remove its lock file."""
     import psutil
 
     lock_file = data / "postmaster.pid"
@@ -207,7 +208,7 @@ async def end_leftovers(data: Path) -> None:
 
 
 def _is_working_in(process: "psutil.Process", folder: Path) -> bool:
-    """Return True for a process of the server on this folder: each of them works in it."""
+    """Return True for a process of the server on this folder, which is their working directory."""
     import psutil
 
     try:

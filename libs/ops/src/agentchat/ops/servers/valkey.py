@@ -1,4 +1,4 @@
-"""The embedded Valkey server (spoken to as Redis). It holds counters, in memory only."""
+"""Describe the embedded Valkey (spoken to as Redis), which holds counters in memory only."""
 
 import hashlib
 
@@ -29,13 +29,13 @@ reads everything else too.
 
 
 def render_users(password: dict[str, str]) -> str:
-    """Return the users' lines of a settings file, each `password` as ACL rule; nobody else gets in."""
+    """Return the users' lines of a settings file; each `password` is an ACL rule."""
     lines = (f"user {name} on {password[name]} {rules}" for name, rules in USERS.items())
     return "\n".join(("user default off", *lines, ""))
 
 
 def describe_process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
-    """Describe the server. `key` makes the users' passwords; without it anybody may do anything."""
+    """Describe the server. `key` derives the users' passwords; without it there are no users."""
     settings = find_settings_file("valkey.conf") if key is None else folder.path / "valkey.conf"
 
     async def prepare() -> None:

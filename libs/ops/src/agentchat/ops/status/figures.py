@@ -1,4 +1,4 @@
-"""The state of a running system: runs, queues, lags, webhooks, and the last errors in its logs."""
+"""Gather the state of a running system: runs, queues, lags, webhooks, and the last errors in its logs."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ _FAULTS = (
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that no worker has taken yet, and how long the oldest has waited."""
+    """A queue: messages that no worker has taken yet, and the age of the oldest."""
 
     name: str
     waiting: int
@@ -46,7 +46,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """How many positions of the log a follower lags. `parked`: events that it could not apply."""
+    """A follower's lag in positions of the log. `parked` counts events that it could not apply."""
 
     name: str
     behind: int
@@ -54,9 +54,10 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SystemFigures(msgspec.Struct, kw_only=True):
-    """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`.
+    """The state of a system. Unknown figures are None; `unknown` has the reasons.
 
-    `projector` is the one that leads, `log_end` the last position of the log.
+    Lags are those of the read models and of EVENTS. `projector` is the leading one, `log_end` the last
+    position of the log.
     """
 
     runs: Activity | None = None
@@ -69,7 +70,7 @@ class SystemFigures(msgspec.Struct, kw_only=True):
 
 
 async def gather_figures(environment: Environment, away: Collection[str]) -> SystemFigures:
-    """Read what can be read within a few seconds. The servers `away` are down, and not asked."""
+    """Read the figures, within a few seconds each. Servers in `away` are down and are not asked."""
     figures = SystemFigures(unknown=[f"{server} is down" for server in away])
     async with contextlib.AsyncExitStack() as opened:
         pool = bus = None
@@ -89,7 +90,7 @@ async def gather_figures(environment: Environment, away: Collection[str]) -> Sys
 
 
 async def gather_from(pool: Pool, bus: Bus) -> SystemFigures:
-    """Read the same with the connections of a running process."""
+    """Read the figures through existing connections."""
     figures = SystemFigures()
     await _gather(figures, pool, bus)
     return figures
@@ -140,7 +141,7 @@ async def _ask_bus(bus: Bus, figures: SystemFigures) -> None:
 
 
 _TAIL_BYTES = 262_144
-"""Only the end of each log is searched."""
+"""Size of the end of each log that is searched."""
 
 _ERRORS = ("error", "critical")
 
@@ -152,7 +153,7 @@ _SERVER_ERROR = re.compile(
 
 
 class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a log. `at` is ISO 8601, UTC."""
+    """An error in a log. `at` is ISO 8601, UTC."""
 
     at: str
     service: str
@@ -165,7 +166,7 @@ class _Line(msgspec.Struct):
 
 
 def read_last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
-    """The newest ones since the stack's start, the newest last."""
+    """Read the newest errors since the stack's start, the newest last."""
     found = [
         problem
         for log in folder.logs.glob("*.log")

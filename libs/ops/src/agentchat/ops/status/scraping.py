@@ -1,4 +1,4 @@
-"""What services measure, scraped from their `/metrics` and added up, for the console."""
+"""Scrape the metrics of services and sum them up, for the console."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Scrape:
-    """The samples of all processes at one time: each name and its labels, added up over the processes."""
+    """The samples of all processes at one time, summed by name and labels."""
 
     def __init__(self) -> None:
         self.at = time.monotonic()
@@ -37,12 +37,12 @@ class Scrape:
                     self.memory[process] = sample.value
 
     def sum(self, name: str, **labels: str) -> float:
-        """Of all samples of this name that have these labels."""
+        """Return the sum of all samples with this name and these labels."""
         wanted = labels.items()
         return math.fsum(value for has, value in self._samples.get(name, {}).items() if wanted <= set(has))
 
-    def values(self, name: str, label: str) -> dict[str, float]:
-        """By the values of a label."""
+    def sum_by(self, name: str, label: str) -> dict[str, float]:
+        """Return the sums of the samples of this name, by the values of a label."""
         found: dict[str, float] = defaultdict(float)
         for has, value in self._samples.get(name, {}).items():
             found[dict(has).get(label, "")] += value
@@ -50,7 +50,7 @@ class Scrape:
 
 
 async def scrape(targets: Mapping[str, str]) -> Scrape:
-    """Read all at once. Processes that do not answer are in `away`."""
+    """Scrape all targets at the same time. Processes that do not answer are in `away`."""
     found = Scrape()
 
     async def scrape_one(name: str, url: str) -> None:
@@ -64,7 +64,7 @@ async def scrape(targets: Mapping[str, str]) -> Scrape:
 
 
 def _fetch(url: str) -> str:
-    """The text of a page. By the standard library: the console has no HTTP client in memory for this."""
+    """Fetch a page by the standard library, since the console loads no HTTP client."""
     address = urlsplit(url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=_SCRAPE_SECONDS)
     with contextlib.closing(connection):
@@ -76,10 +76,10 @@ def _fetch(url: str) -> str:
 
 
 def compute_quantile(part: float, before: Scrape, after: Scrape, name: str) -> float | None:
-    """Of a histogram, in seconds, by linear interpolation in its bucket, as Prometheus does it."""
-    old = before.values(f"{name}_bucket", "le")
+    """Compute a quantile of a histogram by linear interpolation in its bucket, as Prometheus does."""
+    old = before.sum_by(f"{name}_bucket", "le")
     counts = {
-        float(le): value - old.get(le, 0.0) for le, value in after.values(f"{name}_bucket", "le").items()
+        float(le): value - old.get(le, 0.0) for le, value in after.sum_by(f"{name}_bucket", "le").items()
     }
     total = counts.get(math.inf, 0.0)
     if total <= 0:

@@ -1,4 +1,4 @@
-"""`agentchat status`: processes, figures and the last errors, as text or JSON, once or repeatedly."""
+"""`agentchat status`: show processes, figures and the last errors, once or repeatedly."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ State = Literal["ready", "not ready", "down"]
 
 
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A process. `version` is the one that was started; `reason` says why it is not ready.
+    """The state of a process; `reason` says why it is not ready.
 
-    `health_url` is None for servers that have no HTTP, `metrics_url` for those without metrics.
-    `started_at` (ISO 8601, UTC) and `up_seconds` are None while it is down.
+    `health_url` is None for servers without HTTP, `metrics_url` for those without metrics. `started_at` (ISO
+    8601, UTC) and `up_seconds` are None while it is down.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _probe_service(entry: Entry) -> ServiceStatus:
     state: State = "down"
-    reason: str | None = "it is restarted"
+    reason: str | None = "being restarted"
     if entry.pid is not None and entry.probe is not None:
         reason = await find_unready_reason(entry.probe)
         state = "ready" if reason is None else "not ready"
@@ -74,7 +74,7 @@ _STARTING = "the stack is starting, or stopping"
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints. `ready`: every process is. `figures` that are not known are null."""
+    """The state of a stack, as `--json` prints it. `ready` is true if every process is ready."""
 
     ready: bool
     run_dir: str
@@ -85,7 +85,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show_status(*, as_json: bool, watch: bool) -> bool:
-    """Print it; whether all processes are ready. With `watch` until SIGINT or SIGTERM.
+    """Print the state; return True if all processes are ready. With `watch`, repeat until Ctrl-C.
 
     Raises NotRunningError.
     """
@@ -129,13 +129,13 @@ async def _load_status(folder: RunFolder) -> Status:
 
 
 def _is_away(server: str, services: Sequence[ServiceStatus]) -> bool:
-    """Whether its process, or each node of a cluster, is not ready."""
+    """Return True if no process of the server is ready."""
     states = [each.state for each in services if each.name.partition("-")[0] == server]
     return bool(states) and "ready" not in states
 
 
 def print_status(found: Status, *, as_json: bool = False, clear: bool = False, lines: bool = False) -> None:
-    """Print it; as JSON in one line with `lines`, on a cleared terminal with `clear`."""
+    """Print the state; `lines` prints JSON on one line, `clear` clears the terminal first."""
     if as_json and lines:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif as_json:
@@ -168,18 +168,18 @@ def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
     if (runs := figures.runs) is not None:
         oldest = f", the oldest for {runs.oldest_run_seconds:.0f} s" if runs.open_runs else ""
         yield "runs", f"{runs.open_runs:,} active{oldest}"
-        yield "approvals", f"{runs.approvals:,} waiting for a person"
-        yield "waiting", f"{format_count(runs.waiting_messages, 'message')} for a busy conversation"
+        yield "approvals", f"{runs.approvals:,} pending"
+        yield "waiting", f"{format_count(runs.waiting_messages, 'message')} queued for a busy conversation"
     for queue in figures.queues or ():
         oldest = f", the oldest for {queue.oldest_seconds:.0f} s" if queue.waiting else ""
         yield "queue", f"{queue.name}: {queue.waiting:,} waiting{oldest}"
     yield from _format_lags(figures.lags)
     if figures.runs is not None:
-        yield "projector", f"{figures.projector} leads" if figures.projector else "none leads"
+        yield "projector", f"{figures.projector} is the leader" if figures.projector else "no leader"
     if figures.webhooks is not None:
         yield "webhooks", _format_webhooks(figures.webhooks)
     for reason in figures.unknown:
-        yield "not known", reason
+        yield "unknown", reason
     if not found.errors:
         yield "errors", "none in the logs since the start"
     for error in found.errors:
@@ -187,18 +187,18 @@ def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
 
 
 def _format_lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
-    """The read models in one line where they are up to date, else one line each."""
+    """Format the lags in one line if all are up to date, else in one line each."""
     late = [each for each in lags if each.behind or each.parked]
     if lags and not late:
-        yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
+        yield "read models", "up to date, and EVENTS" if lags[-1].name == "EVENTS" else "up to date"
     for each in late:
-        parked = f", {format_count(each.parked, 'event')} that it could not apply" if each.parked else ""
-        yield "lag", f"{each.name}: {format_count(each.behind, 'position')} of the log{parked}"
+        parked = f", {format_count(each.parked, 'event')} could not be applied" if each.parked else ""
+        yield "lag", f"{each.name}: {format_count(each.behind, 'position')} behind the log{parked}"
 
 
 def _format_webhooks(webhooks: EndpointFigures) -> str:
     if not webhooks.endpoints:
-        return "no endpoint"
+        return "no endpoints"
     return (
         f"{format_count(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
         f"{webhooks.waiting:,} with deliveries to come; the others lag at most "

@@ -113,18 +113,18 @@ def build_point(before: Scrape, after: Scrape) -> Point:
         return max(0.0, after.sum(name, **labels) - before.sum(name, **labels))
 
     def count_by(name: str, label: str, **labels: str) -> dict[str, float]:
-        values = after.values(name, label)
+        values = after.sum_by(name, label)
         counted = {value: count(name, **labels, **{label: value}) for value in values}
         return {value: count for value, count in counted.items() if count and value}
 
     errors = {
         f"{provider}: {kind}": count
-        for provider in after.values("model_calls_seconds_count", "provider")
+        for provider in after.sum_by("model_calls_seconds_count", "provider")
         for kind, count in count_by("model_calls_seconds_count", "outcome", provider=provider).items()
         if kind != "ok"
     }
     used = {}
-    for model in after.values("model_tokens_total", "model"):
+    for model in after.sum_by("model_tokens_total", "model"):
         counts = {
             field: round(count("model_tokens_total", model=model, kind=kind))
             for field, kind in _TOKEN_KINDS.items()
