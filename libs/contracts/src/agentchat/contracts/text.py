@@ -4,6 +4,7 @@ JSON allows text that UTF-8 and Postgres do not. Terminals obey control characte
 change the order in which text is read. Source: docs/change/reliability.md Postgres, docs/change/rules.md 5.
 """
 
+import codecs
 import re
 import unicodedata
 from typing import Any
@@ -12,6 +13,34 @@ _REPLACEMENT = "�"
 
 # UTF-8 of DEL and C1, U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069.
 _CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: it begins with the same two bytes
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def convert_to_utf8(data: bytes) -> bytes:
+    """Return a file's content without its byte order mark, in UTF-8 if the mark says UTF-16 or UTF-32.
+
+    Editors and shells of Windows write such files. Content without a mark is returned unchanged.
+
+    Raises:
+        UnicodeDecodeError: The content is not what its mark says.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding).encode()
+    return data
+
+
+def is_wide(data: bytes) -> bool:
+    """Return True if the byte order mark of a file says UTF-16 or UTF-32."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
 
 
 def is_storable(text: str) -> bool:

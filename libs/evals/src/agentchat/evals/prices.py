@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from agentchat.contracts.text import convert_to_utf8
 from agentchat.contracts.values import Usage
 
 _MILLION = 1_000_000
@@ -52,7 +53,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def read_prices(path: Path) -> Prices:
     """Read the table from a file of JSON. Raises UnreadablePrices."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Prices)
+        return msgspec.json.decode(convert_to_utf8(path.read_bytes()), type=Prices)
     except OSError as error:
         raise UnreadablePrices(f"{path} cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

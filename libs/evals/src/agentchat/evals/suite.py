@@ -14,6 +14,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import yaml
 
+from agentchat.contracts.text import convert_to_utf8
 from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.errors import UnfitSuite
 
@@ -193,9 +194,11 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 def read_file(path: Path) -> bytes:
     """Read a file of a suite. Raises UnfitSuite."""
     try:
-        return path.read_bytes()
+        return convert_to_utf8(path.read_bytes())
     except OSError as error:
         raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UnfitSuite(path.name, f"cannot be read: {error.reason} at byte {error.start}") from None
 
 
 def read_lines(path: Path, kind: type[Any]) -> list[Any]:

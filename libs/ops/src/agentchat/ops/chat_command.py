@@ -26,6 +26,7 @@ from agentchat.client import (
     Sources,
     ToolCall,
 )
+from agentchat.contracts.text import convert_to_utf8, is_wide
 from agentchat.ops import environment
 from agentchat.ops.environment import Environment, get_variable
 from agentchat.ops.errors import SetupError, StackError
@@ -152,14 +153,16 @@ def _read_messages(message: str | None) -> Iterator[str]:
     if message not in (None, "-"):
         yield str(message)
         return
-    pieces = [sys.stdin.buffer.read()] if message else iter(sys.stdin.buffer.readline, b"")
+    pieces = iter(sys.stdin.buffer.read if message else sys.stdin.buffer.readline, b"")
     for number, piece in enumerate(pieces, 1):
         try:
-            text = piece.decode().strip()
+            if is_wide(piece):  # its lines do not end with the byte of a line end
+                text = convert_to_utf8(piece + sys.stdin.buffer.read()).decode()
+            else:
+                text = convert_to_utf8(piece).decode()
         except UnicodeDecodeError:
             raise StackError(f"line {number} of the input is not UTF-8") from None
-        if text:
-            yield text
+        yield from filter(None, map(str.strip, [text] if message else text.splitlines()))
 
 
 class _Session:

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 
 import msgspec
 
+from agentchat.contracts.text import convert_to_utf8
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 FILE_SUFFIX = "_FILE"
@@ -100,7 +102,7 @@ def _read_text(setting: Setting, environ: Mapping[str, str]) -> str:
     if text:
         raise SettingsError(f"{setting.name} and {setting.file_variable} are both set")
     try:
-        text = Path(path).read_text(encoding="utf-8").strip()
+        text = convert_to_utf8(Path(path).read_bytes()).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"{setting.file_variable} {path!r} cannot be read: {reason}") from None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentchat.contracts.text import convert_to_utf8
 from agentchat.ops.errors import SetupError
 
 _SECRETS = frozenset({"provider_key", "client_secret", "headers"})
@@ -45,10 +46,13 @@ def read_body(words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file in UTF-8; `-` is standard input. Raises SetupError."""
+    """Return the text of a file; `-` is standard input. Raises SetupError.
+
+    It must be UTF-8, or begin with a byte order mark.
+    """
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return content.decode()
+        return convert_to_utf8(content).decode()
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
