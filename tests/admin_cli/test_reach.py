@@ -51,7 +51,7 @@ def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     ("environ", "code", "message"),
     [
         ({"AGENTCHAT_ADMIN_TOKEN": ""}, 2, "AGENTCHAT_ADMIN_TOKEN is not set"),
-        ({"AGENTCHAT_ADMIN_TOKEN": "canary-of-a-token"}, 2, "refuses the token"),
+        ({"AGENTCHAT_ADMIN_TOKEN": "canary-of-a-token"}, 2, "refused the token"),
         ({"AGENTCHAT_ADMIN_URL": "http://127.0.0.1:9"}, 1, "http://127.0.0.1:9 does not answer"),
         ({"AGENTCHAT_ADMIN_URL": "nonsense"}, 2, "AGENTCHAT_ADMIN_URL cannot be used"),
         ({"AGENTCHAT_ADMIN_URL": ""}, 1, "for another system set AGENTCHAT_ADMIN_URL"),

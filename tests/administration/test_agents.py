@@ -263,7 +263,7 @@ async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
 
 
 async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
-    with pytest.raises(Unavailable, match="bus"):
+    with pytest.raises(Unavailable, match="needs NATS"):
         await admin_agents.check(admin, await make(admin, account))
 
 

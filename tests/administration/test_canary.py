@@ -265,6 +265,6 @@ async def test_what_cannot_be_compared_is_refused_by_name(
 async def test_without_shares_it_is_to_be_said_which_versions_are_compared(admin: Admin, agent: str) -> None:
     found = await admin_canary.get(admin, agent)
     assert (found.against, found.version, found.decision, found.promote) == (None, None, "undecided", None)
-    assert "name the version" in found.reasons[0]
+    assert "set version and against" in found.reasons[0]
     named = await admin_canary.get(admin, agent, version=2, against=1)
     assert (named.against, named.version, named.decision) == (1, 2, "undecided")

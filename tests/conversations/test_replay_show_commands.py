@@ -107,7 +107,7 @@ async def test_show_and_why_tell_which_summary_the_model_was_shown(
     )
     shown = await asyncio.to_thread(replay, "show", thread.conversation_id)
     assert shown.out.count("They met.") == 1
-    assert "summary  of all up to version 7" in shown.out
+    assert "summary  of events up to version 7" in shown.out
     for trace_id, summaries in ((first, 0), (second, 1), (third, 1)):
         why = await asyncio.to_thread(replay, "why", trace_id)
         assert why.out.count("They met.") == summaries
@@ -185,7 +185,7 @@ def test_why_prints_lines(explained: Explained) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("x", "neither the id of a message nor a trace id"),
+        ("x", "not a message id or trace id"),
         ("f" * 32, "no such trace"),
         (ids.make_id(), "no such message"),
     ],

@@ -103,7 +103,7 @@ async def test_it_shows_the_runs_and_approvals_that_wait_and_how_far_the_followe
         table, figures = text.split("\n\n")
         assert all(line.endswith("ready") for line in table.splitlines()[1:])
         assert found["projector"] == "projector-1"
-        assert "projector    projector-1 leads" in figures
+        assert "projector    projector-1 is the leader" in figures
         assert f"approvals    {found['runs']['approvals']} waiting for a person" in figures
 
 

@@ -125,7 +125,7 @@ async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: Run
     async with Supervisor(folder, processes, report) as supervisor:
         await supervisor.wait_up(40)
     assert (folder.path / "stopped").read_text().split() == ["first", "second", "last"]
-    assert "deaf has not ended in 0.5 s; it is killed" in report.notes
+    assert "deaf did not stop within 0.5 s; killing it" in report.notes
     assert running_for(folder.path) == {}
     assert not folder.processes.exists()
 
@@ -137,7 +137,7 @@ async def test_services_are_killed_on_demand_and_servers_end_in_order(folder: Ru
     async with asyncio.timeout(60), Supervisor(folder, [deaf, holder], report) as supervisor:
         await supervisor.wait_up(40)
         supervisor.kill_services()
-    assert report.notes[-1] == "killing the services; the servers still end in order"
+    assert report.notes[-1] == "killing the services; the servers still stop in order"
     assert (folder.path / "stopped").read_text().split() == ["holder"], "it ended by itself"
     assert running_for(folder.path) == {}
 
@@ -148,5 +148,5 @@ async def test_a_server_that_does_not_end_is_killed_after_its_own_time(folder: R
     async with Supervisor(folder, [deaf], report) as supervisor:
         await supervisor.wait_up(40)
         supervisor.kill_services()
-    assert report.notes[-1] == "deaf has not ended in 0.5 s; it is killed"
+    assert report.notes[-1] == "deaf did not stop within 0.5 s; killing it"
     assert running_for(folder.path) == {}
