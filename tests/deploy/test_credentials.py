@@ -88,6 +88,6 @@ def test_the_command_fills_a_folder_or_says_why_not(
 
 def test_what_is_in_use_is_not_replaced(folder: Path) -> None:
     before = (folder / "secret-key").read_text()
-    with pytest.raises(SetupError, match="is not empty; its secrets are not replaced"):
+    with pytest.raises(SetupError, match="is not empty; choose a new folder"):
         write_all(folder, COMPOSE, datetime.now(UTC))
     assert (folder / "secret-key").read_text() == before

@@ -188,7 +188,7 @@ async def test_a_restore_has_every_commit_that_was_followed_and_names_what_was_l
         new = (await world.positions(servers))[len(kept) :]
         assert new[0] == found["next_position"] > every[-1] + 100_000, "no position is used twice"
         code, _, err = await world.ran("backup", str(world.backups))
-    assert (code, "of the time before a restore" in err) == (2, True)
+    assert (code, "from before a restore" in err) == (2, True)
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         assert not left.exists()
     printed = stack.log.read_text()
     assert "killing the services" not in printed
-    assert "it is killed" not in printed
+    assert "killing it" not in printed
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(t
     assert code == 0
     printed = stack.log.read_text()
     assert "killing the services" in printed
-    assert "it is killed" not in printed
+    assert "killing it" not in printed
     assert "database system is shut down" in stack.folder.log("postgres").read_text()
     assert running_for(stack.folder.path) == {}
 
