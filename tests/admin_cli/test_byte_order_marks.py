@@ -10,8 +10,8 @@ import pytest
 
 from agentchat.contracts.text import convert_to_utf8
 from agentchat.evals.prices import read_prices
+from agentchat.evals.suite import parse_settings, read_lines
 from agentchat.evals.suite import read_file as read_suite_file
-from agentchat.evals.suite import read_lines, settings_in
 from agentchat.ops.admin.arguments import read_body, read_query
 from agentchat.ops.chat_command import _read_messages
 from agentchat.ops.errors import StackError
@@ -75,7 +75,7 @@ def test_price_table_is_read(tmp_path: Path, mark: str) -> None:
 def test_suite_files_are_read(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "suite.yaml"
     path.write_bytes(encode("agent: ä\naccount: b\n", mark))
-    assert settings_in(read_suite_file(path)).agent == "ä"
+    assert parse_settings(read_suite_file(path)).agent == "ä"
     lines = tmp_path / "lines.jsonl"
     lines.write_bytes(encode('{"é": 1}\n{"b": 2}\n', mark))
     assert read_lines(lines, dict[str, int]) == [{"é": 1}, {"b": 2}]
