@@ -14,6 +14,7 @@ from agentchat.console.live.monitor import build_point
 from agentchat.console.pages.now.now_board import BoardCost, build_charts, compute_cost
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, build_row
 from agentchat.contracts import frames
+from agentchat.contracts.values import Usage
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.evals.prices import Price, Prices
 from agentchat.ops.status.scraping import Scrape
@@ -187,7 +188,10 @@ def test_cost_follows_prices_and_names_unpriced_models() -> None:
         )
         scrape.add("o", counted)
     found = build_point(before, after)
-    assert (found.input_tokens, found.output_tokens) == (4_000_000, 2_000_000)
+    assert found.tokens == Usage(input_tokens=2_000_000, cache_read_tokens=2_000_000, output_tokens=2_000_000)
+    *kinds, output = build_charts([msgspec.structs.replace(found, seconds=60.0)], found.at)[2].lines
+    assert [name for name, _ in (*kinds, output)] == ["input", "cache reads", "cache writes", "output"]
+    assert sum(values[0] or 0 for _, values in (*kinds, output)) == found.tokens.total
     prices = Prices(models={"m-1": Price(input=3, output=15, cache_read=0.3)}, currency="€")
     assert compute_cost([found, found], prices) == BoardCost(amount=36.6, currency="€", unpriced=("m-2",))
     assert compute_cost([found], Prices()) is None

@@ -24,13 +24,18 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     """An account's usage by runs that ended in `month` ("2026-11", UTC), and its present storage.
 
-    `lines` are by day, agent and model; `limit` and `storage_limit` are the plan's. `stored_bytes` of JSON,
-    `stored_events` and `conversations` are those in the log now, whatever the month.
+    `tokens` is the sum of the four kinds (`contracts.values.Usage`). `lines` are by day, agent and model;
+    `limit` and `storage_limit` are the plan's. `stored_bytes` of JSON, `stored_events` and `conversations`
+    are those in the log now, whatever the month.
     """
 
     account_id: str
     month: str
     tokens: int
+    input_tokens: int
+    cache_read_tokens: int
+    cache_creation_tokens: int
+    output_tokens: int
     limit: int | None
     runs: int
     failed: int
@@ -95,6 +100,10 @@ def _sum_up(
         account_id=account_id,
         month=month,
         tokens=sum(line.total for line in lines),
+        input_tokens=sum(line.input_tokens for line in lines),
+        cache_read_tokens=sum(line.cache_read_tokens for line in lines),
+        cache_creation_tokens=sum(line.cache_creation_tokens for line in lines),
+        output_tokens=sum(line.output_tokens for line in lines),
         limit=None if plan is None else plan.tokens_per_month,
         runs=sum(line.runs for line in lines),
         failed=sum(line.failed for line in lines),

@@ -42,7 +42,9 @@ MAX_FEEDBACK = 100
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.
 
-    `input_tokens` excludes tokens that were read from or written to the provider's cache.
+    This is the only way in which tokens are counted, in the API, the feed, the CLI, metrics and the console:
+    four kinds that do not overlap, and their sum. `input_tokens` excludes tokens that were read from or
+    written to the provider's cache.
     """
 
     input_tokens: int = 0

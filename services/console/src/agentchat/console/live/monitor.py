@@ -43,14 +43,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     model_errors: dict[str, float]
 
     @property
-    def output_tokens(self) -> int:
-        """The output tokens of all models."""
-        return sum(each.output_tokens for each in self.usage.values())
-
-    @property
-    def input_tokens(self) -> int:
-        """The input tokens of all models, with those read from or written to a cache."""
-        return sum(each.total for each in self.usage.values()) - self.output_tokens
+    def tokens(self) -> Usage:
+        """The tokens of all models."""
+        return sum(self.usage.values(), Usage())
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):

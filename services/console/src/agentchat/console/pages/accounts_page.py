@@ -25,6 +25,7 @@ from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
+from agentchat.contracts.values import Usage
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.display_names import load_display_names
 
@@ -52,9 +53,7 @@ class AgentUse(msgspec.Struct, kw_only=True):
     model: str
     runs: int = 0
     failed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
+    usage: Usage = Usage()
 
 
 @get("/accounts", role=Role.VIEWER)
@@ -279,9 +278,7 @@ def sum_by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
         )
         each.runs += line.runs
         each.failed += line.failed
-        each.input_tokens += line.input_tokens
-        each.output_tokens += line.output_tokens
-        each.cached_tokens += line.cache_read_tokens
+        each.usage += Usage(**{name: getattr(line, name) for name in Usage.__struct_fields__})
     return tuple(sorted(sums.values(), key=lambda each: -each.runs))
 
 

@@ -110,8 +110,7 @@ def build_charts(points: list[Point], now: float) -> list[Chart]:
     }
     failed = compute_rates([each.ended["failed"] for each in points])
     p50, p99 = [each.first_delta_p50 for each in points], [each.first_delta_p99 for each in points]
-    tokens_in = compute_rates([each.input_tokens for each in points])
-    tokens_out = compute_rates([each.output_tokens for each in points])
+    used = [each.tokens for each in points]
     model_errors = compute_rates([sum(each.model_errors.values()) for each in points])
     last_p50 = next((value for value in reversed(p50) if value is not None), None)
     return [
@@ -135,9 +134,14 @@ def build_charts(points: list[Point], now: float) -> list[Chart]:
             id="tokens",
             title="Tokens",
             unit="/min",
-            latest=_format_latest(compute_rates([each.input_tokens + each.output_tokens for each in points])),
+            latest=_format_latest(compute_rates([each.total for each in used])),
             x=x,
-            lines=[("in", tokens_in), ("out", tokens_out)],
+            lines=[
+                ("input", compute_rates([each.input_tokens for each in used])),
+                ("cache reads", compute_rates([each.cache_read_tokens for each in used])),
+                ("cache writes", compute_rates([each.cache_creation_tokens for each in used])),
+                ("output", compute_rates([each.output_tokens for each in used])),
+            ],
         ),
         Chart(
             id="errors",

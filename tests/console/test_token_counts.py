@@ -1,0 +1,87 @@
+"""Tokens are four kinds that do not overlap, and their sum, wherever they are shown."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from agentchat.administration import Admin, admin_accounts, admin_usage
+from agentchat.administration.admin_values import NewAccount
+from agentchat.console.pages.accounts_page import sum_by_agent
+from agentchat.contracts import events
+from agentchat.contracts.ids import make_id
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.runtime.postgres import Pool
+from tests.administrator import administrator
+from tests.console.pages import Browser, extract_text
+from tests.conversations.given import AT, LATER, build_run_started, build_user_message, trace
+from tests.conversations.read_models import Storage
+
+USED = Usage(input_tokens=100, cache_read_tokens=20, cache_creation_tokens=7, output_tokens=3)
+KINDS = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "output_tokens")
+
+
+@pytest.fixture
+def admin(pool: Pool) -> Admin:
+    return administrator(pool)
+
+
+@pytest.fixture
+async def account(admin: Admin, storage: Storage) -> str:
+    """An account with one run, one round of which used all kinds of tokens."""
+    made = await admin_accounts.create(admin, NewAccount(name="Counting", plan="Pro"))
+    word = make_id()
+    replied = events.ModelReplied(
+        trace_id=trace(word),
+        at=AT,
+        round=1,
+        blocks=({"type": "text", "text": "Hi"},),
+        stop_reason="end_turn",
+        usage=USED,
+    )
+    ended = events.RunCompleted(trace_id=trace(word), at=LATER, usage=USED, rounds=1)
+    started = events.ConversationStarted(trace_id=trace(word), at=AT, account_id=made.id)
+    thread = Conversation(conversation_id=make_id())
+    facts = (started, build_user_message(word), build_run_started(word), replied, ended)
+    await storage.store.append(thread, list(facts))
+    await storage.follow()
+    return made.id
+
+
+def test_the_kinds_of_a_usage_add_up_to_its_total() -> None:
+    assert set(Usage.__struct_fields__) == set(KINDS)
+    assert USED.total == sum(getattr(USED, kind) for kind in KINDS) == 130
+    assert (USED + USED).total == 2 * USED.total
+
+
+async def test_kinds_of_a_month_and_its_lines_add_up(admin: Admin, account: str) -> None:
+    month = await admin_usage.get_month(admin, account, AT[:7])
+    shown: dict[str, Any] = msgspec.to_builtins(month)
+    assert {kind: shown[kind] for kind in KINDS} == msgspec.to_builtins(USED)
+    assert shown["tokens"] == sum(shown[kind] for kind in KINDS)
+    assert {kind: sum(line[kind] for line in shown["lines"]) for kind in KINDS} == msgspec.to_builtins(USED)
+    listed = {each.account_id: each for each in await admin_usage.list_accounts(admin, AT[:7])}[account]
+    assert (listed.tokens, listed.cache_creation_tokens) == (month.tokens, 7)
+    (row,) = sum_by_agent(month.lines)
+    assert (row.usage, row.usage.total) == (USED, month.tokens)
+
+
+async def test_columns_of_the_account_page_add_up(browser: Browser, account: str) -> None:
+    page = (await browser.get(f"/accounts/{account}?month={AT[:7]}")).text
+    table = re.findall(r"<th[^>]*>(Input)</th>.*?<tbody>(.*?)</tbody>", page, re.DOTALL)[0][1]
+    *kinds, total = [int(extract_text(cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)[-5:]]
+    assert kinds == [100, 20, 7, 3]
+    assert sum(kinds) == total
+    assert f"Tokens {total} of 50.0M" in extract_text(page)
+
+
+async def test_columns_of_a_run_add_up(browser: Browser, storage: Storage, account: str) -> None:
+    ((conversation,),) = await storage.rows(
+        "SELECT conversation_id FROM conversations WHERE account_id = %s", account
+    )
+    shown = await browser.open_page(f"/conversations/{conversation}")
+    assert "Input Cache reads Cache writes Output" in shown
+    assert "130 tokens" in shown
+    assert re.search(r" 100 20 7 3 ", shown), shown
