@@ -119,6 +119,18 @@ def test_the_jobs_of_the_scrape_example_are_the_services_and_each_has_a_memory_l
     assert sorted(limits) == sorted(jobs)
 
 
+def test_pages_count_the_alerts_correctly() -> None:
+    pages = [*(TREE / "docs").rglob("*.md"), *(TREE / "deploy").rglob("*.md"), TREE / "README.md"]
+    counts = [int(count) for page in pages for count in re.findall(r"\b(\d+) alerts\b", page.read_text())]
+    assert counts
+    assert set(counts) == {len(_rules("alert"))}
+
+
+def test_only_services_that_every_system_needs_must_be_scraped() -> None:
+    absent = re.findall(r'absent\(up\{job="([^"]+)"\}\)', (FOLDER / "alerts.yaml").read_text())
+    assert set(absent) == {"gateway", "orchestrator", "projector"}
+
+
 def test_a_histogram_is_shown_under_three_names_and_a_counter_under_one() -> None:
     assert {name for name in load_display_names() if "first_delta" in name} == {
         f"agentchat_streams_first_delta_seconds_{part}" for part in ("bucket", "count", "sum")

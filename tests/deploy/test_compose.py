@@ -49,7 +49,7 @@ def test_services_start_with_their_settings_and_every_part_is_there() -> None:
     assert with_defaults(FILE["services"]["gateway"]["image"]) == f"agentchat:{version}"
     assert FILE["services"].keys() == OURS | {
         *("nats-1", "nats-2", "nats-3", "postgres", "postgres-standby", "valkey"),
-        *("collector", "prometheus", "grafana"),
+        *("collector", "prometheus", "alertmanager", "grafana"),
     }
 
 
@@ -109,3 +109,17 @@ def test_prometheus_reads_every_service() -> None:
         for found in each.get("dns_sd_configs", []):
             assert found["names"] == [each["job_name"]]
             assert found["port"] == 8081
+
+
+def test_alerts_reach_a_receiver() -> None:
+    prometheus = yaml.safe_load((ROOT / "deploy/compose/prometheus.yaml").read_text())
+    [manager] = prometheus["alerting"]["alertmanagers"]
+    assert manager["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    assert "alertmanager.yaml" in str(FILE["services"]["alertmanager"]["command"])
+    config = yaml.safe_load((ROOT / "deploy/compose/alertmanager.yaml").read_text())
+    named = {config["route"]["receiver"], *(each["receiver"] for each in config["route"]["routes"])}
+    receivers = {
+        each["name"]: [key for key in each if key.endswith("_configs")] for each in config["receivers"]
+    }
+    assert receivers.keys() == named
+    assert all(receivers.values())

@@ -17,7 +17,7 @@ Manifest = dict[str, Any]
 KUBERNETES = ROOT / "deploy/kubernetes"
 _SCHEMAS = "1.32"
 """The oldest version of Kubernetes that the manifests are for."""
-_OPERATORS = {"postgresql.cnpg.io/v1", "keda.sh/v1alpha1"}
+_OPERATORS = {"postgresql.cnpg.io/v1", "keda.sh/v1alpha1", "monitoring.coreos.com/v1"}
 """Kinds whose schemas are not in kubernetes-validate."""
 
 
@@ -96,6 +96,20 @@ def test_named_secrets_are_made_by_the_credentials_command() -> None:
                 if "secret" in each
             }
     assert named <= set(SECRETS)
+
+
+def test_pod_monitor_gives_the_job_names_of_the_alerts() -> None:
+    [monitor] = [each for each in _source_manifests() if each["kind"] == "PodMonitor"]
+    [selected] = monitor["spec"]["selector"]["matchExpressions"]
+    example = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yaml").read_text())
+    assert sorted(selected["values"]) == sorted(each["job_name"] for each in example["scrape_configs"])
+    label, [endpoint] = monitor["spec"]["jobLabel"], monitor["spec"]["podMetricsEndpoints"]
+    for each in _source_manifests():
+        if each["kind"] == "Deployment" and each["metadata"]["name"] in selected["values"]:
+            template = each["spec"]["template"]
+            assert template["metadata"]["labels"][label] == each["metadata"]["name"]
+            ports = [port["name"] for port in template["spec"]["containers"][0]["ports"]]
+            assert endpoint["port"] in ports, each["metadata"]["name"]
 
 
 def test_images_have_the_version_of_the_tree() -> None:
