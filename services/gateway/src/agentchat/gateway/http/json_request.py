@@ -8,6 +8,7 @@ from litestar.datastructures import State
 from agentchat.administration.checked_input import read_json
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.caller import Caller
+from agentchat.gateway.http import ignored_parameters
 from agentchat.gateway.http.refusals import to_refusal
 from agentchat.gateway.http.request_context import RequestContext, get_context
 
@@ -32,6 +33,9 @@ class JsonRequest(Request[Any, Caller, State]):
         if not received.strip():
             raise to_refusal(Invalid("body", "is empty; it must be a JSON object"))
         try:
-            return read_json(data.annotation, received)
+            body = read_json(data.annotation, received)
         except Invalid as error:
             raise to_refusal(Invalid(error.field or "body", error.reason)) from None
+        if ignored := ignored_parameters.list_ignored_parameters(data.annotation, received):
+            self.context.add_header(ignored_parameters.HEADER, ", ".join(ignored))
+        return body
