@@ -41,7 +41,7 @@ from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from agentchat.tool_runner.tools.listing import ServerChecker
 from tests.administration.conftest import SEALER
-from tests.tool_runner.scripted import Call, serving
+from tests.tool_runner.scripted import Call, serve_script
 
 HEADERS = {"Authorization": "Bearer canary-header"}
 SHOP = McpServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
@@ -119,7 +119,7 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
     admin: Admin, account: Account, pool: Pool
 ) -> None:
     admin = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
-    async with serving(_unasked) as first, serving(_unasked) as second:
+    async with serve_script(_unasked) as first, serve_script(_unasked) as second:
         tools = ServerPool(
             Guard([f"127.0.0.1:{first.port}", f"127.0.0.1:{second.port}"], Resolver()),
             httpx2.create_ssl_context(),

@@ -6,7 +6,7 @@ import json
 from tests.chaos.plan import TOOLS
 from tests.chaos.records import Clock, ToolRun
 from tests.chaos.tail import TAG
-from tests.tool_runner.scripted import Call, Json, tool
+from tests.tool_runner.scripted import Call, Json, make_tool
 
 _SECONDS = 0.15
 _SCHEMA: Json = {
@@ -21,7 +21,7 @@ def server_key(account: str) -> str:
 
 
 def listed() -> list[Json]:
-    return [tool(name, schema=_SCHEMA, **hints) for name, hints in TOOLS.items()]
+    return [make_tool(name, schema=_SCHEMA, **hints) for name, hints in TOOLS.items()]
 
 
 class ToolLog:
@@ -42,5 +42,5 @@ class ToolLog:
         )
         self.runs.append(run)
         await asyncio.sleep(_SECONDS)
-        await call.text(json.dumps({"done": call.tool, "by": f"[[acct:{account}]]"}))
+        await call.send_text(json.dumps({"done": call.tool, "by": f"[[acct:{account}]]"}))
         run.ended, run.answered = self._clock.now(), True

@@ -50,7 +50,7 @@ def test_a_taken_port_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_seconds_though_clients_stay_connected(number: int) -> None:
+def test_signal_ends_process_despite_connected_clients(number: int) -> None:
     with running() as server:
         server.rpc("ping")  # the connection of this client stays open
         server.process.send_signal(number)

@@ -28,7 +28,7 @@ def test_a_client_gets_the_protocol_it_asks_for(server: DemoServer, version: str
     assert "ORD-1028" in result["instructions"]
 
 
-def test_a_client_of_an_unknown_protocol_is_offered_the_newest_with_a_handshake(server: DemoServer) -> None:
+def test_unknown_protocol_is_offered_the_newest_handshake(server: DemoServer) -> None:
     assert initialize(server, "1999-01-01")["protocolVersion"] == "2025-11-25"
 
 

@@ -59,7 +59,7 @@ async def test_an_instruction_is_followed_at_every_offset(http: httpx.AsyncClien
         assert whole[:cut] + text_of(rest) == whole
 
 
-async def test_the_instruction_may_follow_the_partial_reply_or_stand_in_the_results_message(
+async def test_instruction_may_follow_partial_reply_or_results(
     http: httpx.AsyncClient,
 ) -> None:
     whole = text_of(await reply(http, LOOKED_UP))

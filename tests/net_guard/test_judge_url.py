@@ -19,7 +19,7 @@ async def _resolve(host: str, port: int, account_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("host", ["inner.example", "both.example"])
-async def test_a_name_of_an_inner_address_is_refused_and_the_address_is_not_told(host: str) -> None:
+async def test_name_of_inner_address_is_refused_without_telling_it(host: str) -> None:
     with pytest.raises(AddressRefused) as refused:
         await judge_url(Guard((), _resolve), f"https://{host}/mcp")
     assert str(refused.value) == f"{host} is at an address that is not public"

@@ -46,7 +46,7 @@ async def test_names_at_slow_name_servers_take_no_turns_of_another_account(name_
     assert await asyncio.gather(*slow) == [[PUBLIC]] * 50
 
 
-async def test_a_name_that_no_server_answers_for_in_time_is_not_called_one_without_an_address(
+async def test_slow_name_server_is_not_reported_as_missing_address(
     name_servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judged_addresses, "CONNECT_SECONDS", 0.05)

@@ -14,7 +14,7 @@ from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.tool_runner.authorization_server import Protected, protected
-from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 
 
 async def never_answer(_call: Call) -> None:
@@ -63,7 +63,9 @@ class Place:
 async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Place]:
     async with AsyncExitStack() as opened:
         shop = await opened.enter_async_context(protected())
-        slow = await opened.enter_async_context(serving(never_answer, [tool("count", readOnlyHint=True)]))
+        slow = await opened.enter_async_context(
+            serve_script(never_answer, [make_tool("count", readOnlyHint=True)])
+        )
         yield Place(stack, shop, slow, http)
 
 
@@ -87,4 +89,4 @@ async def test_call_times_out_when_its_server_says(place: Place) -> None:
     caller = await place.agent("count", place.slow.url, max_call_seconds=1)
     (used,) = (await caller.chat("How many?")).json()["tool_calls"]
     assert json.loads(used["output"]) == {"error": "The tool did not answer in time."}
-    assert len(place.slow.calls()) == 1
+    assert len(place.slow.list_calls()) == 1

@@ -96,25 +96,25 @@ class Runner:
         self._news = asyncio.Condition()
         self._reading = asyncio.create_task(self._read(log))
 
-    async def logged(self, event: str, **fields: Any) -> dict[str, Any]:
+    async def wait_for_log(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first line of that event with those fields, once it is there. Raises when the process ends."""
 
-        def found() -> list[dict[str, Any]]:
+        def find_lines() -> list[dict[str, Any]]:
             wanted = {"event": event, **fields}
             return [line for line in self.lines if wanted.items() <= line.items()]
 
         async with asyncio.timeout(START_SECONDS), self._news:
-            await self._news.wait_for(lambda: bool(found()) or self._reading.done())
-        assert found(), self.lines[-5:]
-        return found()[0]
+            await self._news.wait_for(lambda: bool(find_lines()) or self._reading.done())
+        assert find_lines(), self.lines[-5:]
+        return find_lines()[0]
 
-    async def health_port(self) -> int:
-        return int((await self.logged("ready"))["health_port"])
+    async def get_health_port(self) -> int:
+        return int((await self.wait_for_log("ready"))["health_port"])
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    async def ended(self, seconds: float = START_SECONDS) -> int:
+    async def wait_for_end(self, seconds: float = START_SECONDS) -> int:
         async with asyncio.timeout(seconds):
             return await self.process.wait()
 
@@ -140,7 +140,7 @@ class Runner:
         await self._reading
 
 
-def environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str) -> dict[str, str]:
+def make_environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str) -> dict[str, str]:
     """What a tool-runner's process is started with."""
     return {
         "PATH": os.environ["PATH"],
@@ -154,7 +154,7 @@ def environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str)
 
 
 @contextlib.asynccontextmanager
-async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
+async def start_runner(env: dict[str, str]) -> AsyncIterator[Runner]:
     """A process that has become ready."""
     ours, theirs = os.pipe()
     arguments = ("--name", "tool-runner-1", "--run-dir", ".run")
@@ -162,7 +162,7 @@ async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
     os.close(theirs)
     runner = Runner(process, ours)
     try:
-        await runner.health_port()
+        await runner.get_health_port()
         yield runner
     finally:
         await runner.close()
@@ -190,9 +190,9 @@ class Calls:
         finally:
             await following.close()
 
-    async def listed(self, agent: Agent) -> ToolsListed:
+    async def list_tools(self, agent: Agent) -> ToolsListed:
         question = ListTools(account_id=agent.account_id, agent_id=agent.agent_id, agent_version=1)
         return await self.bus.rpc.ask(TOOLS_LIST, question, ToolsListed, timeout=10.0)
 
-    async def checked(self, agent: Agent) -> tuple[ServerCheck, ...]:
+    async def check(self, agent: Agent) -> tuple[ServerCheck, ...]:
         return (await check_agent(self.bus.rpc, agent.account_id, agent.agent_id, 1)).servers

@@ -35,7 +35,7 @@ class Call:
         found: Json = self.message.get("params", {}).get("arguments", {})
         return found
 
-    async def raw(self, data: bytes) -> None:
+    async def send_raw(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
 
@@ -44,28 +44,28 @@ class Call:
     ) -> None:
         lines = [f"HTTP/1.1 {status} X", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        await self.raw("\r\n".join([*lines, "", ""]).encode() + body)
+        await self.send_raw("\r\n".join([*lines, "", ""]).encode() + body)
 
-    async def result(self, result: Json, **headers: str) -> None:
+    async def send_result(self, result: Json, **headers: str) -> None:
         message = {"jsonrpc": "2.0", "id": self.message["id"], "result": result}
         await self.reply(200, json.dumps(message).encode(), **headers)
 
-    async def text(self, text: str, *, is_error: bool = False) -> None:
-        await self.result({"content": [{"type": "text", "text": text}], "isError": is_error})
+    async def send_text(self, text: str, *, is_error: bool = False) -> None:
+        await self.send_result({"content": [{"type": "text", "text": text}], "isError": is_error})
 
-    async def error(self, code: int, message: str, status: int = 200) -> None:
+    async def send_error(self, code: int, message: str, status: int = 200) -> None:
         body = {"jsonrpc": "2.0", "id": self.message.get("id"), "error": {"code": code, "message": message}}
         await self.reply(status, json.dumps(body).encode())
 
     async def begin_events(self) -> None:
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-        await self.raw(head.encode())
+        await self.send_raw(head.encode())
 
 
 OnCall = Callable[[Call], Awaitable[None]]
 
 
-def tool(name: str, *, schema: Json | None = None, **hints: bool) -> Json:
+def make_tool(name: str, *, schema: Json | None = None, **hints: bool) -> Json:
     """An entry of tools/list; hints such as readOnlyHint=True."""
     listed: Json = {"name": name, "description": f"Does {name}.", "inputSchema": schema or {"type": "object"}}
     return listed | {"annotations": hints} if hints else listed
@@ -85,7 +85,7 @@ class ScriptedServer:
     ) -> None:
         self.on_call = on_call
         self.on_any = on_any
-        self.tools = list(tools) or [tool("echo", readOnlyHint=True)]
+        self.tools = list(tools) or [make_tool("echo", readOnlyHint=True)]
         self.version = version
         self.tls = tls
         self.session_id: str | None = None
@@ -101,19 +101,19 @@ class ScriptedServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    async def arrived(self, rpc: str) -> Call:
+    async def wait_for_request(self, rpc: str) -> Call:
         """The first request of that kind, once it is here."""
         async with asyncio.timeout(_SECONDS), self._news:
-            await self._news.wait_for(lambda: bool(self.calls(rpc)))
-        return self.calls(rpc)[0]
+            await self._news.wait_for(lambda: bool(self.list_calls(rpc)))
+        return self.list_calls(rpc)[0]
 
-    async def news(self) -> None:
+    async def wait_for_any(self) -> None:
         """Return when another request has come in, or soon."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.2), self._news:
                 await self._news.wait()
 
-    def calls(self, rpc: str = "tools/call") -> list[Call]:
+    def list_calls(self, rpc: str = "tools/call") -> list[Call]:
         return [call for call in self.seen if call.rpc == rpc]
 
     async def start(self) -> None:
@@ -158,17 +158,17 @@ class ScriptedServer:
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "scripted", "version": "1"},
             }
-            await call.result(result, **({"Mcp_Session_Id": self.session_id} if self.session_id else {}))
+            await call.send_result(result, **({"Mcp_Session_Id": self.session_id} if self.session_id else {}))
         elif not known:
             await call.reply(404)
         elif call.rpc.startswith("notifications/"):
             await call.reply(202)
         elif call.rpc == "tools/list":
-            await call.result({"tools": self.tools})
+            await call.send_result({"tools": self.tools})
         elif call.rpc == "tools/call":
             await self.on_call(call)
         else:
-            await call.error(-32601, f"Method not found: {call.rpc}")
+            await call.send_error(-32601, f"Method not found: {call.rpc}")
 
 
 async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Call | None:
@@ -183,10 +183,10 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> C
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def serve_script(
     on_call: OnCall, tools: Sequence[Json] = (), **options: Any
 ) -> AsyncIterator[ScriptedServer]:
-    """A running scripted server."""
+    """A start_runner scripted server."""
     server = ScriptedServer(on_call, tools, **options)
     await server.start()
     try:

@@ -14,7 +14,7 @@ from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from tests.certificates import tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
-from tests.tool_runner.scripted import Call, serving, tool
+from tests.tool_runner.scripted import Call, make_tool, serve_script
 
 TLS = httpx2.create_ssl_context()
 
@@ -181,7 +181,7 @@ async def _unused(_call: Call) -> None:
 
 
 async def test_a_listed_address_is_let_through_by_its_spelling_only() -> None:
-    async with serving(_unused) as scripted:
+    async with serve_script(_unused) as scripted:
         guard = Guard([f"tools.internal:{scripted.port}"], _loopback)
         servers = ServerPool(guard, httpx2.create_ssl_context())
         url = f"http://tools.internal:{scripted.port}/mcp"
@@ -219,7 +219,7 @@ async def test_a_redirect_elsewhere_is_not_followed(
         where = location.replace("PORT", str(trap.port)).replace("SELF", str(scripted.port))
         await call.reply(status, Location=where)
 
-    async with serving(redirect) as scripted:
+    async with serve_script(redirect) as scripted:
         server = connect(scripted)
         await server.get_tools()
         connections.tried.clear()
@@ -230,17 +230,17 @@ async def test_a_redirect_elsewhere_is_not_followed(
         assert "169.254" not in caught.value.fault.words
         assert connections.tried == []
         assert trap.hits == 0
-        assert len(scripted.calls()) == 1
+        assert len(scripted.list_calls()) == 1
 
 
 async def test_a_redirect_within_the_origin_is_followed(connect: Connect) -> None:
     async def redirect_once(call: Call) -> None:
-        if len(scripted.calls()) == 1:
+        if len(scripted.list_calls()) == 1:
             await call.reply(307, Location="/elsewhere")
         else:
-            await call.text("here")
+            await call.send_text("here")
 
-    async with serving(redirect_once) as scripted:
+    async with serve_script(redirect_once) as scripted:
         result = await call(connect(scripted), "echo")
         assert result.content[0].type == "text"
         assert result.content[0].text == "here"
@@ -253,9 +253,9 @@ async def test_proxies_of_the_environment_are_not_used(
         monkeypatch.setenv(name, f"http://127.0.0.1:{trap.port}")
 
     async def answer(call: Call) -> None:
-        await call.text("direct")
+        await call.send_text("direct")
 
-    async with serving(answer, [tool("echo")]) as scripted:
+    async with serve_script(answer, [make_tool("echo")]) as scripted:
         await call(connect(scripted), "echo")
     assert trap.hits == 0
 
@@ -278,7 +278,7 @@ async def test_tls_is_spoken_to_the_name_in_the_url_at_the_judged_address() -> N
     asked_for: list[str | None] = []
     theirs.sni_callback = lambda _socket, name, _context: asked_for.append(name)
 
-    async with serving(_unused, tls=theirs) as scripted:
+    async with serve_script(_unused, tls=theirs) as scripted:
         guard = Guard([f"tools.internal:{scripted.port}"], _loopback)
         servers = ServerPool(guard, ours)
         url = f"https://tools.internal:{scripted.port}/mcp"
@@ -288,10 +288,10 @@ async def test_tls_is_spoken_to_the_name_in_the_url_at_the_judged_address() -> N
 
 
 @pytest.mark.parametrize("name", ["tools.internal", "other.internal"])
-async def test_a_certificate_that_is_not_trusted_or_of_another_name_is_refused(name: str) -> None:
+async def test_untrusted_or_misnamed_certificate_is_refused(name: str) -> None:
     theirs, ours = tls_contexts("tools.internal")
     trusted = ours if name == "other.internal" else httpx2.create_ssl_context()
-    async with serving(_unused, tls=theirs) as scripted:
+    async with serve_script(_unused, tls=theirs) as scripted:
         guard = Guard([f"{name}:{scripted.port}"], _loopback)
         failed = await _reach(f"https://{name}:{scripted.port}/mcp", guard, trusted)
         assert failed.fault.kind == "certificate"

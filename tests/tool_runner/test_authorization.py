@@ -23,7 +23,7 @@ from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.authorization_scene import ANOTHER, Scene, finish
 from tests.tool_runner.authorization_server import SECRET, protected
 from tests.tool_runner.conftest import Connections, call
-from tests.tool_runner.runner import SECONDS, Calls, environ, make_agent, running
+from tests.tool_runner.runner import SECONDS, Calls, make_agent, make_environ, start_runner
 
 NO_SUCH_LINK = "the link has expired or was already used"
 
@@ -35,14 +35,14 @@ async def scene(migrated_database_url: str, pool: Pool) -> AsyncIterator[Scene]:
         yield Scene(server, agent, pool, migrated_database_url)
 
 
-async def test_tools_are_called_with_a_token_for_the_client_which_nobody_sees(
+async def test_client_token_is_sent_and_never_shown(
     scene: Scene, fresh_nats_url: str, migrated_database_url: str, conn: Connection
 ) -> None:
     await scene.set_credentials()
-    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
-    async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
+    env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with start_runner(env), Bus.connect(fresh_nats_url, name="test") as bus:
         calls = Calls(bus)
-        (found,) = await calls.checked(scene.agent)
+        (found,) = await calls.check(scene.agent)
         assert found.ok, found.detail
         first, second = [await calls.finish(scene.agent.call("whoami", "shop")) for _ in range(2)]
     assert not first.is_error
@@ -58,15 +58,15 @@ async def test_tools_are_called_with_a_token_for_the_client_which_nobody_sees(
     assert not any(secret in str(stored) for secret in (SECRET, SECRET.encode().hex(), "access-"))
 
 
-async def test_a_refused_client_is_an_error_of_the_tool_and_a_state_of_the_check(
+async def test_refused_client_fails_call_and_check(
     scene: Scene, fresh_nats_url: str, migrated_database_url: str
 ) -> None:
     await scene.set_credentials("another-secret")
-    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
-    async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
+    env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with start_runner(env), Bus.connect(fresh_nats_url, name="test") as bus:
         calls = Calls(bus)
         finished = await calls.finish(scene.agent.call("whoami", "shop"))  # first: a queue waits for a worker
-        (found,) = await calls.checked(scene.agent)
+        (found,) = await calls.check(scene.agent)
     assert not found.ok
     assert (
         found.detail == "Needs authorisation: the authorization server refused the request: invalid_client."
@@ -96,9 +96,7 @@ async def test_of_two_who_bring_one_state_one_is_heard(scene: Scene) -> None:
     assert scene.server.issuer.grants == ["authorization_code"]
 
 
-async def test_a_link_ends_with_its_time_with_the_next_one_and_with_other_settings(
-    scene: Scene, conn: Connection
-) -> None:
+async def test_link_expires_and_is_replaced(scene: Scene, conn: Connection) -> None:
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker:
         first = await scene.open_link(worker)
@@ -155,7 +153,7 @@ async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> Non
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_a_message_that_meets_an_ended_token_is_sent_again_with_the_next_one(scene: Scene) -> None:
+async def test_rejected_token_is_refreshed_and_request_resent(scene: Scene) -> None:
     issuer = scene.server.issuer
     async with scene.worker() as worker:
         await scene.authorize(worker)
@@ -171,7 +169,7 @@ async def test_a_message_that_meets_an_ended_token_is_sent_again_with_the_next_o
     assert issuer.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_link(scene: Scene) -> None:
+async def test_revoked_refresh_token_needs_a_new_link(scene: Scene) -> None:
     scene.server.issuer.expires_in = 5
     async with scene.worker() as worker:
         await scene.authorize(worker)
@@ -188,7 +186,7 @@ async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_li
         assert await scene.open_tokens(worker).get_token() in scene.server.issuer.access
 
 
-async def test_a_runner_killed_while_it_refreshes_leaves_the_lock_and_the_token_to_the_next(
+async def test_killed_refresh_leaves_lock_and_token_to_next_runner(
     scene: Scene, fresh_nats_url: str, migrated_database_url: str
 ) -> None:
     issuer = scene.server.issuer
@@ -197,18 +195,18 @@ async def test_a_runner_killed_while_it_refreshes_leaves_the_lock_and_the_token_
         await scene.authorize(worker)
     issuer.may_answer.clear()
     issuer.asked.clear()
-    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
     async with Bus.connect(fresh_nats_url, name="test") as bus:
-        async with running(env) as first:
+        async with start_runner(env) as first:
             doomed = asyncio.create_task(Calls(bus).finish(scene.agent.call("whoami", "shop")))
             async with asyncio.timeout(SECONDS):
                 await issuer.asked.wait()
             first.signal(signal.SIGKILL)
-            await first.ended()
+            await first.wait_for_end()
             doomed.cancel()
         issuer.loses_answers = True
         issuer.may_answer.set()
-        async with running(env):
+        async with start_runner(env):
             issuer.loses_answers = False
             issuer.expires_in = 3600
             finished = await Calls(bus).finish(scene.agent.call("whoami", "shop"))
@@ -319,7 +317,7 @@ async def test_an_invalid_scope_of_metadata_goes_into_no_link(scene: Scene) -> N
     }
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker:
-        assert "a scope that is none" in (await scene.link(worker)).detail
+        assert "the scope in the metadata is invalid" in (await scene.link(worker)).detail
     assert scene.server.issuer.clients == {}
 
 
@@ -338,5 +336,5 @@ async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
     with pytest.raises(NotFound):
         await scene.get_authorization()
     async with scene.worker() as worker:
-        with pytest.raises(ToolFailed, match="nothing authorises"):
+        with pytest.raises(ToolFailed, match="not authorised at this address"):
             await scene.open_tokens(worker).get_token()

@@ -20,15 +20,15 @@ from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered
 from tests.harness import embedded_nats
-from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, environ, make_agent, running
-from tests.tool_runner.scripted import Call, ScriptedServer, tool
+from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, make_agent, make_environ, start_runner
+from tests.tool_runner.scripted import Call, ScriptedServer, make_tool
 
 OUTCOME_UNKNOWN = (
     "The call was started once, and its result was lost. It is not known whether the call took effect."
 )
 RUN_ENDED = "The run has ended, so the call was not made."
 NAMES = ("read", "set", "write")
-TOOLS = [tool("read", readOnlyHint=True), tool("set", idempotentHint=True), tool("write")]
+TOOLS = [make_tool("read", readOnlyHint=True), make_tool("set", idempotentHint=True), make_tool("write")]
 
 
 class Scene:
@@ -47,7 +47,7 @@ class Scene:
             self.executed[call.tool] += 1
             self._news.notify_all()
         await self.may_answer.wait()
-        await call.text("done")
+        await call.send_text("done")
 
     async def executing(self, *names: str, times: int = 1) -> None:
         async with asyncio.timeout(SECONDS), self._news:
@@ -59,7 +59,7 @@ async def _scene(nats_url: str, database_url: str) -> AsyncIterator[Scene]:
     scene = Scene()
     await scene.scripted.start()
     scene.agent = await make_agent(database_url, McpServer(name="scripted", url=scene.scripted.url))
-    scene.env = environ(nats_url, database_url, [f"127.0.0.1:{scene.scripted.port}"])
+    scene.env = make_environ(nats_url, database_url, [f"127.0.0.1:{scene.scripted.port}"])
     yield scene
     await scene.scripted.stop()
 
@@ -100,15 +100,15 @@ async def side_by_side(migrated_database_url: str) -> AsyncIterator[Plays]:
 
 
 async def _killed(scene: Scene, calls: Calls) -> None:
-    async with running(scene.env) as first:
+    async with start_runner(scene.env) as first:
         # The journal has the write over when the queue delivers it again, 10 s after its runner died.
         started = {name: scene.agent.call(name, timeout_s=7.0) for name in NAMES}
         results = {name: asyncio.create_task(calls.finish(call)) for name, call in started.items()}
         await scene.executing(*NAMES)
         first.signal(signal.SIGKILL)
-        await first.ended()
+        await first.wait_for_end()
     scene.may_answer.set()
-    async with running(scene.env):
+    async with start_runner(scene.env):
         for name in ("read", "set"):
             assert (await results[name]).output == '{"text":"done"}'
         lost = await results["write"]
@@ -118,15 +118,15 @@ async def _killed(scene: Scene, calls: Calls) -> None:
 
 async def _paused(scene: Scene, calls: Calls) -> None:
     scene.may_answer.set()
-    async with running(scene.env) as paused:
+    async with start_runner(scene.env) as paused:
         assert not (await calls.finish(scene.agent.call("write"))).is_error
         scene.may_answer.clear()
         paused.signal(signal.SIGSTOP)
         waiting = asyncio.create_task(calls.finish(scene.agent.call("write")))
-        async with running(scene.env):
+        async with start_runner(scene.env):
             await scene.executing("write", times=2)
             paused.signal(signal.SIGCONT)
-            await paused.logged("call_started_before")
+            await paused.wait_for_log("call_started_before")
             scene.may_answer.set()
             assert not (await waiting).is_error
             # Both still work.
@@ -136,7 +136,7 @@ async def _paused(scene: Scene, calls: Calls) -> None:
 
 
 async def _overdue(scene: Scene, calls: Calls) -> None:
-    async with running(scene.env) as runner:
+    async with start_runner(scene.env) as runner:
         writing = asyncio.create_task(calls.finish(scene.agent.call("write")))
         reading = asyncio.create_task(calls.finish(scene.agent.call("read")))
         await scene.executing("write", "read")
@@ -144,14 +144,14 @@ async def _overdue(scene: Scene, calls: Calls) -> None:
         interrupted = await writing
         assert interrupted.is_error
         assert "not known whether the call took effect" in interrupted.output
-        assert await runner.ended() == 0  # 1 where it is cut short
+        assert await runner.wait_for_end() == 0  # 1 where it is cut short
     scene.may_answer.set()
-    async with running(scene.env):
+    async with start_runner(scene.env):
         assert (await reading).output == '{"text":"done"}'
     assert scene.executed == {"write": 1, "read": 2}
 
 
-async def test_after_a_kill_a_repeatable_call_is_run_again_and_another_is_not(side_by_side: Plays) -> None:
+async def test_only_repeatable_calls_run_again_after_a_kill(side_by_side: Plays) -> None:
     await side_by_side[_killed]
 
 
@@ -184,11 +184,11 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
         await delivery.nak()
 
     await calls.bus.queues.consume("TOOLS", put_back, slots=2, stop=stop)
-    async with running(scene.env) as runner:
+    async with start_runner(scene.env) as runner:
         last = scene.agent.call("read")
         assert (await calls.finish(last)).output == '{"text":"done"}'
         runner.signal(signal.SIGTERM)
-        assert await runner.ended() == 0
+        assert await runner.wait_for_end() == 0
     assert scene.executed == {"read": 1}
     for request in requests:
         assert (await calls.bus.traces.read_tool_results(request.trace_id))[
@@ -197,19 +197,19 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
 
 
 async def test_shutdown_drains_running_calls(scene: Scene, calls: Calls, fresh_nats_url: str) -> None:
-    async with running(scene.env) as runner:
+    async with start_runner(scene.env) as runner:
         waiting = asyncio.create_task(calls.finish(scene.agent.call("write")))
         await scene.executing("write")
         runner.signal(signal.SIGTERM)
-        await runner.logged("draining")
+        await runner.wait_for_log("draining")
         await until_nobody_pulls(fresh_nats_url, subjects.TOOLS)
         late = asyncio.create_task(calls.finish(scene.agent.call("read")))
         await until_undelivered(fresh_nats_url, subjects.TOOLS, 1)
         scene.may_answer.set()
         assert (await waiting).output == '{"text":"done"}'
-        assert await runner.ended() == 0
+        assert await runner.wait_for_end() == 0
         assert scene.executed["read"] == 0
-    async with running(scene.env):
+    async with start_runner(scene.env):
         assert (await late).output == '{"text":"done"}'
 
 
@@ -222,11 +222,11 @@ async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
     env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
     async with Bus.connect(nats_server.url, name="test") as bus:
         calls = Calls(bus)
-        async with running(env):
+        async with start_runner(env):
             assert (await calls.finish(request)).output == '{"text":"done"}'
         await nats_server.kill(wipe=True)
         await nats_server.start()
-        async with running(env):
+        async with start_runner(env):
             again = await calls.finish(request)
     assert json.loads(again.output) == {"error": OUTCOME_UNKNOWN}
     assert scene.executed == {"write": 1}
@@ -241,14 +241,14 @@ async def test_a_call_that_may_be_repeated_is_not_when_its_run_has_ended(
     async with Bus.connect(nats_server.url, name="test") as bus:
         calls = Calls(bus)
         requests = [scene.agent.call(name) for name in ("read", "set")]
-        async with running(env):
+        async with start_runner(env):
             for request in requests:
                 assert (await calls.finish(request)).output == '{"text":"done"}'
         for request in requests:
             await end_run(migrated_database_url, request.trace_id)
         await nats_server.kill(wipe=True)
         await nats_server.start()
-        async with running(env):
+        async with start_runner(env):
             for request in requests:
                 again = await calls.finish(request)
                 assert json.loads(again.output) == {"error": RUN_ENDED}
@@ -260,7 +260,7 @@ async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
 ) -> None:
     """Neither without an answer of Postgres, nor when the answer comes after the call's time."""
     scene.may_answer.set()
-    async with running(scene.env), await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+    async with start_runner(scene.env), await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         for timeout_s, words in (
             (30.0, "The call could not be started, so nothing was done."),
             (0.5, "The call could not be started in time, so nothing was done."),
@@ -278,16 +278,16 @@ async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
 
 async def test_results_outlive_an_outage_of_nats(scene: Scene, nats_server: NatsServer) -> None:
     env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
-    async with running(env) as runner, Bus.connect(nats_server.url, name="test") as bus:
+    async with start_runner(env) as runner, Bus.connect(nats_server.url, name="test") as bus:
         waiting = {name: asyncio.create_task(Calls(bus).finish(scene.agent.call(name))) for name in NAMES}
         await scene.executing(*NAMES)
         await nats_server.kill()
         scene.may_answer.set()
         for name in NAMES:
-            await runner.logged("tool_finished", tool=name)
+            await runner.wait_for_log("tool_finished", tool=name)
         await nats_server.start()
         for finished in await asyncio.gather(*waiting.values()):
             assert finished.output == '{"text":"done"}'
         assert scene.executed["write"] == 1
         runner.signal(signal.SIGTERM)
-        assert await runner.ended() == 0
+        assert await runner.wait_for_end() == 0

@@ -25,7 +25,7 @@ from agentchat.tool_runner.servers.server_pool import ServerPool
 from agentchat.tool_runner.servers.tool_server import ToolServer
 from tests.tool_runner.conftest import ACCOUNT, Connect
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
-from tests.tool_runner.scripted import Call, serving
+from tests.tool_runner.scripted import Call, serve_script
 
 LINKED = "https://pay.example.com/allow"
 
@@ -87,7 +87,7 @@ def messages(required: InputRequired) -> list[str]:
     return [each.elicitation.message for each in required.requests]
 
 
-async def test_what_a_tool_asks_for_is_answered_leg_by_leg_and_the_call_is_done_once(table: Table) -> None:
+async def test_questions_are_answered_leg_by_leg_and_call_runs_once(table: Table) -> None:
     first = await table.asked("book", day="Monday")
     (asked,) = first.requests
     assert (asked.elicitation.message, asked.elicitation.mode) == (GUESTS, "form")
@@ -139,7 +139,7 @@ async def test_calls_that_ask_at_one_time_are_not_mixed_up(table: Table) -> None
     ]
 
 
-async def test_a_link_is_handed_on_and_the_call_is_made_again_once_it_was_opened(table: Table) -> None:
+async def test_call_is_made_again_after_link_was_opened(table: Table) -> None:
     first = await table.asked("pay")
     shown = Elicitation(message=LINK, mode="url", url=LINKED)
     assert [each.elicitation for each in first.requests] == [shown]
@@ -239,15 +239,15 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
         params = {"message": "Who?", "requestedSchema": schema}
         request = {"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": params}
         await call.begin_events()
-        await call.raw(f"event: message\ndata: {json.dumps(request)}\n\n".encode())
+        await call.send_raw(f"event: message\ndata: {json.dumps(request)}\n\n".encode())
         answer = await answers.get()
         text = json.dumps(answer["result"], sort_keys=True)
         result = {"content": [{"type": "text", "text": text}]}
         done = {"jsonrpc": "2.0", "id": call.message["id"], "result": result}
-        await call.raw(f"event: message\ndata: {json.dumps(done)}\n\n".encode())
+        await call.send_raw(f"event: message\ndata: {json.dumps(done)}\n\n".encode())
         call.writer.close()
 
-    async with serving(ask, version=version, on_any=hear) as scripted:
+    async with serve_script(ask, version=version, on_any=hear) as scripted:
         server = connect(scripted)
         tool = (await server.get_tools())["echo"]
         until = asyncio.get_running_loop().time() + 20
@@ -257,5 +257,5 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
         outcome = await server.call(tool, {}, until, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
         assert not isinstance(outcome, InputRequired)
         assert json.loads(render_result(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
-        capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]
+        capabilities = scripted.list_calls("initialize")[0].message["params"]["capabilities"]
         assert capabilities["elicitation"] == {"form": {}, "url": {}}

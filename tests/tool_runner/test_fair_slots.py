@@ -23,8 +23,8 @@ from agentchat.tool_runner.database_clock import DatabaseClock
 from agentchat.tool_runner.journal import Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.server_pool import ServerPool
-from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
-from tests.tool_runner.scripted import Call, serving, tool
+from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, make_agent, make_environ, start_runner
+from tests.tool_runner.scripted import Call, make_tool, serve_script
 
 SLOTS = 8
 BUSY = {"error": "Too many tool calls are under way, so this one was not started. Try again later."}
@@ -57,12 +57,12 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         await asyncio.sleep(60)
 
     async def echo(call: Call) -> None:
-        await call.text(json.dumps(call.arguments))
+        await call.send_text(json.dumps(call.arguments))
 
     async with contextlib.AsyncExitStack() as stack:
-        silent = await stack.enter_async_context(serving(hang, [tool("hang", readOnlyHint=True)]))
-        sound = await stack.enter_async_context(serving(echo))
-        env = environ(
+        silent = await stack.enter_async_context(serve_script(hang, [make_tool("hang", readOnlyHint=True)]))
+        sound = await stack.enter_async_context(serve_script(echo))
+        env = make_environ(
             fresh_nats_url,
             migrated_database_url,
             [f"127.0.0.1:{silent.port}", f"127.0.0.1:{sound.port}"],
@@ -74,7 +74,7 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         )
         hanging = await make_agent(migrated_database_url, *servers)
         healthy = await make_agent(migrated_database_url, McpServer(name="scripted", url=sound.url))
-        await stack.enter_async_context(running(env))
+        await stack.enter_async_context(start_runner(env))
         bus = await stack.enter_async_context(Bus.connect(fresh_nats_url, name="test"))
         yield World(Calls(bus), hanging, healthy, hung)
 
@@ -92,7 +92,7 @@ async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -
         assert finished.is_error is False
         assert time.monotonic() - began < PROMPT_SECONDS
     began = time.monotonic()
-    assert [spec.name for spec in (await world.calls.listed(world.sound)).tools] == ["echo"]
+    assert [spec.name for spec in (await world.calls.list_tools(world.sound)).tools] == ["echo"]
     assert time.monotonic() - began < PROMPT_SECONDS
 
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
@@ -101,7 +101,7 @@ async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -
     assert refused.is_error
 
 
-def test_an_account_is_refused_what_exceeds_its_share_and_others_are_not() -> None:
+def test_only_the_account_over_its_share_is_refused() -> None:
     quota = ResultQuota(100)
     assert quota.take("a", 60, now=0.0)
     assert not quota.take("a", 50, now=1.0)
@@ -123,14 +123,14 @@ def test_a_share_is_a_small_part_of_the_stream() -> None:
     assert (results.max_bytes or 0) >= 8 * ACCOUNT_BYTES
 
 
-async def test_a_call_beyond_the_share_is_answered_with_an_error_and_another_account_is_served(
+async def test_call_over_share_fails_and_other_account_is_served(
     fresh_nats_url: str, migrated_database_url: str
 ) -> None:
     async def answer(call: Call) -> None:
-        await call.text(json.dumps("x" * 1000))
+        await call.send_text(json.dumps("x" * 1000))
 
     async with (
-        serving(answer, [tool("big", readOnlyHint=True)]) as scripted,
+        serve_script(answer, [make_tool("big", readOnlyHint=True)]) as scripted,
         open_pool(migrated_database_url) as pool,
         Bus.connect(fresh_nats_url, name="test") as bus,
         asyncio.TaskGroup() as group,

@@ -62,10 +62,10 @@ async def test_anothers_authorization_endpoint_is_not_linked_to(attack: Attack) 
     async with attack.scene.worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
     assert link.url == ""
-    assert "at another origin than the issuer" in link.detail
+    assert "has another origin than the issuer" in link.detail
 
 
-async def test_anothers_authorization_endpoint_needs_an_answer_that_names_the_issuer(attack: Attack) -> None:
+async def test_foreign_endpoint_needs_response_with_issuer(attack: Attack) -> None:
     attack.metadata(f"{attack.honest.origin}/authorize", authorization_response_iss_parameter_supported=True)
     own = f"{CALLBACK}/{derive_callback(attack.attacker.origin)}"
     attack.honest.register(own)  # as one may who registers clients there
@@ -103,7 +103,7 @@ async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, 
     assert attack.codes == []
 
 
-async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names_the_issuer(
+async def test_endpoint_of_other_origin_is_used_if_issuer_is_named(
     attack: Attack,
 ) -> None:
     """The two are one and the same's: a server whose pages are at another host."""

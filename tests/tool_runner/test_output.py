@@ -106,7 +106,7 @@ def test_a_long_error_is_cut() -> None:
         CallToolResult(content=[TextContent(text="x" * 300_000)] * 3),
     ],
 )
-def test_an_output_over_256_kib_is_cut_with_a_notice_and_is_still_json(result: CallToolResult) -> None:
+def test_output_over_256_kib_is_cut_and_still_json(result: CallToolResult) -> None:
     output = render_result(result)
     assert MAX_BYTES - 2000 < len(output.encode()) <= MAX_BYTES
     parsed = json.loads(output)

@@ -12,12 +12,12 @@ from agentchat.runtime import telemetry
 from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.conftest import Connect, call
-from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 from tests.tool_runner.sdk_server import listening
 
 
 async def _echo(call: Call) -> None:
-    await call.text(str(call.arguments))
+    await call.send_text(str(call.arguments))
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
@@ -25,27 +25,25 @@ async def _echo(call: Call) -> None:
 async def test_a_server_with_a_handshake_is_spoken_to_in_its_version(
     version: str, session_id: str | None, connect: Connect
 ) -> None:
-    async with serving(_echo, version=version) as scripted:
+    async with serve_script(_echo, version=version) as scripted:
         scripted.session_id = session_id
         server = connect(scripted, Authorization="Bearer t")
         assert render_result(await call(server, "echo", a=1)) == '{"text":"{\'a\': 1}"}'
         assert server.protocol_version == version
-        assert scripted.calls()[0].headers["mcp-protocol-version"] == version
-        assert scripted.calls()[0].headers["authorization"] == "Bearer t"
-        assert scripted.calls()[0].headers.get("mcp-session-id") == session_id
+        assert scripted.list_calls()[0].headers["mcp-protocol-version"] == version
+        assert scripted.list_calls()[0].headers["authorization"] == "Bearer t"
+        assert scripted.list_calls()[0].headers.get("mcp-session-id") == session_id
         assert not [seen for seen in scripted.seen if seen.method == "GET"]
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 500, 502])
-async def test_a_server_that_fails_at_the_newest_protocols_probe_gets_a_handshake(
-    status: int, connect: Connect
-) -> None:
+async def test_server_that_fails_the_probe_gets_a_handshake(status: int, connect: Connect) -> None:
     async def refuse(call: Call) -> bool:
         if call.rpc == "server/discover":
             await call.reply(status, b"no", "text/plain")
         return call.rpc == "server/discover"
 
-    async with serving(_echo, on_any=refuse) as scripted:
+    async with serve_script(_echo, on_any=refuse) as scripted:
         assert not (await call(connect(scripted), "echo")).is_error
 
 
@@ -55,20 +53,20 @@ async def test_a_server_that_never_answers_the_probe_gets_a_handshake(connect: C
             await asyncio.sleep(60)
         return False
 
-    async with serving(_echo, on_any=hang) as scripted:
+    async with serve_script(_echo, on_any=hang) as scripted:
         assert not (await call(connect(scripted), "echo")).is_error
 
 
 async def test_an_expired_session_reconnects_and_retries_the_call(connect: Connect) -> None:
-    async with serving(_echo, [tool("write")]) as scripted:
+    async with serve_script(_echo, [make_tool("write")]) as scripted:
         scripted.session_id = "first"
         server = connect(scripted)
         await call(server, "write")
         scripted.session_id = "second"
         results = await asyncio.gather(*(call(server, "write") for _ in range(5)))
         assert [result.is_error for result in results] == [False] * 5
-        assert len(scripted.calls("initialize")) == 2
-        assert len(scripted.calls("server/discover")) == 1  # known by now to want a handshake
+        assert len(scripted.list_calls("initialize")) == 2
+        assert len(scripted.list_calls("server/discover")) == 1  # known by now to want a handshake
 
 
 @pytest.mark.parametrize("dies", [True, False])
@@ -82,26 +80,26 @@ async def test_a_lost_session_does_not_touch_the_calls_that_still_run_on_it(
             await may_end.wait()
             if dies:
                 call.writer.transport.abort()
-        await call.text("done")
+        await call.send_text("done")
 
-    async with serving(on_call, [tool("long"), tool("short")]) as scripted:
+    async with serve_script(on_call, [make_tool("long"), make_tool("short")]) as scripted:
         scripted.session_id = "first"
         server = connect(scripted)
-        running = asyncio.create_task(call(server, "long"))
-        await scripted.arrived("tools/call")
+        start_runner = asyncio.create_task(call(server, "long"))
+        await scripted.wait_for_request("tools/call")
         scripted.session_id = "second"
         assert not (await call(server, "short")).is_error
         may_end.set()
         if dies:
             with pytest.raises(ToolFailed, match="broken"):
-                await running
+                await start_runner
         else:
-            assert render_result(await running) == '{"text":"done"}'
-        assert [seen.tool for seen in scripted.calls()].count("long") == 1
+            assert render_result(await start_runner) == '{"text":"done"}'
+        assert [seen.tool for seen in scripted.list_calls()].count("long") == 1
 
 
 async def test_a_session_is_ended_with_the_server_when_it_is_closed(connect: Connect) -> None:
-    async with serving(_echo) as scripted:
+    async with serve_script(_echo) as scripted:
         scripted.session_id = "s-1"
         server = connect(scripted)
         await call(server, "echo")

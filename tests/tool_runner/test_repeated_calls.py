@@ -14,7 +14,7 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import open_pool
 from agentchat.tool_runner.journal import Journal
 from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
-from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
+from tests.tool_runner.runner import Agent, Calls, make_agent, make_environ, start_runner
 
 
 @pytest.fixture
@@ -47,23 +47,23 @@ async def test_a_call_goes_on_at_another_runner_once_the_first_was_killed(
 ) -> None:
     async with open_restaurant(newest=newest) as restaurant:
         agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
-        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
         request = agent.call("book", "restaurant", input={"day": "Monday"})
-        async with running(env) as runner:
+        async with start_runner(env) as runner:
             first = await calls.finish(request)
             assert (asked(first), first.is_error) == (GUESTS, True)
             assert json.loads(first.output) == {
                 "error": "The tool asks a person for input, which is not possible here."
             }
             runner.signal(signal.SIGKILL)
-            await runner.ended()
-        async with running(env) as runner:
+            await runner.wait_for_end()
+        async with start_runner(env) as runner:
             request = next_request(request, first, {"guests": 4})
             second = await calls.finish(request)
             assert (asked(second), second.leg) == (NAME.format(4), 1)
             runner.signal(signal.SIGKILL)
-            await runner.ended()
-        async with running(env):
+            await runner.wait_for_end()
+        async with start_runner(env):
             done = await calls.finish(next_request(request, second, {"name": "Ada"}))
         assert (done.output, done.leg) == ('{"result":"Booked: Monday, 4, Ada."}', 2)
         assert restaurant.booked == ["Monday, 4, Ada"]
@@ -76,8 +76,8 @@ async def test_a_leg_that_was_begun_before_is_not_run_again(
         agent: Agent = await make_agent(
             migrated_database_url, McpServer(name="restaurant", url=restaurant.url)
         )
-        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
-        async with running(env):
+        env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        async with start_runner(env):
             request = agent.call("book", "restaurant", input={"day": "Monday"})
             one = next_request(request, await calls.finish(request), {"guests": 4})
             other = Journal(pool, "another runner")
@@ -92,8 +92,8 @@ async def test_a_tool_that_never_stops_asking_is_ended(
 ) -> None:
     async with open_restaurant(newest=False) as restaurant:
         agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
-        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
-        async with running(env):
+        env = make_environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        async with start_runner(env):
             request, count = agent.call("nag", "restaurant"), 0
             while (finished := await calls.finish(request)).input_requests:
                 request, count = next_request(request, finished, {"name": "Ada"}), count + 1

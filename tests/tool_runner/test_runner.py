@@ -24,8 +24,8 @@ from agentchat.tool_runner.journal import Journal
 from tests.mcp_demo.demo_server import running as demo_shop
 from tests.ports import find_free_port
 from tests.system.collector import Collector, collector
-from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
-from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tests.tool_runner.runner import Agent, Calls, Runner, make_agent, make_environ, start_runner
+from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 
 SLOTS = 24
 SHOP_TOOLS = ("get_order",)
@@ -39,30 +39,30 @@ _MEETING = asyncio.Barrier(SLOTS // 4)
 async def _answer(call: Call) -> None:
     match call.tool:
         case "fail":
-            await call.text("No such order: ORD-1.", is_error=True)
+            await call.send_text("No such order: ORD-1.", is_error=True)
         case "slow":
             await asyncio.sleep(float(call.arguments["seconds"]))
-            await call.text("done")
+            await call.send_text("done")
         case "meet":
             await _MEETING.wait()
-            await call.text("met")
+            await call.send_text("met")
         case "whoami":
-            await call.text(call.headers.get("authorization", "nobody"))
+            await call.send_text(call.headers.get("authorization", "nobody"))
         case "traced":
-            await call.text(call.message["params"]["_meta"]["traceparent"])
+            await call.send_text(call.message["params"]["_meta"]["traceparent"])
         case _:
-            await call.text(json.dumps(call.arguments))
+            await call.send_text(json.dumps(call.arguments))
 
 
 TOOLS = [
-    tool("echo", readOnlyHint=True),
-    tool("fail"),
-    tool("slow", readOnlyHint=True),
-    tool("meet", readOnlyHint=True),
-    tool("whoami"),
-    tool("traced"),
-    tool("hidden"),
-    tool("odd", schema={"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
+    make_tool("echo", readOnlyHint=True),
+    make_tool("fail"),
+    make_tool("slow", readOnlyHint=True),
+    make_tool("meet", readOnlyHint=True),
+    make_tool("whoami"),
+    make_tool("traced"),
+    make_tool("hidden"),
+    make_tool("odd", schema={"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
 ]
 
 
@@ -86,9 +86,11 @@ class World:
 @pytest.fixture(scope="module")
 async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterator[World]:
     async with contextlib.AsyncExitStack() as stack:
-        scripted = await stack.enter_async_context(serving(_answer, TOOLS))
-        twin = await stack.enter_async_context(serving(_answer, [tool("echo"), tool("b.c"), tool("b/c")]))
-        hung = await stack.enter_async_context(serving(_hang, [tool("hang", readOnlyHint=True)]))
+        scripted = await stack.enter_async_context(serve_script(_answer, TOOLS))
+        twin = await stack.enter_async_context(
+            serve_script(_answer, [make_tool("echo"), make_tool("b.c"), make_tool("b/c")])
+        )
+        hung = await stack.enter_async_context(serve_script(_hang, [make_tool("hang", readOnlyHint=True)]))
         gone = find_free_port()  # nobody listens there, and nobody else is given it
         shop = stack.enter_context(demo_shop())
         spans = stack.enter_context(collector())
@@ -107,14 +109,14 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
             McpServer(name="shop", url=shop.url, allowed_tools=SHOP_TOOLS),
         )
         ports = [scripted.port, twin.port, hung.port, gone, shop.http.base_url.port]
-        env = environ(
+        env = make_environ(
             fresh_nats_url,
             migrated_database_url,
             [f"127.0.0.1:{port}" for port in ports],
             AGENTCHAT_TOOL_SLOTS=str(SLOTS),
             OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint,
         )
-        runner = await stack.enter_async_context(running(env))
+        runner = await stack.enter_async_context(start_runner(env))
         bus = await stack.enter_async_context(Bus.connect(fresh_nats_url, name="test"))
         yield World(Calls(bus), runner, agent, scripted, spans)
 
@@ -127,7 +129,7 @@ async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
 
 
 async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) -> None:
-    listed = await world.calls.listed(world.agent)
+    listed = await world.calls.list_tools(world.agent)
     names = [spec.name for spec in listed.tools]
     assert names == sorted(names)
     assert {"fail", "scripted_echo", "twin_echo", "get_order", "hang"} <= set(names)
@@ -139,12 +141,12 @@ async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) ->
     assert by_name["scripted_echo"].read_only
     assert not by_name["twin_echo"].read_only
     assert [server.server for server in listed.unavailable] == ["gone", "internal"]
-    assert await world.calls.listed(world.agent) == listed
+    assert await world.calls.list_tools(world.agent) == listed
 
 
 async def test_an_unknown_agent_has_no_tools(world: World) -> None:
     stranger = Agent(world.agent.account_id, world.agent.account_id)
-    listed = await world.calls.listed(stranger)
+    listed = await world.calls.list_tools(stranger)
     assert listed.tools == ()
     assert [server.server for server in listed.unavailable] == ["*"]
     trace_id = world.agent.open_runs.pop()
@@ -168,11 +170,11 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
 async def test_what_cannot_be_run_is_a_tool_error_in_words(
     name: str, server: str, words: str, world: World
 ) -> None:
-    before = len(world.scripted.calls())
+    before = len(world.scripted.list_calls())
     finished = await world.calls.finish(world.agent.call(name, server))
     assert finished.is_error
     assert json.loads(finished.output) == {"error": words}
-    assert len(world.scripted.calls()) - before == (name == "fail")
+    assert len(world.scripted.list_calls()) - before == (name == "fail")
 
 
 async def test_calls_run_side_by_side(world: World) -> None:
@@ -190,7 +192,7 @@ async def test_a_call_times_out(world: World) -> None:
 async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
     hanging = [world.agent.call("hang", "hung", timeout_s=4.0) for _ in range(SLOTS + 16)]
     waiting = [asyncio.create_task(world.calls.finish(call)) for call in hanging]
-    await world.runner.logged("session_opened", server="hung")
+    await world.runner.wait_for_log("session_opened", server="hung")
     finished = await world.calls.finish(world.agent.call("echo", input={"a": 1}))
     assert finished.output == '{"a": 1}'
     assert not any(task.done() for task in waiting)
@@ -202,16 +204,16 @@ async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None
     finished = await world.calls.finish(world.agent.call("whoami"))
     assert world.scripted.seen[-1].headers["authorization"] == f"Bearer {CANARY}"
     assert json.loads(finished.output) == {"text": "[hidden]"}
-    await world.runner.logged("tool_finished", call_id=finished.call_id)
+    await world.runner.wait_for_log("tool_finished", call_id=finished.call_id)
     logged = json.dumps(world.runner.lines)
     assert CANARY not in logged
     assert "127.0.0.1" not in json.dumps([line for line in world.runner.lines if line["event"] != "ready"])
-    listed = await world.calls.listed(world.agent)
+    listed = await world.calls.list_tools(world.agent)
     assert CANARY not in repr(listed)
 
 
 async def test_a_check_connects_to_each_server_and_says_what_works(world: World) -> None:
-    checked = await world.calls.checked(world.agent)
+    checked = await world.calls.check(world.agent)
     found = {server.name: server for server in checked}
     assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
     assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
@@ -238,13 +240,13 @@ async def test_a_check_names_what_is_set_for_tools_that_the_server_has_not(
     agent = await make_agent(
         migrated_database_url, McpServer(name="scripted", url=world.scripted.url, **settings)
     )
-    (server,) = await world.calls.checked(agent)
+    (server,) = await world.calls.check(agent)
     assert (server.ok, server.allowed, server.missing) == (False, allowed, missing)
     assert ", ".join(missing) in server.detail
 
 
 async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
-    (server,) = await world.calls.checked(Agent(world.agent.account_id, make_id()))
+    (server,) = await world.calls.check(Agent(world.agent.account_id, make_id()))
     assert (server.name, server.ok) == ("*", False)
     assert "no such agent" in server.detail
 
@@ -254,10 +256,10 @@ async def test_a_call_that_waited_past_its_deadline_is_not_run(world: World) -> 
     request = world.agent.call("echo", input={"late": 1}, deadline=late.isoformat())
     finished = await world.calls.finish(request)
     assert "could not be started in time" in finished.output
-    assert {"late": 1} not in [call.arguments for call in world.scripted.calls()]
+    assert {"late": 1} not in [call.arguments for call in world.scripted.list_calls()]
 
 
-async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
+async def test_write_started_by_lost_runner_has_unknown_effect(
     world: World, migrated_database_url: str
 ) -> None:
     """Whatever keeps the next runner from it: its deadline has passed, or its server is gone by now."""
@@ -280,27 +282,27 @@ async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
     assert finished.ms < 14_000
 
 
-async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_cancelled(world: World) -> None:
-    running = world.agent.call("slow", input={"seconds": 20})
-    task = asyncio.create_task(world.calls.finish(running))
-    while {"seconds": 20} not in [call.arguments for call in world.scripted.calls()]:
-        await world.scripted.news()
-    asked = CancelRequested(trace_id=running.trace_id, account_id=world.agent.account_id)
+async def test_cancelled_run_starts_no_call_and_ends_running_ones(world: World) -> None:
+    start_runner = world.agent.call("slow", input={"seconds": 20})
+    task = asyncio.create_task(world.calls.finish(start_runner))
+    while {"seconds": 20} not in [call.arguments for call in world.scripted.list_calls()]:
+        await world.scripted.wait_for_any()
+    asked = CancelRequested(trace_id=start_runner.trace_id, account_id=world.agent.account_id)
     await world.calls.bus.traces.cancel(asked)
     async with asyncio.timeout(15.0):
         broken_off = await task
     assert "cancelled" in broken_off.output
-    queued = world.agent.call("echo", trace_id=running.trace_id, input={"after": "cancel"})
+    queued = world.agent.call("echo", trace_id=start_runner.trace_id, input={"after": "cancel"})
     assert "cancelled" in (await world.calls.finish(queued)).output
-    assert {"after": "cancel"} not in [call.arguments for call in world.scripted.calls()]
+    assert {"after": "cancel"} not in [call.arguments for call in world.scripted.list_calls()]
 
 
 async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
-    running = world.agent.call("slow", input={"seconds": 1.5})
-    task = asyncio.create_task(world.calls.finish(running))
-    while {"seconds": 1.5} not in [call.arguments for call in world.scripted.calls()]:
-        await world.scripted.news()
-    await world.calls.bus.traces.cancel(CancelRequested(trace_id=running.trace_id, account_id=make_id()))
+    start_runner = world.agent.call("slow", input={"seconds": 1.5})
+    task = asyncio.create_task(world.calls.finish(start_runner))
+    while {"seconds": 1.5} not in [call.arguments for call in world.scripted.list_calls()]:
+        await world.scripted.wait_for_any()
+    await world.calls.bus.traces.cancel(CancelRequested(trace_id=start_runner.trace_id, account_id=make_id()))
     assert json.loads((await task).output) == {"text": "done"}
 
 
@@ -314,7 +316,7 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     finally:
         telemetry.shut_down()
     assert trace_id in finished.output  # as the tool server was told
-    line = await world.runner.logged("tool_finished", call_id=request.call_id)
+    line = await world.runner.wait_for_log("tool_finished", call_id=request.call_id)
     assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)
 
     found = await asyncio.to_thread(world.spans.spans_of, trace_id, {"tool-runner"})
@@ -335,12 +337,12 @@ async def test_a_message_that_is_no_call_is_dead_lettered(world: World) -> None:
     request = world.agent.call("echo", trace_id="x" * 32)
     wrong = msgspec.structs.replace(request, input="not an object")
     await world.calls.bus.queues.request_tool(wrong)
-    line = await world.runner.logged("request_undecodable")
+    line = await world.runner.wait_for_log("request_undecodable")
     assert "input" in line["reason"]
 
 
 async def test_health_is_told(world: World) -> None:
-    base = f"http://127.0.0.1:{await world.runner.health_port()}"
+    base = f"http://127.0.0.1:{await world.runner.get_health_port()}"
     async with httpx.AsyncClient() as http:
         assert (await http.get(f"{base}/healthz")).status_code == 200
         ready = await http.get(f"{base}/readyz")
@@ -358,7 +360,7 @@ async def test_health_is_told(world: World) -> None:
     ],
 )
 async def test_a_wrong_setting_is_one_line_that_names_it(name: str, value: str) -> None:
-    env = environ("nats://127.0.0.1:1", "postgresql://127.0.0.1:1/none", []) | {name: value}
+    env = make_environ("nats://127.0.0.1:1", "postgresql://127.0.0.1:1/none", []) | {name: value}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "agentchat.tool_runner", env=env, stderr=asyncio.subprocess.PIPE
     )

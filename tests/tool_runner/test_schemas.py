@@ -149,7 +149,7 @@ async def test_a_servers_tools_are_bounded_in_number_and_size() -> None:
     assert len(left_out) == 4
 
 
-async def test_a_tool_that_cannot_be_offered_is_left_out_and_the_others_stay() -> None:
+async def test_unfit_tool_is_left_out_and_others_stay() -> None:
     listed = [
         mcp_types.Tool(name="good", title="Good", input_schema={"type": "object"}),
         mcp_types.Tool(name="", input_schema={"type": "object"}),

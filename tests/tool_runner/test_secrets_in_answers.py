@@ -9,18 +9,18 @@ from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.conftest import Connect, call
-from tests.tool_runner.scripted import Call, serving, tool
+from tests.tool_runner.scripted import Call, make_tool, serve_script
 
 CANARY = "canary-7f3a9c"
 HEADERS = {"Authorization": f"Bearer {CANARY}"}
 
 
 async def _repeat_header(call: Call) -> None:
-    await call.text(f"asked with {call.headers['authorization']}")
+    await call.send_text(f"asked with {call.headers['authorization']}")
 
 
 async def test_result_has_no_credentials(connect: Connect) -> None:
-    async with serving(_repeat_header) as scripted:
+    async with serve_script(_repeat_header) as scripted:
         output = render_result(await call(connect(scripted, **HEADERS), "echo"))
     assert output == '{"text":"asked with [hidden]"}'
 
@@ -31,13 +31,13 @@ async def test_refusal_has_no_credentials(connect: Connect, method: str, code: i
     async def refuse(call: Call) -> bool:
         if call.rpc == method:
             # As long as to be cut within the secret, which has to be seen before that.
-            await call.error(code, f"{'x' * chars} no: {call.headers['authorization']}")
+            await call.send_error(code, f"{'x' * chars} no: {call.headers['authorization']}")
         return call.rpc == method
 
-    async with serving(_repeat_header, on_any=refuse) as scripted:
+    async with serve_script(_repeat_header, on_any=refuse) as scripted:
         with capture_logs() as logged, pytest.raises(ToolFailed) as raised:
             await connect(scripted, **HEADERS).get_tools()
-        assert scripted.calls(method)[0].headers["authorization"] == HEADERS["Authorization"]
+        assert scripted.list_calls(method)[0].headers["authorization"] == HEADERS["Authorization"]
     texts = f"{raised.value.fault} {raised.value.fault.words} {logged}"
     assert "x" * chars in texts
     assert "canary" not in texts
@@ -45,8 +45,8 @@ async def test_refusal_has_no_credentials(connect: Connect, method: str, code: i
 
 async def test_listing_has_no_credentials(connect: Connect) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "string", "default": CANARY}}}
-    described = tool("good", schema=schema) | {"description": f"Called with Bearer {CANARY}."}
-    async with serving(_repeat_header, [described, tool(f"of {CANARY}")]) as scripted:
+    described = make_tool("good", schema=schema) | {"description": f"Called with Bearer {CANARY}."}
+    async with serve_script(_repeat_header, [described, make_tool(f"of {CANARY}")]) as scripted:
         with capture_logs() as logged:
             tools = await connect(scripted, **HEADERS).get_tools()
     assert list(tools) == ["good"]

@@ -14,16 +14,16 @@ from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
-from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 
 
 async def _echo(call: Call) -> None:
-    await call.text("fine")
+    await call.send_text("fine")
 
 
 @pytest.fixture
 async def scripted() -> AsyncIterator[ScriptedServer]:
-    async with serving(_echo) as started:
+    async with serve_script(_echo) as started:
         yield started
 
 
@@ -56,7 +56,7 @@ async def test_one_account_and_credential_share_a_session_and_others_do_not(
     ]
     assert len({id(server) for server in (first, *others)}) == 4
     await asyncio.gather(*(server.get_tools() for server in (first, *others)))
-    assert len(scripted.calls("initialize")) == 4
+    assert len(scripted.list_calls("initialize")) == 4
 
 
 async def test_concurrent_calls_share_one_session_and_one_cached_listing(
@@ -64,15 +64,15 @@ async def test_concurrent_calls_share_one_session_and_one_cached_listing(
 ) -> None:
     server = servers.get(ACCOUNT, _config(scripted))
     await asyncio.gather(*(call(server, "echo") for _ in range(10)))
-    assert len(scripted.calls("initialize")) == 1
-    assert len(scripted.calls("tools/list")) == 1
-    assert len(scripted.calls("tools/call")) == 10
+    assert len(scripted.list_calls("initialize")) == 1
+    assert len(scripted.list_calls("tools/list")) == 1
+    assert len(scripted.list_calls("tools/call")) == 10
 
 
 async def test_a_cached_listing_expires(scripted: ScriptedServer) -> None:
     server = _pool(scripted, listing_seconds=0.0).get(ACCOUNT, _config(scripted))
     assert list(await server.get_tools()) == ["echo"]
-    scripted.tools = [tool("new")]
+    scripted.tools = [make_tool("new")]
     assert list(await server.get_tools()) == ["new"]
 
 
@@ -87,7 +87,7 @@ async def test_an_idle_server_is_closed_and_comes_back(servers: ServerPool, scri
         assert servers.get(ACCOUNT, _config(scripted)) is server
     servers.close_idle(0.0)
     assert servers.get(ACCOUNT, _config(scripted)) is not server
-    await scripted.arrived("")  # the DELETE of the old session
+    await scripted.wait_for_request("")  # the DELETE of the old session
     assert not (await call(servers.get(ACCOUNT, _config(scripted)), "echo")).is_error
 
 
@@ -118,7 +118,7 @@ async def test_an_account_with_many_servers_takes_no_room_from_others(scripted: 
 
 
 async def test_an_unreachable_server_is_retried_after_a_backoff(connect: Connect) -> None:
-    async with serving(_echo) as scripted:
+    async with serve_script(_echo) as scripted:
         server = connect(scripted)
     for _ in range(5):
         with pytest.raises(ToolFailed, match="unreachable"):
@@ -135,11 +135,11 @@ async def test_an_unreachable_server_is_retried_after_a_backoff(connect: Connect
 
 async def test_one_bad_entry_does_not_take_away_a_server(connect: Connect) -> None:
     entries = [
-        tool("good"),
-        tool("odd", schema={"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
-        tool("untyped", schema={}),
+        make_tool("good"),
+        make_tool("odd", schema={"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
+        make_tool("untyped", schema={}),
     ]
-    async with serving(_echo, entries) as scripted:
+    async with serve_script(_echo, entries) as scripted:
         server = connect(scripted)
         assert list(await server.get_tools()) == ["good", "untyped"]
         assert not (await call(server, "good")).is_error
@@ -151,22 +151,22 @@ async def test_all_pages_are_listed(connect: Connect) -> None:
             return False
         cursor = int(call.message.get("params", {}).get("cursor", "0"))
         more = {"nextCursor": str(cursor + 1)} if cursor < 3 else {}
-        await call.result({"tools": [tool(f"t{cursor}")], **more})
+        await call.send_result({"tools": [make_tool(f"t{cursor}")], **more})
         return True
 
-    async with serving(_echo, on_any=page) as scripted:
+    async with serve_script(_echo, on_any=page) as scripted:
         assert list(await connect(scripted).get_tools()) == ["t0", "t1", "t2", "t3"]
 
 
 async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> None:
     async def page(call: Call) -> bool:
         if call.rpc == "tools/list":
-            await call.result({"tools": [tool("same")], "nextCursor": "again"})
+            await call.send_result({"tools": [make_tool("same")], "nextCursor": "again"})
         return call.rpc == "tools/list"
 
-    async with serving(_echo, on_any=page) as scripted:
+    async with serve_script(_echo, on_any=page) as scripted:
         assert list(await connect(scripted).get_tools()) == ["same"]
-        assert len(scripted.calls("tools/list")) == 20
+        assert len(scripted.list_calls("tools/list")) == 20
 
 
 async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) -> None:
@@ -176,9 +176,9 @@ async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) ->
                 call.writer.transport.abort()
             case "slow":
                 await asyncio.sleep(0.2)
-                await call.text("late")
+                await call.send_text("late")
             case _:
-                await call.text("fine")
+                await call.send_text("fine")
 
     async def some(count: int) -> None:
         for _ in range(count):
@@ -192,7 +192,7 @@ async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) ->
         """Tasks and open files of this process."""
         return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
 
-    async with serving(on_call, [tool("echo"), tool("die"), tool("slow")]) as scripted:
+    async with serve_script(on_call, [make_tool("echo"), make_tool("die"), make_tool("slow")]) as scripted:
         server = connect(scripted)
         await some(3)
         tasks, files = left()
@@ -200,4 +200,4 @@ async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) ->
         async with asyncio.timeout(20):
             while left()[0] > tasks + 2 or left()[1] > files + 8:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert len(scripted.calls("initialize")) == 1
+        assert len(scripted.list_calls("initialize")) == 1

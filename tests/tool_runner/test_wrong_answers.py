@@ -10,11 +10,11 @@ import pytest
 from agentchat.tool_runner.calls.call_output import MAX_BYTES, render_result
 from agentchat.tool_runner.faults import FaultKind, ToolFailed
 from tests.tool_runner.conftest import Connect, call
-from tests.tool_runner.scripted import Call, serving, tool
+from tests.tool_runner.scripted import Call, make_tool, serve_script
 
 MIB = 1024 * 1024
 GZIP_BOMB = gzip.compress(bytes(64 * MIB), 1)
-TOOLS = [tool("good", readOnlyHint=True), tool("bad"), tool("safe", idempotentHint=True)]
+TOOLS = [make_tool("good", readOnlyHint=True), make_tool("bad"), make_tool("safe", idempotentHint=True)]
 
 
 def _answer(call: Call, text: str) -> bytes:
@@ -45,9 +45,9 @@ def result_in(
 
 def without_end(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
     async def answer(call: Call) -> None:
-        await call.raw(begin)
+        await call.send_raw(begin)
         while True:
-            await call.raw(piece)
+            await call.send_raw(piece)
             await asyncio.sleep(pause)
 
     return answer
@@ -55,7 +55,7 @@ def without_end(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
 
 def breaks_off(data: bytes = b"") -> Answering:
     async def answer(call: Call) -> None:
-        await call.raw(data)
+        await call.send_raw(data)
         call.writer.transport.abort()
 
     return answer
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "no JSON": (replies(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
     "HTML": (replies(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
     "odd charset": (result_in(bytes, "text/event-stream; charset=punycode"), {"protocol", "broken"}),
-    "no result": (lambda call: call.result({"content": "nothing of the kind"}), {"protocol"}),
+    "no result": (lambda call: call.send_result({"content": "nothing of the kind"}), {"protocol"}),
     "invalid UTF-8": (result_in(lambda data: data.replace(b'"x"', b'"\xff\xfe"')), {"protocol"}),
     "202": (replies(202), {"protocol"}),
     "empty": (replies(200), {"protocol"}),
@@ -102,8 +102,8 @@ CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "breaks off at once": (breaks_off(), {"broken"}),
     "breaks off in the body": (breaks_off(JSON + b"Content-Length: 1000\r\n\r\n{"), {"broken"}),
     "breaks off in an event": (breaks_off(EVENTS + b'event: message\ndata: {"jsonrpc"'), {"broken"}),
-    "no HTTP": (lambda call: call.raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), {"broken"}),
-    "asks a person": (lambda call: call.result(ASKS_A_PERSON), {"input", "protocol"}),
+    "no HTTP": (lambda call: call.send_raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), {"broken"}),
+    "asks a person": (lambda call: call.send_result(ASKS_A_PERSON), {"input", "protocol"}),
 }
 
 
@@ -118,14 +118,14 @@ async def test_a_wrong_answer_ends_its_own_call_only(
             await wrong(call)
         else:
             await good_may_answer.wait()
-            await call.text("fine")
+            await call.send_text("fine")
 
     loop = asyncio.get_running_loop()
-    async with serving(on_call, TOOLS) as scripted:
+    async with serve_script(on_call, TOOLS) as scripted:
         server = connect(scripted)
         await server.get_tools()
         side_by_side = asyncio.create_task(call(server, "good"))
-        await scripted.arrived("tools/call")
+        await scripted.wait_for_request("tools/call")
         began = loop.time()
         with pytest.raises(ToolFailed) as caught:
             await call(server, "bad", seconds=1.0)
@@ -133,21 +133,23 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         fault = caught.value.fault
         assert fault.kind in kinds
         assert (
-            len(scripted.calls()) - 1 == len([seen for seen in scripted.calls() if seen.tool == "bad"]) == 1
+            len(scripted.list_calls()) - 1
+            == len([seen for seen in scripted.list_calls() if seen.tool == "bad"])
+            == 1
         )
         for leaked in ("10.0.0.7", "Traceback", "127.0.0.1", "Bearer"):
             assert leaked not in fault.words
         good_may_answer.set()
         assert render_result(await side_by_side) == '{"text":"fine"}'
         assert render_result(await call(server, "good")) == '{"text":"fine"}'
-        assert len(scripted.calls("initialize")) == 1
+        assert len(scripted.list_calls("initialize")) == 1
 
 
 async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         await call.reply(200, _answer(call, "x" * (2 * MIB - 1000)))
 
-    async with serving(on_call, TOOLS) as scripted:
+    async with serve_script(on_call, TOOLS) as scripted:
         output = render_result(await call(connect(scripted), "bad"))
     assert MAX_BYTES - 1000 < len(output) <= MAX_BYTES
     assert json.loads(output)["notice"].startswith(f"The output had {2 * MIB - 1000} bytes")
@@ -160,9 +162,9 @@ async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect
         if call.tool == "bad":
             arrived.set()
             await asyncio.sleep(60)
-        await call.text("fine")
+        await call.send_text("fine")
 
-    async with serving(on_call, TOOLS) as scripted:
+    async with serve_script(on_call, TOOLS) as scripted:
         server = connect(scripted)
         task = asyncio.create_task(call(server, "bad"))
         await arrived.wait()
@@ -170,8 +172,8 @@ async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect
         with pytest.raises(asyncio.CancelledError):
             await task
         assert render_result(await call(server, "good")) == '{"text":"fine"}'
-        await scripted.arrived("notifications/cancelled")
-        assert len(scripted.calls("initialize")) == 1
+        await scripted.wait_for_request("notifications/cancelled")
+        assert len(scripted.list_calls("initialize")) == 1
 
 
 async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connect) -> None:
@@ -181,10 +183,10 @@ async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connec
         return False
 
     async def on_call(call: Call) -> None:
-        await call.text("fine")
+        await call.send_text("fine")
 
     loop = asyncio.get_running_loop()
-    async with serving(on_call, TOOLS, on_any=hang) as scripted:
+    async with serve_script(on_call, TOOLS, on_any=hang) as scripted:
         server = connect(scripted)
         with pytest.raises(ToolFailed, match="timeout"):
             await call(server, "bad", seconds=0.2)
@@ -200,17 +202,17 @@ async def test_only_an_idempotent_call_is_retried_when_the_connection_broke(
     async def on_call(call: Call) -> None:
         call.writer.transport.abort()
 
-    async with serving(on_call, TOOLS) as scripted:
+    async with serve_script(on_call, TOOLS) as scripted:
         with pytest.raises(ToolFailed, match="broken"):
             await call(connect(scripted), name)
-        assert len(scripted.calls()) == sent
+        assert len(scripted.list_calls()) == sent
 
 
 async def test_the_servers_own_words_about_a_refused_call_are_passed_on(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
-        await call.error(-32602, "order_id must look like ORD-1001", status=400)
+        await call.send_error(-32602, "order_id must look like ORD-1001", status=400)
 
-    async with serving(on_call, TOOLS) as scripted:
+    async with serve_script(on_call, TOOLS) as scripted:
         with pytest.raises(ToolFailed) as caught:
             await call(connect(scripted), "bad")
         assert caught.value.fault.words.endswith("It said: order_id must look like ORD-1001")
