@@ -194,6 +194,7 @@ async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(working
             {"type": "array", "items": {"type": "string"}, "minItems": 1},
         ),
         ({"$ref": "#/$defs/n"}, {"$ref": "#/$defs/definition_1"}),
+        ({"$ref": "#/$defs/%6e"}, {"$ref": "#/$defs/definition_1"}),
     ],
 )
 def test_a_schema_is_translated_for_the_provider(schema: dict[str, Any], sent: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ def _is_of_the_stack() -> bool:
     """Whether the supervisor of the tests' servers connects: it asks them now and then how they are."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "ops":
+        if frame.f_globals.get("__name__", "").startswith("agentchat.ops."):
             return True
         frame = frame.f_back
     return False

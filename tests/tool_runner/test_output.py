@@ -27,9 +27,51 @@ def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
     return render_result(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
 
 
-@pytest.mark.parametrize("structured", [{"status": "shipped"}, {}, [1, 2], 7, "x", False, {"a": {"b": None}}])
-def test_structured_content_is_the_output(structured: Any) -> None:
-    assert json.loads(_of("ignored", structured=structured)) == structured
+@pytest.mark.parametrize(
+    "structured", [{"status": "shipped"}, [1, 2], 7, "x", False, [], 0, {"a": {"b": None}}]
+)
+@pytest.mark.parametrize("texts", [["The file."], ["one", "two"], ['{"status": "lost"}']])
+def test_text_and_structured_content_both_reach_the_model(texts: list[str], structured: Any) -> None:
+    assert json.loads(_of(*texts, structured=structured)) == {
+        "text": "\n".join(texts),
+        "structured": structured,
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured"),
+    [
+        ([], {"a": 1}),
+        ([""], {"a": 1}),
+        (['{"a": 1}'], {"a": 1}),
+        (['{ "a":1.0 }'], {"a": 1}),
+        (["[1, 2]"], [1, 2]),
+        (["[1, 2]"], {"result": [1, 2]}),
+        (["1", "2"], {"result": [1, 2]}),
+        (["42"], {"result": 42}),
+        (["It is fine."], {"result": "It is fine."}),
+        (["42"], {"result": "42"}),
+    ],
+)
+def test_repeated_content_is_shown_once(texts: list[str], structured: Any) -> None:
+    assert json.loads(_of(*texts, structured=structured)) == structured
+
+
+def test_empty_structured_content_hides_nothing() -> None:
+    assert json.loads(_of("The file.", structured={})) == {"text": "The file."}
+    assert json.loads(_of("one", "two", structured={})) == {"text": "one\ntwo"}
+    assert _of('{"a":1}', structured={}) == '{"a":1}'
+    assert _of(structured={}) == "{}"
+
+
+def test_attachments_stand_beside_structured_content() -> None:
+    image = ImageContent(data="QUJD", mime_type="image/png")
+    output = json.loads(render_result(CallToolResult(content=[image], structured_content={"a": 1})))
+    assert output == {
+        "text": "",
+        "attachments": [{"type": "image", "mime_type": "image/png", "bytes": 3}],
+        "structured": {"a": 1},
+    }
 
 
 @pytest.mark.parametrize(
@@ -84,6 +126,9 @@ def test_an_error_is_an_error_with_the_tools_own_words() -> None:
     assert json.loads(_of("No such order.", is_error=True)) == {"error": "No such order."}
     assert json.loads(_of("one", "two", is_error=True)) == {"error": "one\ntwo"}
     assert json.loads(_of(structured={"code": 4}, is_error=True)) == {"error": '{"code":4}'}
+    assert json.loads(_of("No.", structured={"code": 4}, is_error=True)) == {"error": 'No.\n{"code":4}'}
+    assert json.loads(_of('{"code": 4}', structured={"code": 4}, is_error=True)) == {"error": '{"code": 4}'}
+    assert json.loads(_of("No.", structured={}, is_error=True)) == {"error": "No."}
     assert json.loads(_of(is_error=True)) == {"error": "The tool failed without saying why."}
 
 

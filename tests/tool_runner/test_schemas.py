@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import jsonschema
 import mcp_types
@@ -47,6 +48,51 @@ def test_a_valid_property_stays(field: Any) -> None:
     assert normalize_schema({"properties": {"field": field}})["properties"]["field"] == field
 
 
+ITEM = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
+NAMES = ["Item", "Line Item", "List[int]", "Item%", "a/b", "a~b", "Ünit", "Item`1", "«x»", "x" * 80]
+
+
+def encode_pointer(name: str) -> list[str]:
+    """Return the forms in which generators write a name in a reference."""
+    token = name.replace("~", "~0").replace("/", "~1")
+    return [quote(token, safe="~"), quote(token, safe="~").lower()] + ([token] if "%" not in name else [])
+
+
+@pytest.mark.parametrize("keyword", ["$defs", "definitions"])
+@pytest.mark.parametrize("name", NAMES)
+def test_encoded_reference_keeps_its_parameter(name: str, keyword: str) -> None:
+    for token in encode_pointer(name)[: 1 if name != name.lower() else 3]:
+        schema = {
+            "type": "object",
+            "properties": {
+                "item": {"$ref": f"#/{keyword}/{token}"},
+                "sku": {"$ref": f"#/{keyword}/{token}/properties/sku"},
+            },
+            keyword: {name: ITEM, "other": {"$ref": f"#/{keyword}/{token}"}},
+        }
+        found = normalize_schema(schema)
+        for value, valid in (({"sku": "1"}, True), ({"sku": 1}, False), ({}, False)):
+            assert jsonschema.Draft202012Validator(found).is_valid({"item": value}) is valid
+        assert not jsonschema.Draft202012Validator(found).is_valid({"sku": 1})
+        reference = found["properties"]["item"]["$ref"].split("/")
+        assert reference[2] in found[keyword]
+        assert "%" not in reference[2]
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        {"$ref": "#/$defs/Line%20Item"},
+        {"allOf": [{"$ref": "#/$defs/Line%20Item"}]},
+        {"$ref": "#/$defs/alias"},
+    ],
+)
+def test_reference_at_the_root_keeps_the_parameters(root: dict[str, Any]) -> None:
+    found = normalize_schema(root | {"$defs": {"Line Item": ITEM, "alias": {"$ref": "#/$defs/Line%20Item"}}})
+    assert found["properties"] == ITEM["properties"]
+    assert found["required"] == ["sku"]
+
+
 def test_tuples_of_older_drafts_are_rewritten() -> None:
     found = normalize_schema({"properties": {"field": {"type": "array", "items": [{"type": "string"}]}}})
     assert found["properties"]["field"] == {"type": "array", "prefixItems": [{"type": "string"}]}
@@ -71,9 +117,9 @@ def test_a_combination_at_the_root_becomes_one_object() -> None:
 def test_references_within_the_schema_stay() -> None:
     schema = {
         "type": "object",
-        "properties": {"node": {"$ref": "#/$defs/node"}, "old": {"$ref": "#/definitions/a~1b"}},
+        "properties": {"node": {"$ref": "#/$defs/node"}, "old": {"$ref": "#/definitions/old"}},
         "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
-        "definitions": {"a/b": {"type": "string"}},
+        "definitions": {"old": {"type": "string"}},
     }
     assert normalize_schema(schema) == schema
 

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "drips JSON": (without_end(JSON + b"Content-Length: 100000\r\n\r\n", b" ", 0.05), {"timeout"}),
     "drips headers": (without_end(OK, b"X-Slow: 1\r\n", 0.05), {"timeout", "broken"}),
     "endless headers": (without_end(OK, b"X-Much: " + b"x" * 8192 + b"\r\n"), {"broken"}),
-    "wrong id": (replies(200, b'{"jsonrpc":"2.0","id":999999,"result":{"content":[]}}'), {"timeout"}),
+    "wrong id": (replies(200, b'{"jsonrpc":"2.0","id":999999,"result":{"content":[]}}'), {"protocol"}),
     "huge": (_huge, {"oversized"}),
     "huge, unannounced": (without_end(JSON + b"Connection: close\r\n\r\n", b" " * 65536), {"oversized"}),
     "huge in events": (
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "no JSON": (replies(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
     "HTML": (replies(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
     "odd charset": (result_in(bytes, "text/event-stream; charset=punycode"), {"protocol", "broken"}),
-    "no result": (lambda call: call.send_result({"content": "nothing of the kind"}), {"protocol"}),
+    "no result": (lambda call: call.send_result({"content": 5}), {"protocol"}),
     "invalid UTF-8": (result_in(lambda data: data.replace(b'"x"', b'"\xff\xfe"')), {"protocol"}),
     "202": (replies(202), {"protocol"}),
     "empty": (replies(200), {"protocol"}),

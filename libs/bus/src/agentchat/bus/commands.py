@@ -112,8 +112,10 @@ async def _check_provider(
 
 
 async def list_tools(
-    rpc: Rpc, account_id: str, agent_id: str, agent_version: int
+    rpc: Rpc, account_id: str, agent_id: str, agent_version: int, *, fresh: bool = False
 ) -> tool_messages.ToolsListed:
     """List the tools of an agent version. Asks once. Raises BusUnavailable."""
-    question = tool_messages.ListTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
+    question = tool_messages.ListTools(
+        account_id=account_id, agent_id=agent_id, agent_version=agent_version, fresh=fresh
+    )
     return await rpc.ask(subjects.TOOLS_LIST, question, tool_messages.ToolsListed, timeout=TOOLS_LIST_SECONDS)

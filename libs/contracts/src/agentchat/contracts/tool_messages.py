@@ -87,16 +87,21 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
         return _format_leg_id(self.call_id, self.leg)
 
 
-class ListTools(BusMessage, frozen=True, kw_only=True):
+class ListTools(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """Ask for the tools of an agent version, by request and reply on `chat.tools.list`."""
 
     account_id: str
     agent_id: str
     agent_version: int
+    fresh: bool = False
+    """Read the servers again instead of answering from a kept list, as for an unknown tool."""
 
 
 class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server whose tools could not be listed, with a reason that may be logged."""
+    """An MCP server whose tools are missing; `server` is its name in the agent, or * for all.
+
+    `reason` is a sentence that a model and an administrator may read.
+    """
 
     server: str
     reason: str

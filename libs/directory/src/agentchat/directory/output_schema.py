@@ -7,6 +7,7 @@ may enforce only parts of it; the service validates each reply against all of it
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -73,7 +74,7 @@ def _resolve_pointer(reference: str, root: Schema) -> Any:
         return None
     place: Any = root
     for token in reference.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+        key = unquote(token).replace("~1", "/").replace("~0", "~")
         if isinstance(place, dict):
             place = place.get(key)
         elif isinstance(place, list) and key.isascii() and key.isdigit() and int(key) < len(place):

@@ -161,8 +161,14 @@ TEXT_ONLY_SEARCHES = Counter(
 # Tool-runner.
 TOOL_CALLS = Histogram(
     "agentchat_tools_calls_seconds",
-    "Calls of tools, by tool server and outcome.",
+    "Calls of tools, by tool server and outcome, without the wait for a slot.",
     ["server", "outcome"],
+    buckets=_LONG,
+)
+TOOL_WAITS = Histogram(
+    "agentchat_tools_wait_seconds",
+    "Waits of tool calls for a slot; begun or refused.",
+    ["begun"],
     buckets=_LONG,
 )
 TOOLS_WAITED = Counter(

@@ -1,6 +1,7 @@
 """Build the smallest value that a JSON schema allows."""
 
 from typing import Any
+from urllib.parse import unquote
 
 from agentchat.model_demo.request import Schema
 
@@ -18,7 +19,8 @@ def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
     linked = [each for name in ("anyOf", "oneOf") for each in found.get(name, ()) if each != {"type": "null"}]
     if "$ref" in found:
         target: Any = root
-        for step in str(found["$ref"]).split("/")[1:]:
+        for token in str(found["$ref"]).split("/")[1:]:
+            step = unquote(token).replace("~1", "/").replace("~0", "~")
             target = target.get(step) if isinstance(target, dict) else None
         linked = [target]
     if linked and depth < _MOST_DEPTH:

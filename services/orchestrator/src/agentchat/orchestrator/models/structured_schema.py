@@ -6,6 +6,7 @@ reply is validated against the original schema all the same.
 """
 
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -148,6 +149,6 @@ def _resolve(reference: str, root: Schema) -> Any:
     """Return the target of a local reference, which was checked when the schema was saved."""
     place: Any = root
     for token in reference.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+        key = unquote(token).replace("~1", "/").replace("~0", "~")
         place = place[int(key)] if isinstance(place, list) else place[key]
     return place

@@ -1,12 +1,11 @@
 """Build the ToolFinished of a call.
 
-Its output is a string that parses as JSON (docs/change/rules.md 5). The output is structuredContent as JSON;
-else a single text block that parses as JSON, as it is; else {"text": ...}; for errors {"error": ...}. Over
-256 KiB it is cut, with a notice, and is still JSON.
+Its output is a string that parses as JSON (docs/change/rules.md 5): a single text that is JSON, or else
+{"text": ...}. structuredContent is added as {"structured": ...}, or stands alone if the texts say no more.
+Errors are {"error": ...}. Over 256 KiB the output is cut, with a notice, and is still JSON.
 """
 
 import contextlib
-import time
 from typing import Any
 
 import mcp_types
@@ -17,6 +16,7 @@ from agentchat.contracts import tool_messages
 from agentchat.contracts.text import clean_json, clean_text
 from agentchat.runtime import genai, logs, metrics
 from agentchat.tool_runner.faults import ToolFault
+from agentchat.tool_runner.http.server_messages import FOREIGN
 from agentchat.tool_runner.servers.elicitation import InputRequired
 
 MAX_BYTES = 256 * 1024
@@ -28,51 +28,64 @@ _SERVERS = metrics.BoundedNames()
 def build_finished_call(
     request: tool_messages.ToolRequested,
     outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
-    began: float,
+    seconds: float | None,
 ) -> tool_messages.ToolFinished:
-    """Build the report of a call, and count, log and trace it.
+    """Build the report of a call that took `seconds`; None if it was refused before its server was asked.
 
-    `began` is on `time.perf_counter()`. The consumer is orchestrator.tools.tool_calls.
+    The consumer is orchestrator.tools.tool_calls.
     """
-    seconds = time.perf_counter() - began
-    asked: InputRequired | None = None
+    asked = outcome if isinstance(outcome, InputRequired) else None
     match outcome:
         case InputRequired():
-            asked, fault, detail = outcome, "", ""
-            output = render_error(ToolFault("input").words)
+            is_error, output = True, render_error(ToolFault("input").words)
         case ToolFault():
-            output = render_error(outcome.words)
-            fault, detail = str(outcome.kind), outcome.detail
+            is_error, output = True, render_error(outcome.words)
         case mcp_types.CallToolResult():
-            output = render_result(outcome)
-            fault, detail = ("tool_error" if outcome.is_error else ""), ""
+            is_error, output = bool(outcome.is_error), render_result(outcome)
+    return tool_messages.ToolFinished(
+        trace_id=request.trace_id,
+        call_id=request.call_id,
+        output=output,
+        is_error=is_error,
+        ms=round((seconds or 0.0) * 1000),
+        leg=request.leg,
+        input_requests=() if asked is None else asked.requests,
+        request_state=None if asked is None else asked.request_state,
+    )
+
+
+def record_call(
+    request: tool_messages.ToolRequested,
+    outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
+    finished: tool_messages.ToolFinished,
+    seconds: float | None,
+) -> None:
+    """Log, trace and measure a call. A refused call is not measured: it says nothing about its server."""
+    match outcome:
+        case ToolFault(kind=kind, detail=detail):
+            ended = fault = str(kind)
+        case InputRequired():
+            ended, fault, detail = "asks", "", ""
+        case mcp_types.CallToolResult(is_error=True):
+            ended, fault, detail = "tool_error", "tool_error", ""
+        case _:
+            ended, fault, detail = "ok", "", ""
     if fault:
         span = get_current_span()
         span.set_attribute(genai.ERROR_TYPE, fault)
         span.set_status(StatusCode.ERROR)
-    ended = fault or ("asks" if asked else "ok")
-    metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)
-    ms = round(seconds * 1000)
+    if seconds is not None:
+        metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)
     logs.get_logger("execute").info(
         "tool_finished",
         call_id=request.call_id,
         server=request.server,
         tool=request.tool,
-        ms=ms,
-        chars=len(output),
+        ms=finished.ms,
+        chars=len(finished.output),
         fault=fault,
         detail=detail,
-        asks=0 if asked is None else len(asked.requests),
-    )
-    return tool_messages.ToolFinished(
-        trace_id=request.trace_id,
-        call_id=request.call_id,
-        output=output,
-        is_error=bool(fault) or asked is not None,
-        ms=ms,
-        leg=request.leg,
-        input_requests=() if asked is None else asked.requests,
-        request_state=None if asked is None else asked.request_state,
+        asks=len(finished.input_requests),
     )
 
 
@@ -80,11 +93,16 @@ def render_result(result: mcp_types.CallToolResult) -> str:
     """Return the output of a call for the model."""
     if result.is_error:
         return render_error(_find_error_text(result))
-    if result.structured_content is not None:
-        return _cut(_encode(result.structured_content))
-    if len(result.content) == 1 and isinstance(result.content[0], mcp_types.TextContent):
-        return _render_text(result.content[0].text)
-    return _cut(_encode(_describe_blocks(result.content)))
+    structured = result.structured_content
+    if structured in (None, {}) and result.content:
+        if len(result.content) == 1 and _is_text(result.content[0]):
+            return _render_text(_get_texts(result)[0])
+        return _cut(_encode(_describe_blocks(result)))
+    if structured is None:
+        return _encode({"text": ""})
+    if _repeats(result):
+        return _cut(_encode(structured))
+    return _cut(_encode(_describe_blocks(result) | {"structured": structured}))
 
 
 def render_error(words: str) -> str:
@@ -106,19 +124,55 @@ def _render_text(text: str) -> str:
 
 
 def _find_error_text(result: mcp_types.CallToolResult) -> str:
-    texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
-    if any(texts):
-        return "\n".join(texts)
-    if result.structured_content is not None:
-        return _encode(result.structured_content)
-    return "The tool failed without saying why."
+    texts = list(filter(None, _get_texts(result)))
+    if result.structured_content not in (None, {}) and not (texts and _repeats(result)):
+        texts.append(_encode(result.structured_content))
+    return "\n".join(texts) or "The tool failed without saying why."
 
 
-def _describe_blocks(content: list[mcp_types.ContentBlock]) -> dict[str, Any]:
+def _repeats(result: mcp_types.CallToolResult) -> bool:
+    """Return True if the content says no more than structuredContent does.
+
+    Servers repeat it as one JSON text, or as one text for each element. Some wrap a value that is no object:
+    {"result": value}.
+    """
+    structured = result.structured_content
+    values = [structured]
+    if isinstance(structured, dict) and list(structured) == ["result"]:
+        values.append(structured["result"])
+    texts = _get_texts(result)
+    if len(texts) != len(result.content):
+        return False
+    parsed = [_parse_or_keep(text) for text in texts]
+    return (
+        not any(texts)
+        or (len(texts) == 1 and (parsed[0] in values or texts[0] in values))
+        or parsed in values
+        or texts in values
+    )
+
+
+def _parse_or_keep(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _get_texts(result: mcp_types.CallToolResult) -> list[str]:
+    return [
+        block.text for block in result.content if isinstance(block, mcp_types.TextContent) and _is_text(block)
+    ]
+
+
+def _is_text(block: mcp_types.ContentBlock) -> bool:
+    return isinstance(block, mcp_types.TextContent) and FOREIGN not in (block.meta or {})
+
+
+def _describe_blocks(result: mcp_types.CallToolResult) -> dict[str, Any]:
     """Join the texts of the blocks and describe the others: models cannot read base64."""
-    texts = [block.text for block in content if isinstance(block, mcp_types.TextContent)]
-    others = [_describe_block(block) for block in content if not isinstance(block, mcp_types.TextContent)]
-    found: dict[str, Any] = {"text": "\n".join(texts)}
+    others = [_describe_block(block) for block in result.content if not _is_text(block)]
+    found: dict[str, Any] = {"text": "\n".join(_get_texts(result))}
     return found | {"attachments": others} if others else found
 
 
@@ -138,8 +192,11 @@ def _describe_block(block: mcp_types.ContentBlock) -> dict[str, Any]:
             if isinstance(block.resource, mcp_types.TextResourceContents):
                 return found | {"text": block.resource.text}
             return found | {"bytes": _count_decoded_bytes(block.resource.blob)}
-        case _:
-            return {"type": block.type}
+        case mcp_types.TextContent():
+            return {
+                "type": (block.meta or {}).get(FOREIGN),
+                "text": "The content has a type that is not supported.",
+            }
 
 
 def _get_set_fields(

@@ -79,11 +79,17 @@ class Executor:
     async def find_tool(
         self, server: ToolServer, request: tool_messages.ToolRequested, until: float
     ) -> OfferedTool:
-        """Return the tool as its server lists it, until `until` on the loop's clock."""
+        """Return the tool as its server lists it, until `until` on the loop's clock.
+
+        A tool that the known list lacks is looked up in a new one: it may have been added since.
+        """
+        began = asyncio.get_running_loop().time()
         async with self._contain_failures(request):
             try:
                 async with asyncio.timeout_at(until):
                     tool = (await server.get_tools()).get(request.tool)
+                    if tool is None:
+                        tool = (await server.get_tools(newer_than=began)).get(request.tool)
             except TimeoutError as error:
                 raise ToolFailed("timeout", "no listing") from error
         if tool is None:

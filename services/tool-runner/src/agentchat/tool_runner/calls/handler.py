@@ -26,7 +26,7 @@ from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, 
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 from agentchat.runtime.postgres import DatabaseUnavailable
-from agentchat.tool_runner.calls.call_output import build_finished_call
+from agentchat.tool_runner.calls.call_output import build_finished_call, record_call
 from agentchat.tool_runner.calls.executor import Executor
 from agentchat.tool_runner.calls.result_quota import ResultQuota
 from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
@@ -42,12 +42,17 @@ _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
 _WAITED_SECONDS = 0.1
 _LOOK_AGAIN_SECONDS = 5.0
+_REFUSALS = frozenset({"not_offered", "cancelled", "stopped"})
 
 
 class PublishOutcome(Struct, frozen=True):
-    """Publish this outcome, then acknowledge."""
+    """Publish this outcome, then acknowledge.
+
+    `seconds` is the time of the call itself, without the wait for a slot; None for a refused call.
+    """
 
     outcome: CallToolResult | InputRequired | ToolFault
+    seconds: float | None = None
 
 
 class Redeliver(Struct, frozen=True):
@@ -116,9 +121,8 @@ class CallHandler:
                 attributes=attributes,
             ),
         ):
-            began = time.perf_counter()
             disposition = await self._run(request, delivery.attempt)
-            await self._settle(delivery, request, disposition, began)
+            await self._settle(delivery, request, disposition)
 
     async def _run(self, request: tool_messages.ToolRequested, attempt: int) -> Disposition:
         if attempt > 1 and await self._is_reported(request):
@@ -158,9 +162,12 @@ class CallHandler:
             return Redeliver()
         except TimeoutError as error:
             metrics.TOOLS_WAITED.labels(begun=False).inc()
+            metrics.TOOL_WAITS.labels(begun=False).observe(loop.time() - arrived)
             raise ToolFailed("busy", f"waited {loop.time() - arrived:.1f} s") from error
         try:
-            if (waited := loop.time() - arrived) >= _WAITED_SECONDS:
+            waited = loop.time() - arrived
+            metrics.TOOL_WAITS.labels(begun=True).observe(waited)
+            if waited >= _WAITED_SECONDS:
                 metrics.TOOLS_WAITED.labels(begun=True).inc()
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
             seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
@@ -177,18 +184,22 @@ class CallHandler:
         Raises:
             ToolFailed: The call did not start here.
         """
-        tool = await self._executor.find_tool(server, request, until)
+        began = time.perf_counter()
         try:
-            if (
-                not tool.repeatable
-                and (earlier_start := await self._claim(request, attempt, until)) is not None
-            ):
-                return earlier_start
-            return PublishOutcome(await self._executor.call(server, tool, request, until))
+            tool = await self._executor.find_tool(server, request, until)
+        except ToolFailed as failed:
+            is_refused = failed.fault.kind in _REFUSALS  # anything else is a failure of the server
+            return await self._refuse(request, failed.fault, None if is_refused else _measure(began))
+        if not tool.repeatable and (earlier_start := await self._claim(request, attempt, until)) is not None:
+            return earlier_start
+        began = time.perf_counter()
+        try:
+            outcome = await self._executor.call(server, tool, request, until)
         except ToolFailed as failed:
             if tool.repeatable and failed.fault.kind == "stopped":
                 return Redeliver()
-            return PublishOutcome(replace(failed.fault, writing=not tool.repeatable))
+            return PublishOutcome(replace(failed.fault, writing=not tool.repeatable), _measure(began))
+        return PublishOutcome(outcome, _measure(began))
 
     async def _claim(
         self, request: tool_messages.ToolRequested, attempt: int, until: float
@@ -219,16 +230,16 @@ class CallHandler:
         failpoints.reach("tool-runner-journaled")
         return None
 
-    async def _refuse(self, request: tool_messages.ToolRequested, fault: ToolFault) -> Disposition:
+    async def _refuse(
+        self, request: tool_messages.ToolRequested, fault: ToolFault, seconds: float | None = None
+    ) -> Disposition:
         """Report `fault`, unless another runner has started the call and may still report it."""
         if fault.kind == "stopped":
             return Redeliver()
         execution = await self._journal.find(request.trace_id, request.leg_id)
-        return (
-            PublishOutcome(fault)
-            if execution is None
-            else await self._decide_second_start(request, execution)
-        )
+        if execution is None:
+            return PublishOutcome(fault, seconds)
+        return await self._decide_second_start(request, execution)
 
     async def _decide_second_start(
         self, request: tool_messages.ToolRequested, execution: Execution
@@ -254,16 +265,17 @@ class CallHandler:
         delivery: QueueDelivery,
         request: tool_messages.ToolRequested,
         disposition: Disposition,
-        began: float,
     ) -> None:
         match disposition:
             case Redeliver(seconds):
                 await delivery.nak(seconds)
-            case PublishOutcome(outcome):
-                finished = build_finished_call(request, outcome, began)
+            case PublishOutcome(outcome, seconds):
+                finished = build_finished_call(request, outcome, seconds)
                 size = len(wire.encode(finished))
                 if not self._quota.take(request.account_id, size, time.monotonic()):
-                    finished = build_finished_call(request, ToolFault("crowded"), began)
+                    outcome = ToolFault("crowded")
+                    finished = build_finished_call(request, outcome, seconds)
+                record_call(request, outcome, finished, seconds)
                 failpoints.reach("tool-runner-called")
                 await self._publish(finished)
                 failpoints.reach("tool-runner-published")
@@ -292,6 +304,10 @@ class CallHandler:
             )
         )
         await delivery.terminate()
+
+
+def _measure(began: float) -> float:
+    return time.perf_counter() - began
 
 
 def _decode(data: bytes) -> tool_messages.ToolRequested:

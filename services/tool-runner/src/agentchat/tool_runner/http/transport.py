@@ -21,32 +21,26 @@ from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.authorization.tokens import AccessTokens
 from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
-from agentchat.tool_runner.http.call_budget import CallBudget, get_current_budget
+from agentchat.tool_runner.http.call_budget import RESPONSE_BYTES, CallBudget, get_current_budget
 from agentchat.tool_runner.http.network import ERRORS, BoundedBody, classify_error, send
+from agentchat.tool_runner.http.server_messages import RepairedBody, SentMessage, repair_message
+from agentchat.tool_runner.http.session_loss import is_session_gone
 
 # Common servers close an idle connection after 5 s; a call must not use a connection that is being closed.
 _KEEPALIVE_SECONDS = 4.0
 _CONNECTIONS = 32
 _PROBE_SECONDS = 3.0
+_ERROR_SECONDS = 5.0
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ANSWERS = ("application/json", "text/event-stream")
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
 
 
-class _SentMessage(msgspec.Struct):
-    """The fields of an outgoing message that the transport needs.
-
-    A reply to the server has no method.
-    """
-
-    method: str = ""
-    id: int | str | None = None
-
-
 class ToolServerTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 to one tool server.
 
-    `session_lost` is True once the server no longer knows the session.
+    `session_lost` is True once the server no longer knows the session, `session_doubtful` after an error that
+    does not say so.
     """
 
     def __init__(
@@ -58,6 +52,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         tokens: AccessTokens | None = None,
     ) -> None:
         self.session_lost = False
+        self.session_doubtful = False
         self._tokens = tokens
         self._guard = guard
         self._large = large
@@ -109,7 +104,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         await self._session.close()
 
     async def _exchange(
-        self, request: httpx2.Request, sent: _SentMessage, budget: CallBudget
+        self, request: httpx2.Request, sent: SentMessage, budget: CallBudget
     ) -> httpx2.Response:
         response = await self._send(request)
         if response.status == 401 and self._tokens is not None:
@@ -120,18 +115,48 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
                 request.headers["authorization"] = f"Bearer {token}"
                 response = await self._send(request)
         received = httpx2.Headers(list(response.headers.items()))
-        fault = _classify_response(sent, response.status, _get_media_type(received))
-        if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
-            self.session_lost = True
-            if response.status == 404:
-                fault = ToolFault("expired")
+        headers = _keep_headers(request.url, response.status, received)
+        redactor = CredentialRedactor(request.headers)
+        media_type = _get_media_type(received)
+        fault = _classify_response(sent, response.status, media_type)
+        if response.status >= 400:
+            return await self._read_error(request, sent, budget, response, redactor, headers, fault)
         if fault is None:
             budget.succeed()
         else:
             budget.fail(fault)
-        body = BoundedBody(response, budget, self._large, CredentialRedactor(request.headers))
-        headers = _keep_headers(request.url, response.status, received)
+        body: httpx2.AsyncByteStream = BoundedBody(response, budget, self._large, redactor)
+        if media_type in _ANSWERS:
+            body = RepairedBody(body, media_type, sent, RESPONSE_BYTES)
         return httpx2.Response(response.status, headers=headers, stream=body)
+
+    async def _read_error(
+        self,
+        request: httpx2.Request,
+        sent: SentMessage,
+        budget: CallBudget,
+        response: aiohttp.ClientResponse,
+        redactor: CredentialRedactor,
+        headers: dict[str, str],
+        fault: ToolFault | None,
+    ) -> httpx2.Response:
+        """Read an error response: its body may say that the session is gone, or why the call failed."""
+        error_budget = CallBudget(min(budget.deadline, asyncio.get_running_loop().time() + _ERROR_SECONDS))
+        content = b""
+        with contextlib.suppress(httpx2.StreamError):
+            async for chunk in BoundedBody(response, error_budget, self._large, redactor):
+                content += chunk
+        response.release()
+        if "mcp-session-id" in request.headers:
+            if is_session_gone(response.status, content):
+                self.session_lost = True
+                fault = ToolFault("expired", f"HTTP {response.status}")
+            else:
+                self.session_doubtful = True
+        if fault is not None:
+            budget.fail(fault)
+        content = repair_message(content, sent)
+        return httpx2.Response(response.status, headers=headers, content=content)
 
     async def _authorize(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
         """Add the access token to the request; without one, record the fault and return False."""
@@ -155,7 +180,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             budget = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
             with contextlib.suppress(ToolFailed, *ERRORS):
                 async with asyncio.timeout_at(budget.deadline):
-                    response = await self._exchange(request, _SentMessage(), budget)
+                    response = await self._exchange(request, SentMessage(), budget)
                     await response.aclose()
 
         task = asyncio.create_task(post())
@@ -163,14 +188,14 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         task.add_done_callback(self._notices.discard)
 
 
-def _read_message(request: httpx2.Request) -> _SentMessage:
+def _read_message(request: httpx2.Request) -> SentMessage:
     try:
-        return msgspec.json.decode(request.content, type=_SentMessage)
+        return msgspec.json.decode(request.content, type=SentMessage)
     except msgspec.DecodeError:
-        return _SentMessage()
+        return SentMessage()
 
 
-def _classify_response(sent: _SentMessage, status: int, media_type: str) -> ToolFault | None:
+def _classify_response(sent: SentMessage, status: int, media_type: str) -> ToolFault | None:
     """Return the fault that this response means for the call; None for a valid response."""
     if status in (401, 403):
         return ToolFault("credentials", f"HTTP {status}")

@@ -6,20 +6,21 @@ from collections.abc import AsyncIterator
 
 import anyio
 import httpx2
+import msgspec
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 
-from agentchat.contracts.text import clean_text
-from agentchat.tool_runner.faults import ToolFailed
+from agentchat.contracts.text import clean_json, clean_text
+from agentchat.tool_runner.faults import ToolFailed, ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, open_budget
+from agentchat.tool_runner.http.server_messages import get_server_code, is_from_server
 
 GRACE_SECONDS = 0.25
 """Our time-out comes this much after the client's own, which also notifies the server."""
 
 _EXPLANATION_CHARS = 1000
 _DETAIL_CHARS = 200
-# The client's own messages for an HTTP error without an explanation.
-_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+_STAND_INS = frozenset({"Not Found"})  # the client's message for a 404 without an explanation
 ERRORS = (
     MCPError,
     ExceptionGroup,
@@ -58,7 +59,9 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     fault = budget.fault
-    if fault is not None and not (fault.kind == "status" and _is_informative(error)):
+    if isinstance(error, MCPError) and is_from_server(error.code) and error.message not in _STAND_INS:
+        return _explain_server_error(fault, error)
+    if fault is not None:
         return ToolFailed(fault.kind, fault.detail)
     match error:
         case ToolFailed():
@@ -69,8 +72,8 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
             return ToolFailed("broken", error.message)
         case MCPError(code=code) if code == PARSE_ERROR:
             return ToolFailed("protocol", "not JSON-RPC")
-        case MCPError(code=code):
-            return ToolFailed("refused", f"error {code}", clean_text(error.message))
+        case MCPError():
+            return _explain_server_error(None, error)
         case TimeoutError():
             return ToolFailed("timeout")
         case anyio.BrokenResourceError() | anyio.ClosedResourceError() | OSError():
@@ -81,5 +84,12 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
             return ToolFailed("protocol", type(error).__name__)
 
 
-def _is_informative(error: Exception) -> bool:
-    return isinstance(error, MCPError) and error.message not in _STAND_INS
+def _explain_server_error(fault: ToolFault | None, error: MCPError) -> ToolFailed:
+    """Keep the server's own words, with the kind of what the transport has seen if that is more specific."""
+    words = clean_text(error.message)
+    if error.data is not None:
+        words += f" {msgspec.json.encode(clean_json(error.data)).decode()}"
+    detail = f"error {get_server_code(error.code)}"
+    if fault is not None and fault.kind not in ("status", "protocol"):
+        return ToolFailed(fault.kind, f"{fault.detail}, {detail}", words)
+    return ToolFailed("refused", detail, words)

@@ -34,6 +34,7 @@ from agentchat.tool_runner.tools.server_tool import MAX_TOOLS
 
 OPEN_SECONDS = 8.0
 _CLOSE_SECONDS = 2.0
+_PING_SECONDS = 3.0
 _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
@@ -98,6 +99,19 @@ class ToolSession:
         if self._task is None or self._task.done() or self._transport.session_lost:
             return False
         return asyncio.get_running_loop().time() < self._opened_at + _MAX_AGE_SECONDS
+
+    async def is_lost(self) -> bool:
+        """Return True if the server has lost the session, asking by a ping after an unclear error."""
+        if self._transport.session_doubtful and not self._transport.session_lost:
+            self._transport.session_doubtful = False
+            try:
+                async with limit_requests(asyncio.get_running_loop().time() + _PING_SECONDS):
+                    await self._opened.result().session.send_ping()
+            except ToolFailed as failed:
+                # A server that refuses the ping itself has answered in the session.
+                self._transport.session_lost = failed.fault.kind in ("expired", "credentials", "status")
+            self._transport.session_doubtful = False
+        return self._transport.session_lost
 
     @property
     def protocol_version(self) -> str:

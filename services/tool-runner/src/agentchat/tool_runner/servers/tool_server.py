@@ -53,7 +53,7 @@ class ToolServer:
         self._listing: asyncio.Task[Tools] | None = None
         self._tools: Tools = MappingProxyType({})
         self._listed_by: ToolSession | None = None
-        self._fresh_until = 0.0
+        self._listed_at: float | None = None
         self._log = logs.get_logger("servers").bind(server=name)
 
     @contextlib.contextmanager
@@ -74,10 +74,14 @@ class ToolServer:
         """
         return self._session.protocol_version if self._session is not None else ""
 
-    async def get_tools(self) -> Tools:
-        """Return the tools by name, from a list at most `listing_seconds` old. Raises ToolFailed."""
+    async def get_tools(self, *, newer_than: float | None = None) -> Tools:
+        """Return the tools by name, from a list at most `listing_seconds` old. Raises ToolFailed.
+
+        With `newer_than` (on the loop's clock) an older list is read again.
+        """
         self.used_at = _read_clock()
-        if self.used_at < self._fresh_until:
+        oldest = self.used_at - self._listing_seconds if newer_than is None else newer_than
+        if self._listed_at is not None and self._listed_at > oldest:
             return self._tools
         return await self._list_once()
 
@@ -90,8 +94,8 @@ class ToolServer:
     ) -> CallToolResult | InputRequired:
         """Run a tool, until `until` on the loop's clock. Raises ToolFailed.
 
-        The call is sent a second time only if that is safe: the server did not know the session, or the tool
-        is repeatable and the connection broke.
+        The call is sent a second time only if that is safe: the server has lost the session and said so, or
+        the tool is repeatable and the connection broke or the session turns out to be lost.
         """
         try:
             async with asyncio.timeout_at(until + 2 * GRACE_SECONDS):
@@ -99,8 +103,7 @@ class ToolServer:
                 try:
                     return await session.call(tool.name, arguments, until, attempt)
                 except ToolFailed as failed:
-                    kind = failed.fault.kind
-                    if not (kind == "expired" or (tool.repeatable and kind == "broken")):
+                    if not await _can_be_sent_again(failed, tool, session):
                         raise
                 session = await self._get_listed_session()
                 return await session.call(tool.name, arguments, until, attempt)
@@ -132,19 +135,27 @@ class ToolServer:
 
     async def _list(self) -> Tools:
         session = await self._get_live_session()
-        tools, left_out = await check_tools(await session.list_tools(_read_clock() + _LIST_SECONDS))
+        try:
+            listed = await session.list_tools(_read_clock() + _LIST_SECONDS)
+        except ToolFailed:
+            if not await session.is_lost():
+                raise
+            session = await self._get_live_session()
+            listed = await session.list_tools(_read_clock() + _LIST_SECONDS)
+        tools, left_out = await check_tools(listed)
         if left_out:
             first = [f"{tool.name} ({tool.reason})" for tool in left_out[:_NAMED]]
             self._log.warning("tools_left_out", count=len(left_out), first=first)
         self._tools = MappingProxyType(tools)
         self._listed_by = session
-        self._fresh_until = _read_clock() + self._listing_seconds
+        self._listed_at = _read_clock()
         return self._tools
 
     async def _get_live_session(self) -> ToolSession:
         """Return a live session. Raises ToolFailed, without another attempt during the back-off."""
-        if self._session is not None and self._session.alive:
-            return self._session
+        session = self._session
+        if session is not None and session.alive and not await session.is_lost():
+            return session
         if self._opening is None or self._opening.done():
             if _read_clock() < self._retry_at:
                 raise ToolFailed(self._failed.fault.kind, "not tried again yet")
@@ -179,6 +190,12 @@ class ToolServer:
         task = asyncio.create_task(session.close_when_unused())
         self._retiring[session] = task
         task.add_done_callback(lambda _: self._retiring.pop(session, None))
+
+
+async def _can_be_sent_again(failed: ToolFailed, tool: OfferedTool, session: ToolSession) -> bool:
+    if failed.fault.kind == "expired":
+        return True
+    return tool.repeatable and (failed.fault.kind == "broken" or await session.is_lost())
 
 
 def _read_clock() -> float:

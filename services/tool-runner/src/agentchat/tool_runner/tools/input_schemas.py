@@ -9,6 +9,7 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview and the A
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from jsonschema import Draft202012Validator
@@ -22,6 +23,7 @@ from agentchat.contracts.text import clean_json
 MAX_BYTES = 64 * 1024
 _DEPTH = 64
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_.-]")
 
 Schema = dict[str, Any]
 
@@ -50,7 +52,7 @@ def normalize_schema(schema: Schema) -> Schema:
         raise UnfitSchema(f"its schema is not valid: {error.message[:200]}") from None
     except (Unresolvable, ValueError):
         raise UnfitSchema("its schema refers to something that is not in it") from None
-    found = _flatten_root(found) | {"type": "object"}
+    found = _flatten_root(_rename_definitions(found)) | {"type": "object"}
     found["properties"] = _select_properties(found)
     return found
 
@@ -64,6 +66,54 @@ def _find_references(schema: Any, depth: int) -> Iterator[str]:
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     for each in inner:
         yield from _find_references(each, depth - 1)
+
+
+def _rename_definitions(root: Schema) -> Schema:
+    """Give definitions names that need no encoding in a reference: not every provider decodes a reference."""
+    names: dict[tuple[str, str], str] = {}
+    for keyword in ("$defs", "definitions"):
+        definitions = root.get(keyword, {})
+        for name in definitions:
+            new = name if _PROPERTY.match(name) else f"{_UNFIT.sub('_', name)[:48]}_{len(names)}"
+            names[keyword, name] = new
+        if definitions:
+            root = root | {keyword: {names[keyword, name]: each for name, each in definitions.items()}}
+    renamed: Schema = _rename_references(root, names)
+    return renamed
+
+
+def _rename_references(schema: Any, names: dict[tuple[str, str], str]) -> Any:
+    if isinstance(schema, list):
+        return [_rename_references(each, names) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renamed = {key: _rename_references(value, names) for key, value in schema.items()}
+    tokens = _split_pointer(schema.get("$ref"))
+    if len(tokens) > 1 and (new := names.get((tokens[0], tokens[1]))) is not None:
+        renamed["$ref"] = "/".join(["#", tokens[0], new, *schema["$ref"].split("/")[3:]])
+    return renamed
+
+
+def _split_pointer(reference: Any) -> list[str]:
+    """Return the decoded tokens of a local reference (RFC 6901, as a URI fragment); none for any other."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return []
+    return [unquote(token).replace("~1", "/").replace("~0", "~") for token in reference.split("/")[1:]]
+
+
+def _follow_reference(schema: Any, root: Schema) -> Any:
+    """Return what a schema refers to, merged into it; the schema itself without a reference."""
+    for _ in range(_DEPTH):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            break
+        target: Any = root
+        for token in _split_pointer(schema["$ref"]):
+            target = target[int(token)] if isinstance(target, list) else target[token]
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        if target is root or not isinstance(target, dict):
+            return rest
+        schema = target | rest
+    return schema
 
 
 def _convert_tuples(schema: Any) -> Any:
@@ -86,11 +136,12 @@ def _flatten_root(root: Schema) -> Schema:
 
     `required` of `anyOf` and `oneOf` is lost.
     """
+    root = _follow_reference(root, root)
     merged = {key: value for key, value in root.items() if key not in ("allOf", "anyOf", "oneOf")}
     properties = dict(root.get("properties", {}))
     required = list(root.get("required", ()))
     for keyword in ("allOf", "anyOf", "oneOf"):
-        for branch in root.get(keyword, ()):
+        for branch in (_follow_reference(each, root) for each in root.get(keyword, ())):
             if isinstance(branch, dict):
                 properties = branch.get("properties", {}) | properties
                 required += branch.get("required", ()) if keyword == "allOf" else ()

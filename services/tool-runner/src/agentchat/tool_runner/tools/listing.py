@@ -49,7 +49,7 @@ class ToolLister:
         except ToolFailed as failed:
             reason = tool_messages.UnavailableServer(server="*", reason=failed.fault.words)
             return tool_messages.ToolsListed(tools=(), unavailable=(reason,))
-        results = await asyncio.gather(*(self._list_server(request.account_id, server) for server in servers))
+        results = await asyncio.gather(*(self._list_server(request, server) for server in servers))
         found: list[tuple[str, OfferedTool]] = []
         unavailable = []
         for server, result in zip(servers, results, strict=True):
@@ -61,10 +61,14 @@ class ToolLister:
                 found += [(server.name, tool) for tool in result]
         return tool_messages.ToolsListed(tools=_build_specs(found), unavailable=tuple(unavailable))
 
-    async def _list_server(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
+    async def _list_server(
+        self, request: tool_messages.ListTools, config: McpServer
+    ) -> list[OfferedTool] | ToolFailed:
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(TOOLS_LISTED_SECONDS):
-                tools = await self._servers.get(account_id, config).get_tools()
+                server = self._servers.get(request.account_id, config)
+                tools = await server.get_tools(newer_than=began if request.fresh else None)
         except ToolFailed as failed:
             return failed
         except TimeoutError:
