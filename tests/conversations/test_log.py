@@ -9,6 +9,7 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import listen, open_session, wait_for_notifications
+from agentchat.conversations.event_store import log as log_module
 from agentchat.conversations.event_store import shared_log
 from agentchat.conversations.event_store.log import PAGE_BYTES, Log
 from agentchat.conversations.event_store.shared_log import SharedLog
@@ -38,6 +39,31 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: Conversa
         position = page[-1].position
     assert seen == [(each.conversation_id, version) for each in told for version in range(1, 8)]
     assert position == await log.read_head()
+
+
+@pytest.mark.parametrize(
+    ("limit", "page_bytes", "pages"),
+    [(100, 10**6, 1), (7, 10**6, 2), (5, 10**6, 2), (100, 1, 7), (7, 1, 7), (1, 1, 8)],
+    ids=["all at once", "as many as the limit", "by count", "by bytes", "by either", "by both"],
+)
+async def test_page_says_whether_the_log_has_more(
+    store: ConversationStore,
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    page_bytes: int,
+    pages: int,
+) -> None:
+    position = await log.read_head()
+    await store.append(
+        Conversation(conversation_id=make_id()), [build_conversation_started(), *turn("a", "Hello", "Hi")]
+    )
+    monkeypatch.setattr(log_module, "PAGE_BYTES", page_bytes)
+    read = [await log.read(position, limit)]
+    while not read[-1].is_last:
+        read.append(await log.read(read[-1][-1].position, limit))
+    assert sum(map(len, read)) == 7
+    assert len(read) == pages
 
 
 async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:

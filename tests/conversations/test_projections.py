@@ -179,7 +179,7 @@ async def test_two_followers_apply_each_event_once(storage: Storage) -> None:
     for number in range(6):
         await append_told(storage.store, build_conversation_started(), *turn(f"a{number}", "Hello", "Hi"))
         await (one if number % 2 else two).step()
-    while await one.step() + await two.step():
+    while await one.step() | await two.step():
         pass
     listed = await list_account_conversations(storage.pool, ACCOUNT, limit=10)
     assert [row.message_count for row in listed] == [2] * 6

@@ -11,9 +11,14 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store import log as log_module
 from agentchat.conversations.event_store.feed_reader import store_fed_position
-from agentchat.projector.feed_publisher import BATCH, FeedPublisher
+from agentchat.conversations.projections.read_model_follower import Follower
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.projector.log_follower import LogFollower
+from agentchat.runtime.postgres import acquire_connection
+from agentchat.webhooks.delivery_projection import DeliveryProjection
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -54,6 +59,23 @@ async def test_an_event_is_published_as_it_is_stored(world: World) -> None:
     assert await world.positions() == [entry.position for entry in stored]
 
 
+async def test_page_that_ends_by_its_bytes_is_followed_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tell(world)
+    monkeypatch.setattr(log_module, "PAGE_BYTES", 1)
+    steps = {
+        "feed": world.publisher().step,
+        "webhooks": DeliveryProjection(world.pool, world.log).step,
+        "read models": Follower(world.pool, world.log, PROJECTIONS).step,
+    }
+    async with acquire_connection(world.pool) as conn:
+        await conn.execute("UPDATE webhook_position SET position = 0")
+    for name, step in steps.items():
+        has_more = [await step() for _ in range(7)]
+        assert has_more == [True] * 6 + [False], name
+
+
 async def test_a_new_leader_goes_on_where_events_ends(world: World) -> None:
     for _ in range(3):
         await tell(world)
@@ -62,9 +84,7 @@ async def test_a_new_leader_goes_on_where_events_ends(world: World) -> None:
 
 
 async def test_two_leaders_publish_each_event_once(world: World) -> None:
-    feeds = [
-        asyncio.create_task(LogFollower(name, world.publisher().step, BATCH).run()) for name in ("one", "two")
-    ]
+    feeds = [asyncio.create_task(LogFollower(name, world.publisher().step).run()) for name in ("one", "two")]
     for _ in range(20):
         await tell(world, turns=5)
     await world.streams.grown("EVENTS", 20 * 31)
@@ -118,7 +138,7 @@ async def test_how_far_it_was_fed_is_remembered(world: World) -> None:
     await tell(world)
     await world.feed_all()
     await world.streams.purge("EVENTS")
-    assert await world.publisher().step() == 0
+    assert await world.publisher().step() is False
 
 
 async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(world: World) -> None:
@@ -150,9 +170,9 @@ async def test_the_feed_does_not_go_back_with_the_settled_position(
     async with register_late(migrated_database_url, first):
         assert await world.log.read_settled_position() == first
         feed = world.publisher()
-        assert await feed.step() == 0
+        assert await feed.step() is False
         await tell(world)
-        assert await feed.step() == 0, "it cannot know yet that none comes before that"
+        assert await feed.step() is False, "it cannot know yet that none comes before that"
     await world.feed_all(feed)
     await world.feed_all()
     assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]

@@ -19,7 +19,7 @@ from agentchat.ops.main import app
 from agentchat.ops.repair_command import LEFT_OUT
 from agentchat.ops.replay.feed_command import BATCH as REFEED_BATCH
 from agentchat.ops.replay.feed_command import refeed
-from agentchat.projector.feed_publisher import BATCH, FeedPublisher
+from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.projector.log_follower import LogFollower
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import build_conversation_started, turn
@@ -34,7 +34,7 @@ async def store_events(world: World, after: int = 0) -> list[int]:
 @contextlib.asynccontextmanager
 async def lead(feed: FeedPublisher) -> AsyncIterator[None]:
     """A leader that feeds while the block runs."""
-    following = asyncio.create_task(LogFollower("feed", feed.step, BATCH).run())
+    following = asyncio.create_task(LogFollower("feed", feed.step).run())
     try:
         yield
     finally:

@@ -86,8 +86,8 @@ class DeliveryProjection:
         """Read the stored position again: another process may have followed the log meanwhile."""
         self._position = None
 
-    async def step(self) -> int:
-        """Insert the rows of the next page of the log; returns its size, less than BATCH at the log's end.
+    async def step(self) -> bool:
+        """Insert the rows of the next page of the log; return True if the log has more.
 
         Raises DatabaseUnavailable.
         """
@@ -105,7 +105,7 @@ class DeliveryProjection:
                 await conn.execute(_STORE, [position])
             self._stored = (position, time.monotonic())
         self._position = position
-        return len(entries)
+        return not entries.is_last
 
     async def _read_position(self) -> int:
         async with acquire_connection(self._pool) as conn:

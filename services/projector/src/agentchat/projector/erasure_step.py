@@ -7,6 +7,8 @@ import asyncio
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.erasures import (
+    TOMBSTONES_AT_ONCE,
+    ErasureChunk,
     delete_old_tombstones,
     finish_chunk,
     list_due_erasures,
@@ -29,13 +31,16 @@ ROWS_AT_ONCE = 200
 """Rows that a step removes. Overwriting one in EVENTS takes the server 10 ms, and it has other work."""
 
 
-async def delete_tombstones(pool: Pool) -> int:
-    """Delete some of the tombstones that are weeks old and return how many. Raises DatabaseUnavailable."""
+async def delete_tombstones(pool: Pool) -> bool:
+    """Delete some of the tombstones that are weeks old; return True if there are more.
+
+    Raises DatabaseUnavailable.
+    """
     deleted = await delete_old_tombstones(pool)
     if deleted:
         get_logger("agentchat.projector.erasure_step").info("tombstones_deleted", conversations=deleted)
         await asyncio.sleep(PAUSE_SECONDS)
-    return deleted
+    return deleted >= TOMBSTONES_AT_ONCE
 
 
 class ErasureStep:
@@ -46,14 +51,22 @@ class ErasureStep:
         self._pool = pool
         self._logger = get_logger("agentchat.projector.erasure_step")
 
-    async def step(self) -> int:
-        """Remove up to ROWS_AT_ONCE rows of up to BATCH due erasures.
+    async def step(self) -> bool:
+        """Remove a chunk of each due erasure; return True if more may be due.
 
-        Return the number of erasures. An erasure that EVENTS has not reached yet is left for a later step.
         Raises BusUnavailable, DatabaseUnavailable.
         """
+        chunks = await self.erase_due()
+        return len(chunks) >= BATCH or any(not chunk.is_last for chunk in chunks)
+
+    async def erase_due(self) -> list[ErasureChunk]:
+        """Remove up to ROWS_AT_ONCE rows of up to BATCH due erasures; return what was removed.
+
+        An erasure that EVENTS has not reached yet is left for a later step.
+        """
         fed = await find_feed_end(self._bus.feed, self._pool)
-        chunks, room = [], ROWS_AT_ONCE
+        chunks: list[ErasureChunk] = []
+        room = ROWS_AT_ONCE
         for erasure in await list_due_erasures(self._pool, fed.position, limit=BATCH):
             if room == 0:
                 break
@@ -61,7 +74,7 @@ class ErasureStep:
             chunks.append(chunk)
             room -= len(chunk.positions)
         if not chunks:
-            return 0
+            return []
         # The queues and DEAD are read once for all of them. In the first pass the worker of a waiting request
         # is about to refuse it.
         trace_ids = [trace_id for chunk in chunks for trace_id in chunk.trace_ids]
@@ -74,4 +87,4 @@ class ErasureStep:
             if chunk.is_last:
                 with bind_context(conversation_id=chunk.erasure.conversation_id):
                     self._logger.info("conversation_erased", passes=chunk.erasure.passes + 1)
-        return len(chunks)
+        return chunks

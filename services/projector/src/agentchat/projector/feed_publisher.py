@@ -70,25 +70,25 @@ class FeedPublisher:
         """Look again where EVENTS ends before the next step: the log may be another one."""
         self._end = None
 
-    async def step(self) -> int:
-        """Publish the next batch; returns its size, less than BATCH at the end of the log.
+    async def step(self) -> bool:
+        """Publish the next batch; return True if the log has more.
 
         Raises BusUnavailable, DatabaseUnavailable, and FeedConflict where somebody else publishes.
         """
         end, self._end = self._end, None  # looked up again if anything fails
         if end is None or time.monotonic() - self._seen_at > self._look_seconds:
             end = await self._find(end)
-        events = await self._reader.read(end.position, BATCH)
-        if events:
+        page = await self._reader.read(end.position, BATCH)
+        if page.events:
             failpoints.reach("projector-before-feed")
-            end = await self._bus.feed.publish_events(events, end)
+            end = await self._bus.feed.publish_events(page.events, end)
             failpoints.reach("projector-fed")
             self._seen_at = time.monotonic()
-            if any(event.name == _ERASED for event in events):
+            if any(event.name == _ERASED for event in page.events):
                 self._on_erasure()
         await self._remember(end.position)
         self._end = end
-        return len(events)
+        return not page.is_last
 
     async def _find(self, known: FeedEnd | None) -> FeedEnd:
         end = await find_feed_end(self._bus.feed, self._pool)

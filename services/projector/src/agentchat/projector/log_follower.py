@@ -21,7 +21,8 @@ Appends meanwhile share a step. An append after a pause is followed at once.
 _RETRY_SECONDS = 0.5
 _LAG_SECONDS = 30.0
 
-Step = Callable[[], Awaitable[int]]
+Step = Callable[[], Awaitable[bool]]
+"""Does some of what there is to do, and returns True if there is more."""
 
 
 class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
@@ -29,15 +30,11 @@ class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
 
 
 class LogFollower:
-    """Calls `step` until cancelled.
+    """Calls `step` until cancelled: again at once if there is more, otherwise when it is woken."""
 
-    It returns its number of items: less than `batch` at the end of the log.
-    """
-
-    def __init__(self, name: str, step: Step, batch: int, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, name: str, step: Step, *, poll_seconds: float = POLL_SECONDS) -> None:
         self.name = name
         self._step = step
-        self._batch = batch
         self._poll_seconds = poll_seconds
         self._appended = asyncio.Event()
         self._at_end = time.monotonic()
@@ -58,7 +55,7 @@ class LogFollower:
     async def _follow_on(self) -> None:
         next_at = time.monotonic() + TOGETHER_SECONDS
         self._appended.clear()
-        if await self._step() < self._batch:
+        if not await self._step():
             self._at_end = time.monotonic()
             await wait_for_event(self._appended, self._poll_seconds)
             await asyncio.sleep(max(0.0, next_at - time.monotonic()))

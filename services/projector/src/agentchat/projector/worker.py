@@ -65,6 +65,11 @@ async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Ev
         yield
 
 
+async def _delete_old_deliveries(pool: Pool) -> bool:
+    """Delete a batch of old deliveries; return True if there are more."""
+    return await delivery_queue.delete_old_deliveries(pool, _OLD_DELIVERIES_BATCH) >= _OLD_DELIVERIES_BATCH
+
+
 class Projector:
     """The followers of the log and the sweeper: one process does the work, others stand by."""
 
@@ -76,20 +81,17 @@ class Projector:
         self._erasing = LogFollower(
             "erasures",
             erasure_step.ErasureStep(bus, pool).step,
-            erasure_step.BATCH,
             poll_seconds=erasure_step.POLL_SECONDS,
         )
         self._tidying = (
             LogFollower(
                 "old tombstones",
                 partial(erasure_step.delete_tombstones, pool),
-                erasures.TOMBSTONES_AT_ONCE,
                 poll_seconds=erasure_step.TOMBSTONES_POLL_SECONDS,
             ),
             LogFollower(
                 "old deliveries",
-                partial(delivery_queue.delete_old_deliveries, pool, _OLD_DELIVERIES_BATCH),
-                _OLD_DELIVERIES_BATCH,
+                partial(_delete_old_deliveries, pool),
                 poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
             ),
         )
@@ -99,9 +101,9 @@ class Projector:
             pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
         )
         self._followings = (
-            LogFollower("read models", self._follower.step, self._follower.batch),
-            LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
-            LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
+            LogFollower("read models", self._follower.step),
+            LogFollower("events feed", self._feed.step),
+            LogFollower("webhook deliveries", self._deliveries.step),
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._wake_followers)

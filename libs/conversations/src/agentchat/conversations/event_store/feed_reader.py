@@ -7,6 +7,7 @@ within the days that it keeps. For that, `feed_days` notes the position at which
 
 import contextlib
 
+import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events, wire
@@ -30,22 +31,31 @@ GRANT SELECT, INSERT ON feed_days TO agentchat_service;
 """
 
 
+class FeedPage(msgspec.Struct, frozen=True):
+    """Events that follow each other; `is_last` if the log had no more when they were read."""
+
+    events: list[FeedEvent]
+    is_last: bool
+
+
 class FeedReader:
     """A reader of the log as EVENTS carries it."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    async def read(self, after: int, limit: int) -> list[FeedEvent]:
+    async def read(self, after: int, limit: int) -> FeedPage:
         """Read up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
 
         Raises DatabaseUnavailable.
         """
-        kept: list[LogEntry] = []
-        while not kept and (entries := await self._log.read(after, limit)):
+        while True:
+            entries = await self._log.read(after, limit)
             kept = [entry for entry in entries if not entry.erased]
+            if kept or entries.is_last:
+                break
             after = entries[-1].position
-        return [
+        found = [
             FeedEvent(
                 position=entry.position,
                 account_id=entry.account_id or NO_ACCOUNT,
@@ -55,6 +65,7 @@ class FeedReader:
             )
             for entry in kept
         ]
+        return FeedPage(found, entries.is_last)
 
 
 def _build_data(entry: LogEntry) -> bytes:

@@ -64,6 +64,14 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(self.state).hexdigest()
 
 
+class EntryPage(list[LogEntry]):
+    """A page of the log in order of positions; `is_last` if the log had no more when it was read."""
+
+    def __init__(self, entries: Iterable[LogEntry], *, is_last: bool) -> None:
+        super().__init__(entries)
+        self.is_last = is_last
+
+
 class Log:
     """A reader of the log. Every call raises DatabaseUnavailable if Postgres does not answer."""
 
@@ -72,7 +80,7 @@ class Log:
 
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
-    ) -> list[LogEntry]:
+    ) -> EntryPage:
         """Read up to `limit` entries after position `after`, in order.
 
         Fewer if they hold many bytes. Entries of erased conversations are included while their rows exist:
@@ -85,7 +93,9 @@ class Log:
             if until is None:
                 until = await _read_settled(conn)
             await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
-            return [LogEntry(*row) for row in await cursor.fetchall()]
+            rows = await cursor.fetchall()
+        found = rows[0][-1] if rows else 0  # up to `limit`, of which the page holds PAGE_BYTES
+        return EntryPage((LogEntry(*row[:-1]) for row in rows), is_last=found == len(rows) < limit)
 
     async def read_pages(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None

@@ -4,8 +4,10 @@ SELECT notification_id, originator_id, originator_version, topic,
        topic <> 'conversation_erased.v1'
        AND (SELECT true FROM conversation_events AS erased
              WHERE erased.originator_id = measured.originator_id AND erased.topic = 'conversation_erased.v1'
-             LIMIT 1) IS NOT NULL
-  FROM (SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before
+             LIMIT 1) IS NOT NULL,
+       found
+  FROM (SELECT *, count(*) OVER () AS found,
+               sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before
           FROM (SELECT * FROM conversation_events
                  WHERE notification_id > %s AND notification_id <= %s
                  ORDER BY notification_id LIMIT %s) AS page

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.log import EntryPage, Log
 from agentchat.runtime.postgres import Pool
 
 SHARED_SECONDS = 0.05
@@ -18,7 +18,7 @@ class _Page(msgspec.Struct, frozen=True):
     limit: int
     appends: int
     read_at: float
-    entries: list[LogEntry]
+    entries: EntryPage
 
 
 class SharedLog(Log):
@@ -36,7 +36,7 @@ class SharedLog(Log):
 
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
-    ) -> list[LogEntry]:
+    ) -> EntryPage:
         """Read as `Log.read` does, but with every state.
 
         Another follower may need what this one does not.

@@ -32,14 +32,14 @@ class FactBatch(msgspec.Struct):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """A stretch of the log after `start` up to `end`.
+    """A stretch of the log after `start` up to `end`, with the facts for each read model.
 
-    Its number of entries, and the facts for each read model.
+    `is_last` if the log had no more when it was read.
     """
 
     start: int
-    size: int
     end: int
+    is_last: bool
     batches: dict[str, FactBatch]
 
 
@@ -80,7 +80,7 @@ class FactReader:
                 takers = tuple(each for each in takers if each.name in names)
             if takers:
                 _distribute(batches, takers, entry, entry.account_id)
-        return LogPage(after, len(entries), entries[-1].position, batches)
+        return LogPage(after, entries[-1].position, entries.is_last, batches)
 
 
 class RefusedEvent(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ class Follower:
     def __init__(
         self, pool: Pool, log: Log, projections: Sequence[Projection], *, batch: int = BATCH
     ) -> None:
-        self.batch = batch
+        self._batch = batch
         self._pool = pool
         self._reader = FactReader(log, projections)
         self._projections = projections
@@ -69,24 +69,24 @@ class Follower:
         """Read the stored positions again before the next step."""
         self._positions = None
 
-    async def step(self) -> int:
-        """Apply the next page to each read model.
+    async def step(self) -> bool:
+        """Apply the next page to each read model; return True if the log has more.
 
-        Returns the number of entries: less than `batch` at the end of the log. Raises DatabaseUnavailable.
+        Raises DatabaseUnavailable.
         """
         # If a step fails, it is unknown what was committed, so the positions are read again.
         positions, self._positions = self._positions, None
-        found = 0
+        has_more = False
         try:
             if positions is None:
                 positions = await self._load_positions()
             starts = sorted(set(positions.values()))
             for start, later in zip(starts, [*starts[1:], None], strict=True):
-                found += await self._step_from(start, later, positions)
+                has_more |= await self._step_from(start, later, positions)
         except _PositionMoved:
-            return self.batch
+            return True
         self._positions = positions
-        return found
+        return has_more
 
     async def _load_positions(self) -> dict[str, int]:
         names = [each.name for each in self._projections]
@@ -94,15 +94,15 @@ class Follower:
             await conn.execute(_BEGIN, [names])
             return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
 
-    async def _step_from(self, start: int, later: int | None, positions: dict[str, int]) -> int:
+    async def _step_from(self, start: int, later: int | None, positions: dict[str, int]) -> bool:
         """Advance the read models at `start` by one page, at most to `later`, where others are."""
         group = [each for each in self._projections if positions[each.name] == start]
         names = [each.name for each in group]
-        page = await self._reader.read(start, self.batch, later, names)
+        page = await self._reader.read(start, self._batch, later, names)
         if page is None:
             if later is None:
-                return 0
-            page = LogPage(start, 0, later, {name: FactBatch() for name in names})
+                return False
+            page = LogPage(start, later, True, {name: FactBatch() for name in names})
         async with acquire_connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _apply_together(conn, group, page)
@@ -110,8 +110,8 @@ class Follower:
                 await self._apply_each(conn, group, page)
         failpoints.reach("projector-batch-committed")
         positions.update(dict.fromkeys(names, page.end))
-        # Return a full batch: read models that have just caught up have not joined the others yet.
-        return self.batch if later is not None else page.size
+        # Read models that have just caught up have not joined the others yet.
+        return later is not None or not page.is_last
 
     async def _apply_each(self, conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
         """Apply a page to one read model after the other, to find and park what cannot be applied."""

@@ -75,7 +75,7 @@ async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int
     end, published = await _begin(bus, reader, start)
     while True:
         on_position(end.position)
-        events = await reader.read(max(end.position, start - 1), BATCH)
+        events = (await reader.read(max(end.position, start - 1), BATCH)).events
         if not events:
             return published
         try:
@@ -89,7 +89,7 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
     """Empty EVENTS and publish the first events; retry if a projector published newer ones first."""
     for _ in range(_TRIES):
         end = await bus.feed.clear()
-        events = await reader.read(start - 1, BATCH)
+        events = (await reader.read(start - 1, BATCH)).events
         try:
             return await bus.feed.publish_events(events, end), len(events)
         except FeedConflict:
