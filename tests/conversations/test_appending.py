@@ -10,9 +10,10 @@ import pytest
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.event_store.append_statement import LeaseChange
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.runtime.postgres import Pool, acquire_connection
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from tests.conversations.given import ACCOUNT, AT, build_conversation_started, build_user_message, trace
 from tests.conversations.turns import LOCK_CONVERSATION
 
@@ -92,9 +93,8 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     """All wait behind one that is under way. The positions tell in which order they were stored."""
     large, small = b'{"text":"' + b"x" * 900_000 + b'"}', b"{}"
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
-        first = make_id()
-        await other.execute(LOCK_CONVERSATION, [first])
-        appends = [asyncio.create_task(store.append_stored(first, 0, [("first.v1", small)]))]
+        await other.execute("LOCK TABLE conversation_events IN SHARE MODE")
+        appends = [asyncio.create_task(store.append_stored(make_id(), 0, [("first.v1", small)]))]
         await _wait_for_a_waiting_lock(other)
         appends += [
             asyncio.create_task(store.append_stored(make_id(), 0, [(topic, state)]))
@@ -108,6 +108,47 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     assert len({transaction for _, transaction in rows}) == 6, "the small ones went together, the large alone"
 
 
+@pytest.mark.parametrize("held", ["the conversation's lock", "its slot's lock", "its lease"])
+async def test_only_the_append_that_waits_fails(
+    migrated_database_url: str, store: ConversationStore, pool: Pool, log: Log, held: str
+) -> None:
+    waiting = make_id()
+    lease = LeaseChange(trace(waiting), "worker")
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
+        if held == "its lease":
+            await other.execute(
+                "INSERT INTO run_leases VALUES (%s, 1, 'worker', clock_timestamp())", [lease.trace_id]
+            )
+            await other.commit()
+            await other.execute("SELECT FROM run_leases WHERE trace_id = %s FOR UPDATE", [lease.trace_id])
+        else:
+            locked = waiting if held == "the conversation's lock" else await _find_neighbour(other, waiting)
+            await other.execute(LOCK_CONVERSATION, [locked])
+        free = [make_id() for _ in range(20)]
+        blocked = asyncio.create_task(
+            store.append(Conversation(conversation_id=waiting), [build_conversation_started()], release=lease)
+        )
+        async with asyncio.timeout(4.5):
+            await asyncio.gather(*(store.append_stored(each, 0, [("a.v1", STATE)]) for each in free))
+        with pytest.raises(DatabaseUnavailable):
+            await blocked
+        assert [len(await log.read_rows(each)) for each in (waiting, *free)] == [0, *[1] * 20]
+    assert (
+        await store.append(Conversation(conversation_id=waiting), [build_conversation_started()])
+    ).version == 1
+
+
+async def _find_neighbour(conn: psycopg.AsyncConnection[Any], conversation_id: str) -> str:
+    """Another conversation that shares the advisory lock."""
+    query = (
+        "SELECT id FROM (SELECT 'n' || number AS id FROM generate_series(1, 200000) AS number) AS ids"
+        " WHERE hashtext(id) & 4095 = hashtext(%s) & 4095 LIMIT 1"
+    )
+    row = await (await conn.execute(query, [conversation_id])).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
 async def _wait_for_a_waiting_lock(conn: psycopg.AsyncConnection[Any]) -> None:
     while await (await conn.execute(_WAITS)).fetchone() != (True,):  # noqa: ASYNC110 - a server's state
         await asyncio.sleep(0.01)
@@ -115,7 +156,7 @@ async def _wait_for_a_waiting_lock(conn: psycopg.AsyncConnection[Any]) -> None:
 
 _WAITS = """
 SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database ON database = pg_database.oid
-                WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())
+                WHERE NOT granted AND datname = current_database())
 """
 _IN_ORDER = """
 SELECT topic, xmin::text FROM conversation_events

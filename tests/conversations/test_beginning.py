@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -28,7 +29,6 @@ from tests.conversations.given import (
 )
 from tests.conversations.outages import make_steady, simulate_outage
 from tests.conversations.postgres_server import PostgresServer
-from tests.conversations.turns import LOCK_CONVERSATION
 from tests.support.proxy import proxied
 
 _TOLD = Condition("%b::boolean[]", width=1)
@@ -264,13 +264,14 @@ def subtract_seconds() -> str:
     return datetime.now(UTC).isoformat()
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationStore, pool: Pool) -> None:
+async def test_what_nobody_waits_for_any_more_is_not_begun(
+    store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
     """It has been put back: its lease would have no holder, and who takes it up would wait for its end."""
     leases, asked_for = Leases(pool, "worker"), Asked()
-    async with acquire_connection(pool, seconds=20) as holder, holder.transaction():
-        await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as holder:
         conversation = Conversation(conversation_id=make_id())
-        await holder.execute(LOCK_CONVERSATION, [conversation.conversation_id])
+        await holder.execute("LOCK TABLE conversation_events IN SHARE MODE")
         before = asyncio.create_task(store.append(conversation, [build_conversation_started()]))
         await until_blocked_by(holder)
         given_up = asyncio.create_task(asked_for.begin(store, leases))

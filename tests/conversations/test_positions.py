@@ -17,7 +17,6 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.runtime.postgres import Pool, open_pool
-from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, append_held, register_late
 
@@ -76,10 +75,10 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as holder:
         await holder.execute(LOCK_CONVERSATION, [waited_for])
         waiting = asyncio.create_task(store.append_stored(waited_for, 0, [EVENT]))
-        await until_blocked_by(holder)
         async with open_store(migrated_database_url) as other:
             one = await append(other)
         assert list_ids(await log.read(start, 10)) == [one]
+        assert not waiting.done()
         await holder.rollback()
     await waiting
     assert list_ids(await log.read(start, 10)) == [one, waited_for]

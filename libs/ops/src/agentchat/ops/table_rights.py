@@ -97,7 +97,7 @@ READERS: tuple[Service, ...] = ("gateway", "projector", "console")
 
 _APPEND_EVENTS: LiteralString = (
     "append_events(float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[],"
-    " boolean[], integer[], bigint[], text[], bytea[], text[], timestamptz[])"
+    " boolean[], integer[], bigint[], text[], bytea[], text[], timestamptz[], boolean)"
 )
 
 

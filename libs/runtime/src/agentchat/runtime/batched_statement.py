@@ -19,6 +19,13 @@ R = TypeVar("R")
 
 Rows = Sequence[tuple[Any, ...]]
 
+_UNDONE = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected)
+"""Errors by which the server has certainly undone the statement."""
+
+_SHORT_LOCKS = "SET lock_timeout TO '500ms'"
+_SHORT_LOCAL_LOCKS = "SET LOCAL lock_timeout TO '2s'"
+"""If one call waits for a lock, the batch gives up early: sent by themselves, the others do not wait."""
+
 
 class Form(msgspec.Struct, Generic[A, R], frozen=True):
     """How calls become one statement.
@@ -69,7 +76,8 @@ class BatchedStatement(Generic[A, R]):
         try:
             rows = await self._execute_batch(batch, end)
         except psycopg.Error as error:
-            if isinstance(error, psycopg.OperationalError) and not self._form.repeatable:
+            is_unknown = isinstance(error, psycopg.OperationalError) and not isinstance(error, _UNDONE)
+            if is_unknown and not self._form.repeatable:
                 raise postgres.DatabaseUnavailable(str(error)) from error
             alone = (self._execute_alone(asked, end) for asked in batch)
             return await asyncio.gather(*alone, return_exceptions=True)
@@ -83,8 +91,10 @@ class BatchedStatement(Generic[A, R]):
         kept = self._connection = self._connection or await postgres.take(self._pool, end)
         late = asyncio.get_running_loop().call_at(end, postgres.cut, kept)
         try:
-            if is_new and not self._form.durable:
-                await kept.execute("SET synchronous_commit TO off")
+            if is_new:
+                await kept.execute(_SHORT_LOCKS)
+                if not self._form.durable:
+                    await kept.execute("SET synchronous_commit TO off")
             return await self._execute(kept, batch, prepare=True)
         except BaseException:
             await self._give_back()
@@ -97,9 +107,12 @@ class BatchedStatement(Generic[A, R]):
 
         A prepared statement fails for ever once a migration has changed a type.
         """
-        async with postgres.acquire_connection(
-            self._pool, seconds=end - asyncio.get_running_loop().time()
-        ) as taken:
+        async with (
+            postgres.acquire_connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as taken,
+            taken.transaction(),
+        ):
+            # So it does not wait on in the server when its caller has given up.
+            await taken.execute(_SHORT_LOCAL_LOCKS)
             return self._form.results([asked], await self._execute(taken, [asked], prepare=False))[0]
 
     async def _execute(self, conn: postgres.Connection, batch: Sequence[A], *, prepare: bool) -> Rows:

@@ -68,8 +68,13 @@ def build_statement(condition: Condition | None) -> sql.Composed:
     return sql.SQL(_STATEMENT).format(lease=LEASE_SECONDS, break_=BREAK_SECONDS, clock=CLOCK_SECONDS, fit=fit)
 
 
-def build_parameters(items: Sequence[AppendItem], condition: Condition | None) -> list[Any]:
-    """Return the parameters as arrays: of the items, of the facts for the condition, and of all events."""
+def build_parameters(
+    items: Sequence[AppendItem], condition: Condition | None, *, waits: bool = True
+) -> list[Any]:
+    """Return the parameters as arrays: of the items, of the facts for the condition, and of all events.
+
+    Unless it `waits`, an item is left out while another append holds its conversation's lock.
+    """
     leases = [item.lease for item in items]
     events = [
         (number, item.expected + place, row)
@@ -96,11 +101,12 @@ def build_parameters(items: Sequence[AppendItem], condition: Condition | None) -
         [row.state for _, _, row in events],
         [row.trace_id for _, _, row in events],
         [row.at for _, _, row in events],
+        waits,
     ]
 
 
 _STATEMENT = (
     "SELECT * FROM append_events({lease}, {break_}, {clock},"
     " %b::text[], %b::text[], %b::bigint[], %b::text[], %b::text[], %b::float8[], %b::text[], {fit},"
-    " %b::integer[], %b::bigint[], %b::text[], %b::bytea[], %b::text[], %b::text[]::timestamptz[])"
+    " %b::integer[], %b::bigint[], %b::text[], %b::bytea[], %b::text[], %b::text[]::timestamptz[], %b)"
 )

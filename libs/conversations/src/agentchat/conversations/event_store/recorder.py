@@ -103,13 +103,16 @@ class ConversationRecorder(PostgresApplicationRecorder):
         # The queries of notifications take the table's name when they are built.
         self.events_table_name = "readable_conversation_events"
 
-    def build_call(self, items: Sequence[AppendItem]) -> tuple[sql.Composed, list[Any]]:
+    def build_call(
+        self, items: Sequence[AppendItem], *, waits: bool = True
+    ) -> tuple[sql.Composed, list[Any]]:
         """Return the statement that appends, and its parameters.
 
-        Its rows are the items that were stored: the conversation, and when the lease was taken.
+        Its rows are the items that were stored: the conversation, and when the lease was taken. Unless it
+        `waits`, the items whose conversations' locks other appends hold are rows too, as blocked.
         """
         begins = self._condition if any(item.beginning for item in items) else None
-        return self._statements[begins is not None], build_parameters(items, begins)
+        return self._statements[begins is not None], build_parameters(items, begins, waits=waits)
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int]:
         """Store all or none of the events and return their positions. Callers take turns.

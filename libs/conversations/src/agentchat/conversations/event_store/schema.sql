@@ -110,30 +110,43 @@ END $$;
 REVOKE ALL ON FUNCTION settled_position() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION settled_position() TO agentchat_service;
 
--- The only way for a service to store events (appending.py). Appends of a conversation take turns by one of 4,096
--- advisory locks; after it the statement sees every append before. Whether a version is taken, by max(): that is the
+-- The only way for a service to store events (append_statement.py). Appends of a conversation take turns by one of 4,096
+-- advisory locks; after it the statement sees every append before. If not `waits`, an item whose lock another append
+-- holds is left out and returned as `blocked`, so that it alone has to wait. Whether a version is taken, by max(): that is the
 -- index, whatever the planner knows of the table. Nothing is stored after an erasure. Leases and the waiting line by
 -- the rules of leases.py and waiting_line.py. An item that does not fit is left out, and its worker finds out why.
 CREATE FUNCTION append_events(
     steady_seconds float8, break_seconds float8, clock_seconds float8,
     conversation_ids text[], account_ids text[], expected bigint[], lease_traces text[], workers text[],
     lease_seconds float8[], known_at text[], fit boolean[],
-    items integer[], versions bigint[], topics text[], states bytea[], trace_ids text[], ats timestamptz[]
-) RETURNS TABLE (appended_conversation text, leased_at text) LANGUAGE plpgsql SECURITY DEFINER
+    items integer[], versions bigint[], topics text[], states bytea[], trace_ids text[], ats timestamptz[],
+    waits boolean
+) RETURNS TABLE (appended_conversation text, leased_at text, blocked boolean) LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = public, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    held integer[] := '{}';
 BEGIN
-    PERFORM pg_advisory_xact_lock(1634165604, place)
-       FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
-            AS places;
+    IF waits THEN
+        PERFORM pg_advisory_xact_lock(1634165604, place)
+           FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
+                AS places;
+    ELSE
+        held := ARRAY(
+            SELECT place
+              FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id) AS places
+             WHERE NOT pg_try_advisory_xact_lock(1634165604, place));
+        RETURN QUERY SELECT id, NULL::text, true FROM unnest(conversation_ids) AS id
+                      WHERE hashtext(id) & 4095 = ANY (held);
+    END IF;
     RETURN QUERY
     WITH asked AS (
         SELECT *
           FROM unnest(conversation_ids, account_ids, expected, lease_traces, workers, lease_seconds, known_at, fit)
                WITH ORDINALITY
                AS item (conversation_id, account_id, version, trace_id, worker, seconds, known_at, fits, number)
-         WHERE version = (
+         WHERE hashtext(conversation_id) & 4095 <> ALL (held) AND version = (
                SELECT coalesce(max(originator_version), 0) FROM conversation_events
                 WHERE originator_id = conversation_id)
            AND NOT EXISTS (
@@ -177,13 +190,13 @@ BEGIN
         DELETE FROM run_leases held USING accepted
          WHERE seconds IS NULL AND held.trace_id = accepted.trace_id AND held.worker = accepted.worker
     )
-    SELECT conversation_id, leased_at FROM accepted;
+    SELECT conversation_id, leased_at, false FROM accepted;
 END $$;
 REVOKE ALL ON FUNCTION append_events(
     float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[], boolean[],
-    integer[], bigint[], text[], bytea[], text[], timestamptz[]
+    integer[], bigint[], text[], bytea[], text[], timestamptz[], boolean
 ) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION append_events(
     float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[], boolean[],
-    integer[], bigint[], text[], bytea[], text[], timestamptz[]
+    integer[], bigint[], text[], bytea[], text[], timestamptz[], boolean
 ) TO agentchat_service;

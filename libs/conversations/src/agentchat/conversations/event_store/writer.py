@@ -27,7 +27,7 @@ APPEND_SECONDS = 5.0
 _LAST_TRY_SECONDS = 1.0
 """No call of an append begins later than this before its deadline."""
 CALL_SECONDS = 2.5
-TRANSACTION = "-c lock_timeout=2s -c transaction_timeout=3s"
+TRANSACTION = "-c lock_timeout=500ms -c transaction_timeout=3s"
 """Options of the writer's connection.
 
 The longest wait for a lock, and the longest transaction. So a writer that is gone or stopped does not block
@@ -52,8 +52,22 @@ _LARGE_BYTES = 64 * 1024
 _MAX_BYTES = 1024 * 1024
 _CLOSE_SECONDS = 5.0
 
+_BLOCKED_SECONDS = 0.02
+_ROW_BLOCKED_SECONDS = 0.5
+"""Pauses before an append is sent again that waits for another append, or for a locked row."""
+
 T = TypeVar("T")
-Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | None
+
+
+class _BlockedAppend(Exception):  # noqa: N818 - an outcome
+    """Another transaction holds a lock that the append needs."""
+
+    def __init__(self, pause: float = _BLOCKED_SECONDS) -> None:
+        super().__init__()
+        self.pause = pause
+
+
+Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | _BlockedAppend | None
 
 
 class Writer:
@@ -75,10 +89,16 @@ class Writer:
         """Store an append and return the server's time (ISO 8601) if it took a lease, else None.
 
         An append whose caller stops waiting before it is sent is not sent. Raises VersionConflict if it was
-        left out for whatever reason; UnstorableEvent, DatabaseUnavailable.
+        left out for whatever reason; UnstorableEvent, DatabaseUnavailable. While another append holds the
+        conversation's lock, only this one waits.
         """
         try:
-            return await self._batcher.call(item)
+            async with asyncio.timeout(APPEND_SECONDS):
+                while True:
+                    try:
+                        return await self._batcher.call(item)
+                    except _BlockedAppend as blocked:
+                        await asyncio.sleep(blocked.pause)
         except TimeoutError:
             raise DatabaseUnavailable("the append was not confirmed in time") from None
 
@@ -108,8 +128,12 @@ class Writer:
     async def _store(self, items: Sequence[AppendItem], end: float) -> list[Outcome]:
         try:
             accepted = await self._try(items, end, self._send)
-        except DatabaseUnavailable as error:  # the server is away, for all of them
-            return [error] * len(items)
+        except DatabaseUnavailable as error:
+            if not _is_lock_timeout(error):
+                return [error] * len(items)  # the server is away, for all of them
+            if len(items) == 1:
+                return [_BlockedAppend(_ROW_BLOCKED_SECONDS)]
+            return [outcome for item in items for outcome in await self._store([item], end)]
         except (psycopg.Error, UnicodeError) as error:  # one of them is refused: find out which
             if len(items) == 1:
                 return [await self._explain_failure(items[0], end, error)]
@@ -121,12 +145,17 @@ class Writer:
             for item in items
         ]
 
-    async def _send(self, conn: Connection, items: Sequence[AppendItem]) -> dict[str, str | None]:
+    async def _send(
+        self, conn: Connection, items: Sequence[AppendItem]
+    ) -> dict[str, str | _BlockedAppend | None]:
         """Store the items; return the server's time at which each stored one took its lease."""
-        query, values = self._recorder.build_call(items)
+        query, values = self._recorder.build_call(items, waits=False)
         cursor = await conn.execute(query, values, prepare=True)
         self._notifier.note_append()
-        return dict(await cursor.fetchall())
+        return {
+            conversation_id: _BlockedAppend() if blocked else leased_at
+            for conversation_id, leased_at, blocked in await cursor.fetchall()
+        }
 
     async def _explain_failure(self, item: AppendItem, end: float, error: Exception) -> Outcome:
         """Return the outcome of an append that failed on its own."""
@@ -172,6 +201,8 @@ class Writer:
                 async with acquire_connection(self._pool, seconds=CALL_SECONDS) as conn:
                     return await action(conn, items)
             except (DatabaseUnavailable, psycopg.InternalError) as error:
+                if _is_lock_timeout(error):
+                    raise
                 if loop.time() + _RETRY_SECONDS >= end - _LAST_TRY_SECONDS:
                     raise DatabaseUnavailable(get_first_line(error)) from error
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -217,6 +248,10 @@ class _Notifier:
             async with acquire_connection(self._pool, seconds=CALL_SECONDS) as conn:
                 self._due = False
                 await conn.execute(_NOTIFY)
+
+
+def _is_lock_timeout(error: Exception) -> bool:
+    return isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
 
 
 async def _read_stored(conn: Connection, items: Sequence[AppendItem]) -> list[tuple[str, bytes]]:
