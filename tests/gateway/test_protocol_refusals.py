@@ -16,6 +16,7 @@ CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 OWN = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
 FUNCTION = {"type": "function", "function": {"name": "own", "parameters": OWN}}
+FUNCTION_2 = {"type": "function", "function": {"name": "other", "parameters": OWN}}
 
 
 def make_ui_chat(role: str, *texts: str, **more: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         (chat(n=2), "n"),
         (chat(logprobs=True), "logprobs"),
         (chat(tool_choice="required"), "tool_choice"),
-        (chat(tools=[FUNCTION], tool_choice=FUNCTION), "tool_choice"),
+        (chat(tools=[FUNCTION, FUNCTION_2], tool_choice="required"), "tool_choice"),
         (chat(modalities=["audio"]), "modalities"),
         (chat(response_format={"type": "grammar"}), "response_format"),
         (chat(response_format={"type": "json_schema"}), _FORMAT),

@@ -1,4 +1,4 @@
-"""Name the parameters of a request that have no effect: the header X-Ignored-Parameters.
+"""Name the parameters of a body that have no effect; `RequestContext` sends X-Ignored-Parameters.
 
 Clients of other protocols send fields that an agent decides itself, such as `temperature`.
 """
@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-HEADER = "x-ignored-parameters"
 MAX_NAMES = 32
 
 _SENDABLE = re.compile(r"[!-+\--~]{1,64}")  # visible ASCII without a comma

@@ -36,6 +36,5 @@ class JsonRequest(Request[Any, Caller, State]):
             body = read_json(data.annotation, received)
         except Invalid as error:
             raise to_refusal(Invalid(error.field or "body", error.reason)) from None
-        if ignored := ignored_parameters.list_ignored_parameters(data.annotation, received):
-            self.context.add_header(ignored_parameters.HEADER, ", ".join(ignored))
+        self.context.ignored += ignored_parameters.list_ignored_parameters(data.annotation, received)
         return body

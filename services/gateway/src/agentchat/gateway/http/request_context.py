@@ -35,7 +35,17 @@ class RequestContext:
     Litestar closes its dependencies before it answers.
     """
 
-    __slots__ = ("_send", "account_id", "conversation_id", "headers", "held", "status", "trace_id", "words")
+    __slots__ = (
+        "_send",
+        "account_id",
+        "conversation_id",
+        "headers",
+        "held",
+        "ignored",
+        "status",
+        "trace_id",
+        "words",
+    )
 
     def __init__(self, trace_id: str, send: Send, words: RefusalFormat) -> None:
         self.trace_id = trace_id
@@ -43,6 +53,7 @@ class RequestContext:
         self.headers: list[tuple[bytes, bytes]] = []
         self.account_id: str | None = None
         self.conversation_id: str | None = None
+        self.ignored: list[str] = []
         self.status: int | None = None
         self.held = AsyncExitStack()
         self._send = send
@@ -63,6 +74,8 @@ class RequestContext:
                 await self.held.aclose()
             if self.conversation_id is not None:
                 self.add_header("x-conversation-id", self.conversation_id)
+            if self.ignored:
+                self.add_header("x-ignored-parameters", ", ".join(self.ignored))
             self.add_header("x-trace-id", self.trace_id)
             message["headers"] = [*message["headers"], *self.headers]
         await self._send(message)

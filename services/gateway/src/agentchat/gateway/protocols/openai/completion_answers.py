@@ -1,6 +1,7 @@
 """Encode updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
 
-Calls of our own tools are never sent: a client would take them for its own to run.
+Calls of our own tools are never sent: a client would take them for its own to run. If it forces a function of
+its own, the reply is sent as the arguments of that function.
 """
 
 from collections.abc import Iterable
@@ -22,8 +23,18 @@ class CompletionChunks:
     """The stream. It ends with a finish and `[DONE]`, or with an error."""
 
     def __init__(
-        self, completion_id: str, model: str, created: int, conversation_id: str, *, include_usage: bool
+        self,
+        completion_id: str,
+        model: str,
+        created: int,
+        conversation_id: str,
+        *,
+        include_usage: bool,
+        function: str | None = None,
     ) -> None:
+        self._call_id = completion_id.replace("chatcmpl-", "call_")
+        self._function = function
+        self._has_call = False
         self._conversation_id = conversation_id
         self._chunk_of = partial(
             completion_types.CompletionChunk,
@@ -41,11 +52,13 @@ class CompletionChunks:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
+            case updates.TextUpdate() if self._function is not None:
+                return self._encode_chunk(self._call(self._function, update.text))
             case updates.TextUpdate():
                 return self._encode_chunk(completion_types.CompletionDelta(content=update.text))
             case updates.Started():
                 return self._encode_chunk(completion_types.CompletionDelta(role="assistant", content=""))
-            case updates.RetrievedSources():
+            case updates.RetrievedSources() if self._function is None:
                 self._sources = update.sources
                 return b""
             case updates.Finished():
@@ -54,6 +67,15 @@ class CompletionChunks:
                 return self._encode_error(update)
             case _:
                 return b""
+
+    def _call(self, function: str, arguments: str) -> completion_types.CompletionDelta:
+        """Build a piece of the call of the client's function; the first one names it."""
+        is_first, self._has_call = not self._has_call, True
+        called = completion_types.CalledFunction(name=function if is_first else "", arguments=arguments)
+        call = completion_types.FunctionCall(index=0, function=called)
+        if is_first:
+            call = replace(call, id=self._call_id, type="function")
+        return completion_types.CompletionDelta(tool_calls=(call,))
 
     def _encode_error(self, broken: updates.Broken) -> bytes:
         error = openai_refusals.build_error_event(broken.code, broken.message, broken.approvals).error
@@ -78,7 +100,7 @@ class CompletionChunks:
 
     def _finish(self, finished: updates.Finished) -> bytes:
         return (
-            self._encode_chunk(completion_types.CompletionDelta(), _FINISH[finished.cut])
+            self._encode_chunk(completion_types.CompletionDelta(), _find_reason(finished, self._function))
             + self._encode_usage(finished)
             + _DONE
         )
@@ -90,22 +112,39 @@ class CompletionChunks:
 
 
 def build_completion(
-    finished: updates.Finished, new: Iterable[updates.Update], completion_id: str, model: str, created: int
+    finished: updates.Finished,
+    new: Iterable[updates.Update],
+    completion_id: str,
+    model: str,
+    created: int,
+    function: str | None = None,
 ) -> completion_types.Completion:
-    """Build the document of a run that has `finished`, from all its updates."""
+    """Build the document of a run that has `finished`, from all its updates.
+
+    `function`: The client's function whose arguments are the reply.
+    """
     found = [update for update in new if isinstance(update, updates.RetrievedSources)]
     reply = completion_types.CompletionReply(
         role="assistant",
         content=finished.message.content,
         annotations=_build_annotations(finished.message.content, found[-1].sources) if found else (),
     )
+    if function is not None:
+        called = completion_types.CalledFunction(name=function, arguments=finished.message.content)
+        call_id = completion_id.replace("chatcmpl-", "call_")
+        call = completion_types.FunctionCall(id=call_id, type="function", function=called)
+        reply = completion_types.CompletionReply(role="assistant", content=None, tool_calls=(call,))
     return completion_types.Completion(
         id=completion_id,
         created=created,
         model=model,
-        choices=(completion_types.Choice(message=reply, finish_reason=_FINISH[finished.cut]),),
+        choices=(completion_types.Choice(message=reply, finish_reason=_find_reason(finished, function)),),
         usage=_count_tokens(finished),
     )
+
+
+def _find_reason(finished: updates.Finished, function: str | None) -> str:
+    return "tool_calls" if function is not None and finished.cut is None else _FINISH[finished.cut]
 
 
 def _build_annotations(text: str, sources: tuple[Source, ...]) -> tuple[completion_types.Annotation, ...]:

@@ -16,7 +16,7 @@ from agentchat.contracts import wire
 from agentchat.contracts.examples import AGENT
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
-from agentchat.gateway.protocols.openai.structured_output import CompletionFormat
+from agentchat.gateway.protocols.openai.structured_output import CompletionFormat, read_output_function
 
 _INSTRUCTING = ("system", "developer")
 _OF_TOOLS = ("tool", "function")
@@ -63,30 +63,37 @@ class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def read_messages(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
+def read_messages(
+    given: Sequence[OpenAiMessage], field: str, output_function: str | None = None
+) -> MessageBuilder:
     """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
-    _check_last(given, field)
-    read = _Reading()
+    _check_last(given, field, output_function)
+    read = _Reading(output_function)
     for index, message in enumerate(given):
-        read.add(message, f"{field}[{index}]")
+        read.add(message, f"{field}[{index}]", is_last=index == len(given) - 1)
     return read.messages
 
 
-def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
+def _check_last(given: Sequence[OpenAiMessage], field: str, output_function: str | None) -> None:
     messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
     if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
         raise build_field_refusal(field, 'The last message must have role "user".')
-    if given[messages[-1]].role in _OF_TOOLS:
+    if given[messages[-1]].role in _OF_TOOLS and output_function is None:
         wrong = 'The last message must have role "user". Agents run their own tools.'
         raise build_field_refusal(f"{field}[{messages[-1]}].role", wrong)
 
 
 class _Reading:
-    def __init__(self) -> None:
+    """Reads messages. Arguments of the output function are a reply of ours; its results say nothing, unless
+    the last asks to try again.
+    """
+
+    def __init__(self, output_function: str | None) -> None:
         self.messages = MessageBuilder()
+        self._output_function = output_function
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
-    def add(self, message: OpenAiMessage, place: str) -> None:
+    def add(self, message: OpenAiMessage, place: str, *, is_last: bool) -> None:
         text = _read_text(message, place)
         match message.role:
             case "system" | "developer":
@@ -97,7 +104,8 @@ class _Reading:
                 self.messages.add_assistant("\n".join(filter(None, (text, *self._read_calls(message)))))
             case "tool" | "function":
                 name = self._called.get(message.tool_call_id or "") or message.name or "?"
-                self.messages.add_user(f"[Tool result {name}: {text}]")
+                if is_last or name != self._output_function:
+                    self.messages.add_user(f"[Tool result {name}: {text}]")
             case _:
                 known = "This must be system, developer, user, assistant or tool."
                 raise build_field_refusal(f"{place}.role", known)
@@ -112,7 +120,8 @@ class _Reading:
             self._called[call.id] = called.name
             given = called.arguments if called.input is None else called.input
             text = given if isinstance(given, str) else wire.encode(given).decode()
-            texts.append(f"[Tool call {called.name}: {text}]")
+            is_reply = called.name == self._output_function
+            texts.append(text if is_reply else f"[Tool call {called.name}: {text}]")
         return texts
 
 
@@ -139,7 +148,12 @@ def allow_one_of(*values: object) -> Meta:
 
 
 ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
-ToolChoice = Annotated[Any, allow_one_of("auto", "none")]
+ToolChoice = Annotated[
+    Any, Meta(description="auto, none, or a function of `tools` whose arguments are to be the reply.")
+]
+Tools = Annotated[
+    tuple[Any, ...] | None, Meta(description="Ignored, but for a function that tool_choice forces.")
+]
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,8 +178,9 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     n: Annotated[int | None, allow_one_of(1)] = None
     logprobs: Annotated[bool | None, Meta(extra_json_schema={"anyOf": [{"const": False}, NULL]})] = None
     top_logprobs: Annotated[int | None, allow_one_of(0)] = None
+    tools: Tools = None
     tool_choice: ToolChoice = None
-    function_call: ToolChoice = None
+    function_call: Annotated[Any, allow_one_of("auto", "none")] = None
     modalities: Annotated[
         tuple[str, ...] | None, Meta(extra_json_schema={"maxItems": 1, "items": {"enum": ["text"]}})
     ] = None
@@ -195,7 +210,8 @@ def check_fit(body: ChatCompletion) -> None:
         raise build_field_refusal("n", "`n` must be 1.")
     if body.logprobs or body.top_logprobs:
         raise build_field_refusal("logprobs", "Log probabilities are not available.")
-    check_tool_choice("tool_choice", body.tool_choice)
+    if read_output_function(body.tools, body.tool_choice) is None:
+        check_tool_choice("tool_choice", body.tool_choice)
     check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
         raise build_field_refusal("modalities", "An agent answers in text.")
@@ -205,5 +221,6 @@ def check_tool_choice(name: str, value: Any) -> None:
     """Refuse a tool choice other than auto and none. Raises Refusal: 400."""
     if value not in (None, "auto", "none"):
         raise build_field_refusal(
-            name, 'This must be "auto" or "none". For JSON output use response_format json_schema.'
+            name,
+            'This must be "auto", "none", or one function. For JSON output use response_format json_schema.',
         )

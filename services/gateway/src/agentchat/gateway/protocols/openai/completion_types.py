@@ -67,12 +67,29 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
 
 
+class CalledFunction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The client's own function, with the reply as its arguments: JSON as text."""
+
+    name: str = ""
+    arguments: str
+
+
+class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call of the client's own function; in a stream `index` is sent, and the rest once."""
+
+    index: int | None = None
+    id: str = ""
+    type: str = ""
+    function: CalledFunction
+
+
 class CompletionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The complete reply."""
 
     role: str
-    content: str
+    content: str | None
     refusal: None = None
+    tool_calls: tuple[FunctionCall, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
 
@@ -101,6 +118,7 @@ class CompletionDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     role: str | None = None
     content: str | None = None
+    tool_calls: tuple[FunctionCall, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
 

@@ -26,7 +26,11 @@ from agentchat.gateway.protocols.openai.openai_headers import (
     is_open_webui_task,
     read_conversation_key,
 )
-from agentchat.gateway.protocols.openai.structured_output import choose_schema, read_wanted_format
+from agentchat.gateway.protocols.openai.structured_output import (
+    choose_schema,
+    read_output_function,
+    read_wanted_format,
+)
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -59,6 +63,8 @@ async def complete(
 
     See docs/integrate/openai.md for what is ignored and what is refused.
     """
+    function = read_output_function(data.tools, data.tool_choice)
+    name = None if function is None else function.name
     model = replace_nul(request.path_params.get("deployment") or data.model)
     started = await start_run(request, await _run_request(request, data, model))
     claim, run = started.claim, started.run
@@ -67,11 +73,11 @@ async def complete(
     if data.stream:
         include_usage = data.stream_options is not None and bool(data.stream_options.include_usage)
         chunks = CompletionChunks(
-            completion_id, model, created, claim.conversation_id, include_usage=include_usage
+            completion_id, model, created, claim.conversation_id, include_usage=include_usage, function=name
         )
         return EventStream(run, lambda: chunks.encode(run.take()))
     finished, updates = await wait_for_reply(request, run)
-    return Response(build_completion(finished, updates, completion_id, model, created))
+    return Response(build_completion(finished, updates, completion_id, model, created, name))
 
 
 complete_in_azure = [
@@ -85,8 +91,13 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
     """Build what the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
     pool, account_id = get_services(request).pool, request.auth.account_id
     check_fit(body)
-    shown = read_messages(body.messages, "messages").build_history("messages", get_max_message_bytes(request))
+    function = read_output_function(body.tools, body.tool_choice)
+    if function is None and body.tools:
+        request.context.ignored.append("tools")
+    messages = read_messages(body.messages, "messages", None if function is None else function.name)
+    shown = messages.build_history("messages", get_max_message_bytes(request))
     wanted = read_wanted_format(body.response_format, "response_format")
+    wanted = wanted if function is None else function.wanted
     is_task = is_open_webui_task(request.headers, shown)
     key = None if is_task else read_conversation_key(request.headers)
     agent_id = await find_agent_of_model(request, model)

@@ -4,6 +4,7 @@ A schema is checked by the rules for agents' own schemas. The worker checks the 
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -78,6 +79,49 @@ def read_wanted_format(given: CompletionFormat | TextFormat | None, field: str) 
         case TextFormat(type="json_schema", schema=schema):
             return Wanted(f"{field}.schema", _drop_draft(schema))
     raise build_field_refusal(field, "Its type must be text, json_object or json_schema.")
+
+
+class OutputFunction(msgspec.Struct, frozen=True):
+    """A function of the client that must be called, so that its arguments are the reply."""
+
+    name: str
+    wanted: Wanted
+
+
+def read_output_function(tools: Sequence[Any] | None, choice: Any) -> OutputFunction | None:
+    """Return the one function that `tool_choice` forces; None if it forces none, or several might be called.
+
+    Clients such as pydantic-ai ask for structured output so. Both APIs' forms are read.
+    """
+    functions: dict[str, tuple[str, Any]] = {}
+    for index, tool in enumerate(tools or ()):
+        if isinstance(tool, dict) and tool.get("type") == "function":
+            is_nested = isinstance(tool.get("function"), dict)
+            function = tool["function"] if is_nested else tool
+            field = f"tools[{index}].{'function.' if is_nested else ''}parameters"
+            functions[str(function.get("name"))] = (field, function.get("parameters"))
+    name = _read_forced_name(choice, list(functions) if len(functions) == len(tools or ()) else [])
+    if name is None or name not in functions:
+        return None
+    field, schema = functions[name]
+    if not isinstance(schema, dict):
+        raise build_field_refusal(field, "This must be a JSON Schema.")
+    return OutputFunction(name, Wanted(field, _drop_draft(schema)))
+
+
+def _read_forced_name(choice: Any, names: list[str]) -> str | None:
+    if isinstance(choice, dict):
+        if choice.get("type") == "allowed_tools":
+            allowed = choice.get("allowed_tools", choice)
+            if not isinstance(allowed, dict) or allowed.get("mode") != "required":
+                return None
+            tools = allowed.get("tools")
+            is_one = isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], dict)
+            return _read_forced_name(tools[0], names) if is_one and tools else None
+        found = choice.get("function", choice)
+        name = found.get("name") if choice.get("type") == "function" and isinstance(found, dict) else None
+        return name if isinstance(name, str) else None
+    return names[0] if choice == "required" and len(names) == 1 else None
 
 
 async def choose_schema(

@@ -37,7 +37,11 @@ from agentchat.gateway.protocols.openai.responses.response_body import (
     read_history,
 )
 from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, build_response
-from agentchat.gateway.protocols.openai.structured_output import choose_schema, read_wanted_format
+from agentchat.gateway.protocols.openai.structured_output import (
+    choose_schema,
+    read_output_function,
+    read_wanted_format,
+)
 from agentchat.gateway.runs.after_pause import PausePoint
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -66,9 +70,11 @@ async def create_response(
     """
     started = await start_or_resume_run(request, await _run_request(request, data))
     run, after_pause = started.run, started.after_pause
+    function = read_output_function(data.tools, data.tool_choice)
+    name = None if function is None else function.name
     begun = _build_begun_response(data, started.claim, None if after_pause is None else after_pause.wait)
     if data.stream:
-        output = ResponseOutput(begun, after_pause=after_pause)
+        output = ResponseOutput(begun, after_pause=after_pause, function=name)
         return EventStream(run, lambda: output.encode(run.take()))
     if data.background:
         return Response(begun)
@@ -76,7 +82,7 @@ async def create_response(
     match updates[-1]:
         case Broken(code=code) as last if code != "approval_required":
             raise build_run_refusal(last)
-    return Response(build_response(begun, updates, after_pause))
+    return Response(build_response(begun, updates, after_pause, name))
 
 
 create_in_azure = post(
@@ -94,13 +100,18 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     if verdicts:
         agent_id = await find_agent_of_model(request, replace_nul(body.model))
         return _build_run_request(body, agent_id, verdicts=verdicts)
-    shown = read_history(body, new, first, get_max_message_bytes(request))
+    function = read_output_function(body.tools, body.tool_choice)
+    if function is None and body.tools:
+        request.context.ignored.append("tools")
+    wanted = wanted if function is None else function.wanted
+    name = None if function is None else function.name
+    shown = read_history(body, new, first, get_max_message_bytes(request), name)
     is_task = is_open_webui_task(request.headers, shown)
     key = None if is_task else read_conversation_key(request.headers)
     agent_id = await find_agent_of_model(request, replace_nul(body.model))
     named = _read_conversation_id(body) or body.previous_response_id or (reference and reference.response)
-    name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, name)
+    thread = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
+    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread)
     run_request = _build_run_request(
         body,
         agent_id,

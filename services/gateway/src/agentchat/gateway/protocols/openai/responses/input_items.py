@@ -22,7 +22,7 @@ _OURS = (
     *("reasoning", "compaction"),
 )
 _REFERENCE = "item_reference"
-_MESSAGE_ID = re.compile(r"msg_([0-9a-f]{32}(?:_[1-9][0-9]{0,8}(?:_[1-9][0-9]?)?)?)_[1-9][0-9]{0,8}\Z")
+_MESSAGE_ID = re.compile(r"(?:msg|fc)_([0-9a-f]{32}(?:_[1-9][0-9]{0,8}(?:_[1-9][0-9]?)?)?)_[1-9][0-9]{0,8}\Z")
 _CALL_ID = re.compile(r"mcpr?_[!-~]{1,255}\Z")
 
 

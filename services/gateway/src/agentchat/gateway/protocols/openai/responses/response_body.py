@@ -15,12 +15,13 @@ from agentchat.gateway.protocols.openai.completion_body import (
     PASSED_OVER,
     ModelName,
     ToolChoice,
+    Tools,
     allow_one_of,
     check_tool_choice,
     read_messages,
 )
 from agentchat.gateway.protocols.openai.responses.input_items import InputItem, as_messages
-from agentchat.gateway.protocols.openai.structured_output import TextFormat
+from agentchat.gateway.protocols.openai.structured_output import TextFormat, read_output_function
 
 
 class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,7 @@ class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
     store: bool | None = None
     stream: bool | None = None
     background: bool | None = None
+    tools: Tools = None
     tool_choice: ToolChoice = None
     top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     text: TextOptions | None = None
@@ -73,13 +75,17 @@ ResponseData = Annotated[
 
 
 def read_history(
-    body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int
+    body: CreateResponse,
+    new: str | tuple[InputItem, ...],
+    first: int,
+    max_message_bytes: int,
+    function: str | None,
 ) -> ClientHistory:
     """Read what the client shows: the items `new`, which begin in the body at place `first`.
 
     Raises Refusal: 400, 413.
     """
-    messages = read_messages(as_messages(new, first), "input")
+    messages = read_messages(as_messages(new, first), "input", function)
     messages.add_system(body.instructions or "")
     shown = messages.build_history("input", max_message_bytes)
     goes_on = first or body.conversation is not None or body.previous_response_id is not None
@@ -90,7 +96,8 @@ def read_history(
 
 def check_fit(body: CreateResponse) -> None:
     """Refuse what the caller would miss in the answer. Raises Refusal: 400."""
-    check_tool_choice("tool_choice", body.tool_choice)
+    if read_output_function(body.tools, body.tool_choice) is None:
+        check_tool_choice("tool_choice", body.tool_choice)
     if body.top_logprobs:
         raise build_field_refusal("top_logprobs", "Log probabilities are not available.")
     if body.prompt is not None:

@@ -32,8 +32,14 @@ class ResponseOutput:
     """
 
     def __init__(
-        self, begun: response_types.Response, after: int = _BEFORE_ALL, after_pause: AfterPause | None = None
+        self,
+        begun: response_types.Response,
+        after: int = _BEFORE_ALL,
+        after_pause: AfterPause | None = None,
+        *,
+        function: str | None = None,
     ) -> None:
+        self._function = function
         self.response = begun
         self._after_pause = after_pause
         self._after = after
@@ -58,6 +64,8 @@ class ResponseOutput:
 
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
+            case updates.TextUpdate() if self._function is not None:
+                return self._call_function(self._function, update.text)
             case updates.TextUpdate():
                 return self._encode_text(update.text)
             case updates.Started():
@@ -116,9 +124,38 @@ class ResponseOutput:
             self._number += len(self._sources)
         return data
 
+    def _call_function(self, function: str, arguments: str) -> bytes:
+        """Encode a piece of the reply as arguments of the client's function."""
+        begun = b""
+        if self._message is None:
+            self._message, self._text = len(self.response.output), []
+            round_id = f"{self.response.id.removeprefix('resp_')}_{self._round}"
+            self._message_id = f"fc_{round_id}"
+            call = response_types.FunctionCallItem(
+                id=self._message_id, call_id=f"call_{round_id}", name=function, status="in_progress"
+            )
+            begun = self._send("response.output_item.added", output_index=self._message, item=self._put(call))
+        self._text.append(arguments)
+        place = {"output_index": self._message, "item_id": self._message_id}
+        return begun + self._send("response.function_call_arguments.delta", **place, delta=arguments)
+
+    def _end_function(self, index: int, function: str, status: str) -> bytes:
+        arguments = "".join(self._text)
+        self._message = None
+        call = self._change(index, response_types.FunctionCallItem, status=status, arguments=arguments)
+        if status != "completed":
+            return b""
+        place = {"output_index": index, "item_id": call.id}
+        data = self._send(
+            "response.function_call_arguments.done", **place, name=function, arguments=arguments
+        )
+        return data + self._send("response.output_item.done", output_index=index, item=call)
+
     def _end_message(self, status: str = "completed") -> bytes:
         if self._message is None:
             return b""
+        if self._function is not None:
+            return self._end_function(self._message, self._function, status)
         place, index = self._place_part(), self._message
         text = "".join(self._text)
         found = (list_citations if self._cites_all else find_marks)(text, self._sources)
@@ -247,10 +284,13 @@ class ResponseOutput:
 
 
 def build_response(
-    begun: response_types.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
+    begun: response_types.Response,
+    new: Iterable[updates.Update],
+    after_pause: AfterPause | None = None,
+    function: str | None = None,
 ) -> response_types.Response:
     """Build the response that these updates have made of `begun`."""
-    output = ResponseOutput(begun, _AFTER_ALL, after_pause)
+    output = ResponseOutput(begun, _AFTER_ALL, after_pause, function=function)
     output.encode(new)
     return output.so_far
 

@@ -31,6 +31,19 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag="message"):
     content: tuple[OutputText, ...] = ()
 
 
+class FunctionCallItem(msgspec.Struct, frozen=True, kw_only=True, tag="function_call"):
+    """The client's own function, with the reply as its arguments.
+
+    `status`: in_progress, completed, incomplete.
+    """
+
+    id: str
+    call_id: str
+    name: str
+    arguments: str = ""
+    status: str
+
+
 class CallError(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_tool_execution_error"):
     """Why a tool failed."""
 
@@ -63,7 +76,7 @@ class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_app
     elicitation: Elicitation | msgspec.UnsetType = msgspec.UNSET
 
 
-Item = MessageItem | McpCall | McpApprovalRequest
+Item = MessageItem | FunctionCallItem | McpCall | McpApprovalRequest
 
 
 class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
