@@ -75,6 +75,49 @@ async def test_any_other_reply_fails_the_run_and_says_why(working: World, answer
     assert (await working.run(caller)).usage.total > 0
 
 
+VALID = '{"item": "tea", "price": 4.5}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"```json\n{VALID}\n```",
+        f"```\n{VALID}\n```",
+        f"  \n```JSON \r\n{VALID}\r\n```\n\n",
+        f"```json\n{VALID}```",
+    ],
+)
+async def test_one_code_fence_around_the_json_is_removed(working: World, said: str) -> None:
+    working.will(reply_with(said))
+    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+    assert (await caller.until(frames.Completed)).message.content == caller.text == VALID
+    (round_,) = (await working.run(caller)).rounds
+    assert round_.blocks == ({"type": "text", "text": VALID},)
+    assert len(working.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ('{"item": "tea"}', 'at $ it does not satisfy "required": ["item","price"]'),
+        (f"Here you are:\n```json\n{VALID}\n```", "it is not JSON"),
+        (f"```json\n{VALID}\n```\n```json\n{VALID}\n```", "it is not JSON"),
+        ("I cannot.", "it is not JSON"),
+    ],
+)
+async def test_an_invalid_reply_is_repaired_once(working: World, said: str, problem: str) -> None:
+    working.will(reply_with(said), reply_with(VALID))
+    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+    assert (await caller.until(frames.Completed)).message.content == caller.text == VALID
+    first, second = working.calls
+    assert second.messages[: len(first.messages)] == first.messages
+    assert second.messages[-2] == {"role": "assistant", "content": [{"type": "text", "text": said}]}
+    assert second.last_text.startswith(f"Your reply is not valid: {problem}. Reply again")
+    (replied,) = [event for event in await working.events(caller) if isinstance(event, events.ModelReplied)]
+    assert replied.repaired == problem
+    assert replied.usage.total == 2 * (10 + 5)
+
+
 async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World) -> None:
     reply = '{"item": "tea", "price": 1}'
     working.will(
@@ -98,9 +141,8 @@ async def test_unenforceable_schema_is_instructed_and_checked(working: World) ->
         "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
     }
     tree = node | {"$defs": {"node": node}}
-    working.will(
-        reply_with('{"children": [{"children": []}]}'), reply_with('{"children": [{"children": 1}]}')
-    )
+    bad = reply_with('{"children": [{"children": 1}]}')
+    working.will(reply_with('{"children": [{"children": []}]}'), bad, bad)
     agent = await working.agent(output_type="json", output_schema=tree, system_prompt="Draw trees.")
     await working.answered(agent)
     failed = await (await working.ask(agent)).until(frames.Failed)

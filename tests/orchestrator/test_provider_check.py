@@ -11,6 +11,7 @@ from agentchat.contracts.messages import AgentCheck
 from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import Answer, break_off, fail_with, reply_with
+from tests.orchestrator.toolbox import Toolbox
 
 KEY = "sk-ant-CANARY-0123456789"
 
@@ -73,6 +74,9 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(working: Wor
         (fail_with(402, "billing_error", "SECRET"), "billing", "out of credit"),
         (fail_with(403, "permission_error", "SECRET"), "permission", "may not use this model"),
         (fail_with(404, "not_found_error", "model: claude-x"), "model_not_found", "It said: model: claude-x"),
+        (fail_with(404, "not_found_error", "Not Found"), "wrong_base_url", "must not include /v1"),
+        (fail_with(405, "not_found_error", ""), "wrong_base_url", "base URL"),
+        (fail_with(308, "moved", location="/v1"), "wrong_base_url", "base URL"),
         (fail_with(429, "rate_limit_error", "SECRET", retry_after="9"), "overloaded", "overloaded"),
         (fail_with(529, "overloaded_error", "SECRET"), "overloaded", "overloaded"),
         (fail_with(500, "api_error", "SECRET"), "provider_error", "failed"),
@@ -91,3 +95,15 @@ async def test_what_the_provider_refuses_is_told_apart(
     assert "SECRET" not in found.detail
     assert KEY not in found.detail
     assert len(working.calls) == 1
+
+
+async def test_a_check_calls_as_a_chat_would(box: Toolbox, working: World) -> None:
+    working.will(fail_with(400, "invalid_request_error", "tools.0.description: too long"))
+    agent = await working.agent(
+        system_prompt="Be brief.", mcp_servers=(McpServer(name="shop", url="https://shop.example/mcp"),)
+    )
+    found = (await check(working, agent)).provider
+    (call,) = working.calls
+    assert call.system == "Be brief."
+    assert [tool["name"] for tool in call.body["tools"]] == [spec.name for spec in box.specs]
+    assert (found.code, "It said: tools.0.description: too long" in found.detail) == ("bad_parameter", True)

@@ -8,7 +8,7 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.directory.model_parameters import DIALECTS as NAMES
 from agentchat.orchestrator.models.openai.client import build_body, can_enforce
 from agentchat.orchestrator.models.openai.dialects import DIALECTS, find_dialect
-from agentchat.orchestrator.models.port import ModelCall
+from agentchat.orchestrator.models.port import ModelCall, ModelFailure
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import reply_with
@@ -269,3 +269,29 @@ def test_going_on_is_an_order_behind_the_partial_reply(dialect: str) -> None:
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
     assert sent[-2]["content"] == "So far"
     assert "<already_sent>So far</already_sent>" in sent[-1]["content"]
+
+
+SPECS = [
+    ToolSpec(name=f"tool_{number}", server="s", tool="t", description="x" * 2000, input_schema={})
+    for number in range(129)
+]
+
+
+@pytest.mark.parametrize(("dialect", "length"), [("openai", 1024), ("azure", 1024), ("compatible", 2000)])
+def test_long_descriptions_are_shortened_visibly(dialect: str, length: int) -> None:
+    (tool,) = body(parameters={"dialect": dialect}, tools=tuple(SPECS[:1]))["tools"]
+    description = tool["function"]["description"]
+    assert len(description) == length
+    assert description.endswith("… [shortened]") == (length < 2000)
+
+
+@pytest.mark.parametrize(("dialect", "most"), [("openai", 128), ("azure", 128), ("vllm", None)])
+def test_more_tools_than_the_provider_takes_are_an_error(dialect: str, most: int | None) -> None:
+    parameters = {"dialect": dialect}
+    assert len(body(parameters=parameters, tools=tuple(SPECS[:128]))["tools"]) == 128
+    if most is None:
+        assert len(body(parameters=parameters, tools=tuple(SPECS))["tools"]) == 129
+        return
+    with pytest.raises(ModelFailure, match="has 129 tools; its provider accepts at most 128") as caught:
+        body(parameters=parameters, tools=tuple(SPECS))
+    assert (caught.value.code, caught.value.kind) == ("provider_error", "too_many_tools")

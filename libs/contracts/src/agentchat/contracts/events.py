@@ -144,7 +144,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     `prompt_sha256` and `tools_sha256`, in hexadecimal, are hashes of the system prompt and of the offered
     tools as they were sent: replies with equal hashes were requested with the same prefix. The blocks have
     the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry `provider_data`
-    by provider: data that only that provider gets back.
+    by provider: data that only that provider gets back. `repaired` is what was wrong with a first reply, if
+    the model was asked for valid JSON once more; `usage` includes both calls.
     """
 
     round: int
@@ -154,6 +155,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     provider: str = "anthropic"
     prompt_sha256: str | None = None
     tools_sha256: str | None = None
+    repaired: str | None = None
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):

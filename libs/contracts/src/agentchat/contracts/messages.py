@@ -78,6 +78,7 @@ ProviderCode = Literal[
     "timeout",
     "unreachable",
     "address_refused",
+    "wrong_base_url",
     "no_key",
     "key_unreadable",
     "agent_not_found",

@@ -148,6 +148,11 @@ MODEL_CALLS = Histogram(
     ["provider", "outcome"],
     buckets=_LONG,
 )
+OUTPUT_REPAIRS = Counter(
+    "agentchat_output_repairs_total",
+    "JSON replies that were invalid and requested once more, by outcome (ok or failed).",
+    ["outcome"],
+)
 TOKENS = Counter(
     "agentchat_model_tokens_total",
     "Tokens, by provider, model, kind: input, output, cache_read, cache_write.",

@@ -78,6 +78,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str = ""
     model: str = ""
     bad_inputs: dict[int, str] = {}
+    repaired: str | None = None
+    """The problem of a first reply, which this one replaces."""
 
 
 MOST_TOKENS = 100_000_000

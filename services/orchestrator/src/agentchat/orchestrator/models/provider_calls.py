@@ -29,9 +29,13 @@ _PERMISSION = "The agent's key may not use this model."
 _MODEL = "The model provider does not know the agent's model."
 _REQUEST = "The model provider rejected the request: the agent's model and parameters may not fit together."
 
+_NO_ENDPOINT = frozenset({301, 302, 303, 307, 308, 404, 405})
+"""Statuses of an address that is no endpoint, unless the provider names the model."""
+
 _TIMEOUT = aiohttp.ClientTimeout(connect=5.0)
 _KEEPALIVE_SECONDS = 60.0
 _DESTINATIONS = 256
+_UNREACHABLE = "The model provider could not be reached."
 _REFUSED = "The agent's base URL resolves to an address that is not allowed."
 
 
@@ -109,6 +113,9 @@ class ProviderApi(ABC, Generic[SdkClient]):
     connection_error: type[Exception]
     """The SDK's error for a request without an answer."""
 
+    wrong_base_url: str
+    """The message if the provider has no such endpoint."""
+
     environment: tuple[str, ...]
     """Variables that the SDK makes headers of: what the process is told is no agent's."""
 
@@ -163,7 +170,10 @@ class ProviderApi(ABC, Generic[SdkClient]):
         try:
             return await self._send(self._get_client(credentials), credentials.base_url, call)
         except self.status_error as error:
-            raise self._translate_status(error.status_code, error.response.headers, error.body) from error
+            failure = self._translate_status(error.status_code, error.response.headers, error.body)
+            if error.status_code in _NO_ENDPOINT and not _names_model(failure, call.model):
+                failure = ModelFailure("provider_error", self.wrong_base_url, kind="wrong_base_url")
+            raise failure from error
         except httpx2.InvalidURL as error:
             raise ModelFailure("provider_error", _REFUSED, kind="address") from error
         except (self.connection_error, ValueError) as error:  # ValueError: a line break in a header
@@ -172,7 +182,7 @@ class ProviderApi(ABC, Generic[SdkClient]):
                 raise make_timeout("connect_timeout") from error
             if cause is not None and isinstance(cause.__cause__, AddressRefused):
                 raise ModelFailure("provider_error", _REFUSED, kind="address") from error
-            raise ModelFailure("provider_error", kind="connection", transient=True) from error
+            raise ModelFailure("provider_error", _UNREACHABLE, kind="connection", transient=True) from error
 
     def _get_client(self, credentials: Credentials) -> SdkClient:
         found = self._clients.get(credentials)
@@ -187,6 +197,14 @@ class ProviderApi(ABC, Generic[SdkClient]):
             found = self._create_client(options)
             self._clients.put(credentials, found)
         return found
+
+
+def _names_model(failure: ModelFailure, model: str) -> bool:
+    """Return True if a 404 is about the model; servers have no common code for that."""
+    message = failure.provider_message.lower()
+    return not failure.kind.startswith("http_") or any(
+        word in message for word in ("model", "deployment", model.lower())
+    )
 
 
 def join_path(base_url: str, path: str) -> str:

@@ -4,6 +4,7 @@
 far as it can, and the reply is saved only if it is valid JSON of the schema.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -19,11 +20,18 @@ _JSON = (
     "Your reply is read by a program: reply with one JSON document and nothing else, without a code fence, "
     "that satisfies this JSON Schema:\n"
 )
+_FENCED = re.compile(r"\s*```[\w+-]*[ \t]*\r?\n(?P<inner>.*?)\s*```\s*", re.DOTALL)
 _CUTS = {
     "max_tokens": "reached {limit}",
     "model_context_window_exceeded": "reached the end of the model's context window",
     "stop_sequence": "was ended by a stop sequence",
 }
+
+
+def strip_fence(text: str) -> str:
+    """Return what is in a code fence if the text is nothing else, else the text."""
+    fenced = _FENCED.fullmatch(text)
+    return text if fenced is None or "```" in fenced["inner"] else fenced["inner"]
 
 
 class OutputSpec:
@@ -62,19 +70,17 @@ class OutputSpec:
             return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
         return system_prompt
 
-    async def check(self, reply: ModelReply, text: str) -> None:
-        """Raise ModelFailure if `text`, which is to be saved, is not what the agent must return."""
+    async def find_problem(self, reply: ModelReply, text: str) -> str:
+        """Return what is wrong with `text`, which is to be saved; "" if nothing is.
+
+        Raises:
+            ModelFailure: A limit cut the reply, so that asking again would not help.
+        """
         problem = await self._checks.find_problem(self._agent, text, schema=self.schema)
-        if not problem:
-            return
-        if reply.stop_reason in _CUTS:
+        if problem and reply.stop_reason in _CUTS:
             cut = _CUTS[reply.stop_reason].format(limit=self._describe_token_limit())
             raise ModelFailure("output_invalid", f"The reply {cut} before its JSON was complete.", kind="cut")
-        raise ModelFailure(
-            "output_invalid",
-            f"The model's reply is not valid: {problem}.",
-            kind="schema",
-        )
+        return problem
 
     def _describe_token_limit(self) -> str:
         limit = get_max_tokens(self._agent.provider, self._agent.parameters)

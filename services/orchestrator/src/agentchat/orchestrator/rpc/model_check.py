@@ -1,5 +1,6 @@
 """Check an agent's provider: make a model call with its key, model and parameters (`chat.models.check`)."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,14 +10,19 @@ import msgspec
 from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import clean_text
+from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
+from agentchat.orchestrator.output.output_spec import OutputSpec
+from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 _SAID_CHARS = 300
+_TOOLS_SECONDS = 5.0
 _CODES: dict[str, ProviderCode] = {
     "http_400": "bad_parameter",
     "http_422": "bad_parameter",
@@ -24,6 +30,9 @@ _CODES: dict[str, ProviderCode] = {
     "http_402": "billing",
     "http_403": "permission",
     "http_404": "model_not_found",
+    "model_not_found": "model_not_found",
+    "wrong_base_url": "wrong_base_url",
+    "too_many_tools": "bad_parameter",
     "connection": "unreachable",
     "address": "address_refused",
     "no_key": "no_key",
@@ -64,22 +73,34 @@ async def check_provider(services: WorkerServices, request: messages.CheckModel)
 async def _call_model(
     services: WorkerServices, agent: AgentConfig, credentials: Credentials
 ) -> ProviderCheck:
-    call = ModelCall(
-        model=agent.model,
-        system="",
-        messages=_QUESTION,
-        parameters=agent.parameters,
-        output_schema=agent.output_schema if agent.output_type == "json" else None,
-    )
     began = time.perf_counter()
     try:
         model = await services.models.get_model(agent.provider)
+        output = OutputSpec(agent, services.schema_checks, model, credentials.base_url)
+        retriever = Retriever(services.pool, agent)
+        call = ModelCall(
+            model=agent.model,
+            system=output.add_instruction(retriever.add_instruction(agent.system_prompt)),
+            messages=_QUESTION,
+            parameters=agent.parameters,
+            tools=await _list_tools(services, agent),
+            output_schema=output.schema,
+        )
         await model.check(credentials, call)
     except ModelFailure as failure:
         found = _make_failed_check(_get_code(failure), _describe(failure, credentials.api_key))
     else:
         found = ProviderCheck(ok=True, code="ok")
     return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
+
+
+async def _list_tools(services: WorkerServices, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+    """Return the agent's tools; none if no server lists them, which the check of the servers reports."""
+    try:
+        async with asyncio.timeout(_TOOLS_SECONDS):
+            return await services.listings.get_tools(agent)
+    except (ToolsUnavailable, TimeoutError):
+        return ()
 
 
 def _make_failed_check(code: ProviderCode, detail: str) -> ProviderCheck:
@@ -100,8 +121,6 @@ def _get_code(failure: ModelFailure) -> ProviderCode:
 
 def _describe(failure: ModelFailure, key: str) -> str:
     """Describe a failure, with the provider's own words if they name a parameter or model, never the key."""
-    if _get_code(failure) == "unreachable":
-        return "The model provider could not be reached."
     if _get_code(failure) not in _TELLING or not failure.provider_message:
         return str(failure)
     said = clean_text(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]

@@ -22,12 +22,16 @@ from agentchat.orchestrator.models import (
     ModelReply,
     OnText,
 )
-from agentchat.orchestrator.models.continue_reply import Seam
-from agentchat.orchestrator.output.output_spec import OutputSpec
+from agentchat.orchestrator.models.continue_reply import Seam, replace_text
+from agentchat.orchestrator.output.output_spec import OutputSpec, strip_fence
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.runtime import genai, logs, metrics, telemetry
 
 _BEFORE_GOING_ON_SECONDS = 0.25
+_REPAIR = (
+    "Your reply is not valid: {}. Reply again with the complete, corrected JSON document and nothing else, "
+    "without a code fence."
+)
 _PAUSED = "The model provider paused its reply and left it unfinished."
 
 
@@ -159,23 +163,61 @@ class ReplyStreamer:
         return reply
 
     async def _send_checked_json(self, call: ModelCall, meter: Meter) -> ModelReply:
-        """Send a JSON reply when it is complete, and only if it is valid (docs/change/rules.md 5)."""
-        reply = await self._request(call, None, meter)
-        _raise_if_unusable(reply)
-        if not any(block["type"] == "tool_use" for block in reply.blocks):
-            text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
-            await self._output.check(reply, text)
+        """Send a JSON reply when it is complete, and only if it is valid (docs/change/design.md 6).
+
+        An invalid reply is repaired once: the model gets the validator's message and replies again.
+        """
+        reply, problem = await self._request_json(call, meter)
+        if problem:
+            log, first = logs.get_logger("run"), problem
+            reply, problem = await self._request_json(_ask_for_repair(call, reply, first), meter)
+            metrics.OUTPUT_REPAIRS.labels(outcome="failed" if problem else "ok").inc()
+            log.warning("output_repaired", round=self._channel.round, succeeded=not problem)
+            if problem:
+                raise ModelFailure(
+                    "output_invalid", f"The model's reply is not valid: {problem}.", kind="schema"
+                )
+            reply = msgspec.structs.replace(reply, repaired=first)
+        if not _has_calls(reply):
+            text = _get_text(reply)
             sent = self._channel.text  # by an earlier attempt
             if not text.startswith(sent):
                 raise ModelFailure("generation_interrupted", "The reply was interrupted.")
             await self._channel.send_text(text[len(sent) :])
         return reply
 
+    async def _request_json(self, call: ModelCall, meter: Meter) -> tuple[ModelReply, str]:
+        """Return a reply, without a code fence around its JSON, and what is wrong with its text."""
+        reply = await self._request(call, None, meter)
+        _raise_if_unusable(reply)
+        if _has_calls(reply):
+            return reply, ""
+        text = _get_text(reply)
+        if (inner := strip_fence(text)) != text:
+            reply = msgspec.structs.replace(reply, blocks=replace_text(reply.blocks, inner))
+        return reply, await self._output.find_problem(reply, inner)
+
     async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> ModelReply:
         with _call_span(self._provider, call, meter) as span:
             reply = await self._model.stream(self._credentials, call, on_text, meter)
             _describe(span, reply)
             return reply
+
+
+def _has_calls(reply: ModelReply) -> bool:
+    return any(block["type"] == "tool_use" for block in reply.blocks)
+
+
+def _get_text(reply: ModelReply) -> str:
+    return "".join(block["text"] for block in reply.blocks if block["type"] == "text")
+
+
+def _ask_for_repair(call: ModelCall, reply: ModelReply, problem: str) -> ModelCall:
+    """Append the invalid reply and the validator's message to the call."""
+    said = _get_text(reply) or "(nothing)"
+    answer = {"role": "assistant", "content": [{"type": "text", "text": said}]}
+    order = {"role": "user", "content": [{"type": "text", "text": _REPAIR.format(problem)}]}
+    return msgspec.structs.replace(call, messages=[*call.messages, answer, order])
 
 
 def _raise_if_unusable(reply: ModelReply) -> None:

@@ -190,6 +190,7 @@ class Performer:
             provider=self.agent.provider,
             prompt_sha256=hash_prompt(call),
             tools_sha256=hash_tools(call),
+            repaired=reply.repaired,
         )
         done: list[events.Event] = [*self.channel.build_text_events(now), replied]
         done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))

@@ -157,6 +157,10 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
 
     status_error = anthropic.APIStatusError
     connection_error = anthropic.APIConnectionError
+    wrong_base_url = (
+        "The model provider has no such endpoint. Check the agent's base URL: it must not include /v1 or "
+        "/v1/messages."
+    )
     environment = ("ANTHROPIC_CUSTOM_HEADERS",)
 
     def create_reply(self, _call: ModelCall) -> AnthropicReply:

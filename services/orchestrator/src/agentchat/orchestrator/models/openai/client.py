@@ -16,6 +16,7 @@ from agentchat.orchestrator.models.port import ModelCall, ModelFailure
 from agentchat.orchestrator.models.provider_calls import ProviderApi, join_path
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
+_SHORTENED = "… [shortened]"
 _CAPS = ("max_completion_tokens", "max_tokens")
 _NOT_SENT = frozenset({"dialect", "extra_body", *_CAPS})
 _WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
@@ -33,7 +34,7 @@ def build_body(call: ModelCall, base_url: str) -> dict[str, Any]:
     body |= {"model": call.model, "messages": build_messages(call, dialect), "stream": True}
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    _add_tools(body, call)
+    _add_tools(body, call, dialect)
     _add_format(body, call, dialect)
     return body
 
@@ -43,12 +44,15 @@ def can_enforce(base_url: str, parameters: dict[str, Any], schema: dict[str, Any
     return find_dialect(base_url, parameters).schema == "strict" and to_strict_schema(schema) is not None
 
 
-def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
+def _add_tools(body: dict[str, Any], call: ModelCall, dialect: Dialect) -> None:
     if not call.tools:
         for name in _WITH_TOOLS:
             body.pop(name, None)
         return
-    body["tools"] = [_encode_tool(spec) for spec in call.tools]
+    if dialect.max_tools is not None and len(call.tools) > dialect.max_tools:
+        message = f"The agent has {len(call.tools)} tools; its provider accepts at most {dialect.max_tools}."
+        raise ModelFailure("provider_error", message, kind="too_many_tools")
+    body["tools"] = [_encode_tool(spec, dialect) for spec in call.tools]
     if not call.use_tools:
         body["tool_choice"] = "none"
         body.pop("parallel_tool_calls", None)
@@ -68,8 +72,11 @@ def _add_format(body: dict[str, Any], call: ModelCall, dialect: Dialect) -> None
     body["response_format"] = {"type": "json_schema", "json_schema": wanted}
 
 
-def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.input_schema}
+def _encode_tool(spec: ToolSpec, dialect: Dialect) -> dict[str, Any]:
+    description, most = spec.description, dialect.description_chars
+    if most is not None and len(description) > most:
+        description = description[: most - len(_SHORTENED)] + _SHORTENED
+    function = {"name": spec.name, "description": description, "parameters": spec.input_schema}
     return {"type": "function", "function": function}
 
 
@@ -116,6 +123,10 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
 
     status_error = openai.APIStatusError
     connection_error = openai.APIConnectionError
+    wrong_base_url = (
+        "The model provider has no such endpoint. Check the agent's base URL: it usually ends with /v1, "
+        "and must not include /chat/completions."
+    )
     environment = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
     def create_reply(self, call: ModelCall) -> OpenAIReply:

@@ -81,7 +81,8 @@ def _classify_words(words: frozenset[str], message: str, headers: Mapping[str, s
     if words & _FILTERED:
         return ModelFailure("provider_refused", kind="content_filter", provider_message=message)
     if words & _NO_MODEL or any(phrase in message.lower() for phrase in _NO_MODEL_WORDS):
-        return from_http_status(404, message, headers, too_long=False)
+        unknown = from_http_status(404, message, headers, too_long=False)
+        return ModelFailure(unknown.code, str(unknown), kind="model_not_found", provider_message=message)
     if _BAD_CALL in words:
         return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, provider_message=message)
     return None

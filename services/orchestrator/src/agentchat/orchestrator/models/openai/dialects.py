@@ -27,6 +27,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     call_id: the ids of calls that it accepts.
     extra_content: calls carry an opaque `extra_content` that must go back.
     user_after_tool: a user's message may follow the results of tools.
+    max_tools: how many tools a request may have. description_chars: how long a tool's description may be.
     """
 
     hosts: tuple[str, ...] = ()
@@ -38,6 +39,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     call_id: re.Pattern[str] = _ANY_ID
     extra_content: bool = False
     user_after_tool: bool = True
+    max_tools: int | None = None
+    description_chars: int | None = None
 
 
 COMPATIBLE = "compatible"
@@ -50,6 +53,8 @@ DIALECTS: dict[str, Dialect] = {
         schema="strict",
         schema_with_tools=True,
         reasoning="never",
+        max_tools=128,
+        description_chars=1024,
     ),
     "azure": Dialect(
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
@@ -57,6 +62,8 @@ DIALECTS: dict[str, Dialect] = {
         schema="strict",
         schema_with_tools=True,
         reasoning="never",
+        max_tools=128,
+        description_chars=1024,
     ),
     "deepseek": Dialect(hosts=("api.deepseek.com",), schema="object", reasoning="always"),
     "gemini": Dialect(
@@ -64,7 +71,13 @@ DIALECTS: dict[str, Dialect] = {
         reasoning="never",
         extra_content=True,
     ),
-    "groq": Dialect(hosts=("api.groq.com",), cap="max_completion_tokens", schema="object", reasoning="never"),
+    "groq": Dialect(
+        hosts=("api.groq.com",),
+        cap="max_completion_tokens",
+        schema="object",
+        reasoning="never",
+        max_tools=128,
+    ),
     "mistral": Dialect(
         hosts=("api.mistral.ai",),
         stream_usage=False,
