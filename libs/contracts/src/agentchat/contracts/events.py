@@ -145,7 +145,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     tools as they were sent: replies with equal hashes were requested with the same prefix. The blocks have
     the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry `provider_data`
     by provider: data that only that provider gets back. `repaired` is what was wrong with a first reply, if
-    the model was asked for valid JSON once more; `usage` includes both calls.
+    the model was asked for valid JSON once more; `usage` includes both calls. `prefix_sha256` is the hash of
+    what preceded the run's own messages; None if the reply followed messages that are in no later prompt.
     """
 
     round: int
@@ -156,6 +157,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     prompt_sha256: str | None = None
     tools_sha256: str | None = None
     repaired: str | None = None
+    prefix_sha256: str | None = None
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):

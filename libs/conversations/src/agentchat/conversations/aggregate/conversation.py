@@ -364,7 +364,7 @@ def copy_agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[st
 
 
 def _apply_reply(run: Run, event: events.ModelReplied) -> Run:
-    names = ("blocks", "stop_reason", "provider", "usage")
+    names = ("blocks", "stop_reason", "provider", "prefix_sha256", "usage")
     reply = {name: getattr(event, name) for name in names}
     return replace(
         run,

@@ -152,6 +152,7 @@ def build_prompt(
     documents: str = "",
     provider: str = "anthropic",
     histories: HistoryCache | None = None,
+    prefix_sha256: str | None = None,
 ) -> Prompt:
     """Build the messages of the next model call of a run.
 
@@ -163,7 +164,9 @@ def build_prompt(
     offered, earlier calls appear as text. `documents`, which were retrieved for this run, stand before its
     question, after everything of earlier runs, and in no later run, so they move nothing.
 
-    With `histories`, cached earlier runs are not rendered again.
+    With `histories`, cached earlier runs are not rendered again. With `prefix_sha256`, thinking is kept only
+    of the last rounds whose replies followed that prefix: newer Claude models refuse a thinking block after
+    another one (platform.claude.com, preserved thinking).
     """
     place = find_run_index(trace_id, conversation.runs)
     opening, first = find_opening(conversation, place)
@@ -177,7 +180,8 @@ def build_prompt(
     earlier = thread.blocks
     if documents:
         thread.add_user(_build_text_block(documents))
-    _add_run(thread, conversation.runs[place], provider, current=True)
+    run = conversation.runs[place]
+    _add_run(thread, run, provider, current=True, thinking_from=_find_bound_round(run, prefix_sha256))
     return Prompt(thread.messages, earlier, settled)
 
 
@@ -220,10 +224,22 @@ def build_summary_prompt(
     return Prompt(thread.messages, earlier, history.mark_settled())
 
 
-def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> None:
+def _find_bound_round(run: Run, prefix_sha256: str | None) -> int:
+    """Return the number of the first round from which on all replies followed this prefix; 0 for any."""
+    if prefix_sha256 is None:
+        return 0
+    number = len(run.rounds) + 1
+    for each in reversed(run.rounds):
+        if each.blocks is not None and each.prefix_sha256 != prefix_sha256:
+            break
+        number = each.number
+    return number
+
+
+def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool, thinking_from: int = 0) -> None:
     thread.add_user(_build_text_block(run.user_text or _BLANK))
     for each in run.rounds:
-        _add_round(thread, each, provider, current=current)
+        _add_round(thread, each, provider, current=current, thinks=each.number >= thinking_from)
     if run.reply is not None and not run.rounds:
         thread.add_assistant(_build_text_block(run.reply.content))
 
@@ -245,13 +261,13 @@ def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
         )
 
 
-def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:
+def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool, thinks: bool) -> None:
     if each.blocks is None:
         if not current:
             thread.add_assistant(_build_text_block(each.text))
         return
     for block in each.blocks:
-        if block.get("type") not in _THINKING or (current and each.provider == provider):
+        if block.get("type") not in _THINKING or (current and thinks and each.provider == provider):
             thread.add_assistant(_keep_own_data(provider, block))
     returned = {call.call_id: call for call in each.calls}
     for block in each.blocks:

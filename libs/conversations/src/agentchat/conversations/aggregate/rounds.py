@@ -187,7 +187,7 @@ def _update_approvals(
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One model call and its tool calls.
 
-    `blocks` is None until the complete reply is recorded.
+    `blocks` is None until the complete reply is recorded. `prefix_sha256` is as in `ModelReplied`.
     """
 
     number: int
@@ -196,6 +196,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[dict[str, Any], ...] | None = None
     stop_reason: str | None = None
     provider: str = "anthropic"
+    prefix_sha256: str | None = None
     usage: Usage = Usage()
     calls: tuple[Call, ...] = ()
 

@@ -5,7 +5,7 @@ tool_use and tool_result, as in Anthropic's Messages API. A provider's folder tr
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -176,11 +176,16 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hash_tools(call: ModelCall) -> str:
+def hash_prefix(system: str, tools: Sequence[ToolSpec], documents: str, covered: int) -> str:
+    """Return the SHA-256 of all that precedes a run's own messages and may change during the run."""
+    return hash_text("\0".join((hash_text(system), hash_tools(tools), hash_text(documents), str(covered))))
+
+
+def hash_tools(tools: Sequence[ToolSpec]) -> str:
     """Return the SHA-256 of the tools as the model sees them, in their order, in hexadecimal."""
     shown = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
-        for spec in call.tools
+        for spec in tools
     ]
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()
 

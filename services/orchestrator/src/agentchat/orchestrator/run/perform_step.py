@@ -1,7 +1,7 @@
 """Perform the steps of a run: each returns the events to append for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from agentchat.contracts.ids import derive_reply_id, make_id
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
+from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call
@@ -18,7 +19,7 @@ from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
-from agentchat.orchestrator.models.port import hash_prompt, hash_tools
+from agentchat.orchestrator.models.port import hash_prefix, hash_prompt, hash_tools
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
@@ -68,6 +69,7 @@ class Performer:
     asks: bool = True
     offered: Mapping[str, ToolSpec] | None = None
     recorded_summary: events.ContextCompacted | None = None
+    _call_ids: set[str] | None = field(default=None, init=False)
 
     async def perform(self, step: turn.Step) -> Sequence[events.Event]:
         """Perform one step. Raises ModelFailure, ToolsUnavailable."""
@@ -141,13 +143,16 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.list_offered_tools()
+        documents = await self.retriever.load_documents(run.sources)
+        prefix = self._hash_prefix(run, offered, documents)
         prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
             tools_offered=bool(offered),
-            documents=await self.retriever.load_documents(run.sources),
+            documents=documents,
             provider=self.agent.provider,
             histories=self.histories,
+            prefix_sha256=prefix if _binds_thinking(self.agent) else None,
         )
         call = replace(
             await self.build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
@@ -155,15 +160,13 @@ class Performer:
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
-        return self._build_reply_events(run, step, call, reply, meter.usage)
+        return self._build_reply_events(run, step, call, reply, meter.usage, prefix)
 
     async def build_call(self, run: Run, prompt: Prompt) -> ModelCall:
         """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
-        system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
-        system = "\n\n".join(filter(None, (system, run.instructions)))
         return ModelCall(
             model=run.model,
-            system=self.output.add_instruction(self.retriever.add_instruction(system)),
+            system=self._build_system_prompt(run),
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
@@ -172,13 +175,32 @@ class Performer:
             account_id=self.agent.account_id,
         )
 
+    def _get_call_ids(self) -> set[str]:
+        """Return the ids of all calls of the thread, which is read once in an attempt."""
+        if self._call_ids is None:
+            self._call_ids = _collect_call_ids(self.log.conversation)
+        return self._call_ids
+
+    def _build_system_prompt(self, run: Run) -> str:
+        system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = "\n\n".join(filter(None, (system, run.instructions)))
+        return self.output.add_instruction(self.retriever.add_instruction(system))
+
+    def _hash_prefix(self, run: Run, offered: Mapping[str, ToolSpec], documents: str) -> str:
+        runs = self.log.conversation.runs
+        opening, _ = find_opening(self.log.conversation, find_run_index(run.trace_id, runs))
+        covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
+        return hash_prefix(self._build_system_prompt(run), tuple(offered.values()), documents, covered)
+
     def _build_reply_events(
-        self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage
+        self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
         now, said = self.clock.now(), self.channel.text
         asks = any(block["type"] == "tool_use" for block in reply.blocks)
-        blocks = make_sendable(reply.blocks, _collect_call_ids(self.log.conversation) if asks else set())
+        blocks = make_sendable(reply.blocks, self._get_call_ids()) if asks else reply.blocks
+        # The order to continue or to repair a reply is in no later prompt.
+        is_continued = not self.output.is_json and _get_text(blocks) != said
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = events.ModelReplied(
             trace_id=run.trace_id,
@@ -189,8 +211,9 @@ class Performer:
             usage=usage,
             provider=self.agent.provider,
             prompt_sha256=hash_prompt(call),
-            tools_sha256=hash_tools(call),
+            tools_sha256=hash_tools(call.tools),
             repaired=reply.repaired,
+            prefix_sha256=prefix if reply.repaired is None and not is_continued else None,
         )
         done: list[events.Event] = [*self.channel.build_text_events(now), replied]
         done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))
@@ -214,7 +237,19 @@ def _select_blocks(
     """
     if not tools:
         blocks = tuple(block for block in blocks if block["type"] != "tool_use")
-    text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    if not as_said or text == said:
+    if not as_said or _get_text(blocks) == said:
         return blocks
     return replace_text(blocks, said)
+
+
+def _get_text(blocks: Iterable[dict[str, Any]]) -> str:
+    return "".join(block["text"] for block in blocks if block["type"] == "text")
+
+
+def _binds_thinking(agent: AgentConfig) -> bool:
+    """Return True if the model may check what precedes a thinking block.
+
+    Older Claude models, which have `budget_tokens`, do not check but require the thinking of a run's calls.
+    """
+    thinking = agent.parameters.get("thinking")
+    return agent.provider == "anthropic" and not (isinstance(thinking, dict) and "budget_tokens" in thinking)

@@ -26,7 +26,8 @@ async def run_turn(performer: Performer, interruption: Interruption, stop: async
         if isinstance(step, CallModel):
             if stop.is_set():
                 interruption.interrupt("shutdown")
-            await compactor.make_room()
+            if not any(each.blocks is not None for each in log.run.rounds):
+                await compactor.make_room()  # not within a run: its thinking is bound to what precedes it
         try:
             done = await interruption.run_unless_interrupted(partial(performer.perform, step))
         except ModelFailure as failure:

@@ -24,14 +24,13 @@ Block = dict[str, Any]
 def make_sendable(blocks: Iterable[Block], used_ids: set[str]) -> tuple[Block, ...]:
     """Return the blocks with call ids that are unique in the thread and names that providers accept.
 
-    `used_ids` are the ids that the thread has used.
+    `used_ids` are the ids that the thread has used; those of the blocks are added.
     """
-    seen = set(used_ids)
     kept: list[Block] = []
     for block in blocks:
         if block.get("type") == "tool_use":
-            block = block | {"id": _make_unique(block["id"], seen), "name": _sanitize_name(block["name"])}
-            seen.add(block["id"])
+            block = block | {"id": _make_unique(block["id"], used_ids), "name": _sanitize_name(block["name"])}
+            used_ids.add(block["id"])
         kept.append(block)
     return tuple(kept)
 

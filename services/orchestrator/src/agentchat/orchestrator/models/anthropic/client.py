@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
@@ -17,25 +18,28 @@ from agentchat.orchestrator.models.provider_calls import ProviderApi, join_path
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _HEADERS = {"anthropic-version": "2026-10-21"}
-_COMPACTING = _HEADERS | {"anthropic-beta": "compact-2026-09-04"}
+_COMPACTING = "compact-2026-09-04"
+_BINDING = "thinking-binding-controls-2026-08-01"
+_DROPPING = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+"""The provider drops a thinking block whose prefix has changed, instead of refusing the request."""
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
-def encode_body(call: ModelCall) -> bytes:
+def encode_body(call: ModelCall, *, drops_blocks: bool = False) -> bytes:
     """Encode `build_body` as JSON, reusing the JSON of messages that other calls have encoded."""
     if call.settled is None:
-        return msgspec.json.encode(build_body(call))
+        return msgspec.json.encode(build_body(call, drops_blocks=drops_blocks))
     first = call.settled
     rest = msgspec.structs.replace(
-        call, messages=call.messages[first.count :], earlier=call.earlier - first.blocks
+        call, messages=call.messages[first.count :], earlier=call.earlier - first.blocks, settled=None
     )
-    body = build_body(rest)
+    body = build_body(rest, drops_blocks=drops_blocks)
     following = msgspec.json.encode(body["messages"])
     body["messages"] = msgspec.Raw(b"[" + first.encode_json(_encode_message) + following[1:])
     return msgspec.json.encode(body)
 
 
-def build_body(call: ModelCall) -> dict[str, Any]:
+def build_body(call: ModelCall, *, drops_blocks: bool = False) -> dict[str, Any]:
     """Build the body of a call."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
@@ -48,14 +52,32 @@ def build_body(call: ModelCall) -> dict[str, Any]:
     if call.compaction is not None:
         asked = {"instructions": call.compaction} if call.compaction else {}
         body["compaction"] = {"type": "summarize"} | asked
+    if drops_blocks and _has_bound_thinking(call):
+        body["thinking"] = body["thinking"] | _DROPPING
     mark(body, call)
     return body
 
 
-def build_headers(call: ModelCall) -> dict[str, str]:
-    """Return the API version, and the beta of summaries if a call requests or starts with one."""
+def _has_bound_thinking(call: ModelCall) -> bool:
+    """Return True if the call has thinking on, and sends thinking of this run back."""
+    thinking = call.parameters.get("thinking")
+    own = call.messages[call.settled.count if call.settled is not None else 0 :]
+    return (
+        isinstance(thinking, Mapping)
+        and thinking.get("type") in ("adaptive", "enabled")
+        and any(block["type"] in _UNMARKED for message in own for block in message["content"])
+    )
+
+
+def build_headers(call: ModelCall, *, drops_blocks: bool = False) -> dict[str, str]:
+    """Return the API version, and the betas that the call needs: summaries, dropping of thinking blocks."""
     first = call.messages[0]["content"][0] if call.messages else {}
-    return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else _HEADERS
+    betas = []
+    if call.compaction is not None or first.get("type") == "compaction":
+        betas.append(_COMPACTING)
+    if drops_blocks and _has_bound_thinking(call):
+        betas.append(_BINDING)
+    return _HEADERS | ({"anthropic-beta": ",".join(betas)} if betas else {})
 
 
 def _encode_message(message: dict[str, Any]) -> bytes:
@@ -177,11 +199,13 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
     async def _send(
         self, client: anthropic.AsyncAnthropic, base_url: str, call: ModelCall
     ) -> httpx2.Response:
+        # Other servers of this API may refuse the parameter.
+        drops = (urlsplit(base_url).hostname or "").endswith("api.anthropic.com")
         return await client.post(
             join_path(base_url, "/v1/messages"),
-            content=encode_body(call),
+            content=encode_body(call, drops_blocks=drops),
             cast_to=httpx2.Response,
-            options={"headers": build_headers(call)},
+            options={"headers": build_headers(call, drops_blocks=drops)},
             stream=True,
             stream_cls=anthropic.AsyncStream[Any],
         )  # type: ignore[return-value]  # what `cast_to` names
