@@ -53,7 +53,7 @@ def count_thinking(call: Exchange) -> int:
 
 
 async def test_thinking_before_other_tools_is_left_out(world: World) -> None:
-    """The tools changed while a worker handed the run over. First here: `working` and `box` would take part."""
+    """The tools changed during a hand-over. First in this file: `working` and `box` would take part."""
     requested = asyncio.Event()
     async with Toolbox(world.bus).open() as box:
         world.will(think(call="a"), think(call="b"), think("Done."))
