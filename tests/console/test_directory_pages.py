@@ -183,6 +183,24 @@ async def test_concurrent_change_is_reported_and_the_text_is_kept(
     assert extract_form((await browser.get(path)).text, path)[field] == ours
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/plans/new", {"name": "two words", "form2_streaming": "on"}),
+        ("/knowledge", {"name": "Help", "language": "Plain English"}),
+        ("/agents/{agent}/servers/new", {"name": "two words", "url": "https://shop.example/mcp"}),
+    ],
+)
+async def test_wrong_format_is_explained_without_a_regular_expression(
+    browser: Browser, account: str, agent: str, path: str, fields: dict[str, str]
+) -> None:
+    answer = await browser.post(path.format(agent=agent.rpartition("/")[2]), {"account_id": account} | fields)
+    refusal = read_refusal(answer)
+    assert "regex" not in answer.text
+    assert "^" not in refusal
+    assert "has the wrong format" in refusal or "must be 1 to 32 letters" in refusal
+
+
 async def test_agent_is_checked_and_deleted(browser: Browser, agent: str) -> None:
     checked = await browser.http.post(
         f"{agent}/check", data={"_csrf_token": await browser.form_token()}, headers={"hx-request": "true"}

@@ -88,6 +88,8 @@ async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage
     stored = await storage.told(*turn("a", "Hello", "Hi"))
     path = f"/conversations/{stored.conversation_id}/events"
     assert (await browser.open_page(path)).count("as stored") == 7
+    policy = (await browser.get(f"{path}/2")).headers["content-security-policy"]
+    assert "default-src 'none'; style-src 'unsafe-inline'" in policy, "browsers style the JSON that they show"
     (entry,) = await storage.log.read_rows(stored.conversation_id, 1, 2)
     response = await browser.get(f"{path}/2")
     assert response.content == entry.state

@@ -87,6 +87,8 @@ def _build_error(kind: type, error: msgspec.ValidationError) -> Invalid:
         return Invalid(f"{path}.{name}" if path else name, reason)
     if f"matching regex {UUID!r}" in reason:
         reason = "must be a UUID"
+    elif " matching regex " in reason:
+        reason = "has the wrong format: it is too long, or has characters that are not allowed"
     elif reason.startswith("Invalid enum value"):
         reason = f"must be one of {', '.join(_list_allowed_values(kind, path))}"
     return Invalid(path, reason.replace("Expected", "must be", 1).replace("`", ""))

@@ -126,6 +126,8 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
         draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
+        if " matching regex " in reason:  # the only pattern is that of ServerName
+            reason = "must be 1 to 32 letters, digits, underscores and hyphens"
         raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
     _check_line(draft.name, "name")
     _check_line(draft.model, "model")

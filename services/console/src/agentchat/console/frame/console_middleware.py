@@ -23,6 +23,10 @@ HEADERS = {
 }
 """With these, a browser only loads the console's own files, and no other site can embed its pages."""
 
+_DATA_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+"""For JSON and plain text, which browsers show with an inline style of their own."""
+
+_DATA = (b"application/json", b"application/jsonl", b"text/plain")
 _HEALTH = ("/healthz", "/readyz")
 """Probes ask for these by the process's own address."""
 
@@ -51,8 +55,10 @@ class ConsoleMiddleware:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
-                    trace = (b"x-trace-id", trace_id.encode())
-                    message["headers"] = [*message["headers"], *self._headers, trace]
+                    own = dict(self._headers) | {b"x-trace-id": trace_id.encode()}
+                    if dict(message["headers"]).get(b"content-type", b"").startswith(_DATA):
+                        own[b"content-security-policy"] = _DATA_POLICY
+                    message["headers"] = [*message["headers"], *own.items()]
                 await send(message)
 
             with logs.bind_context(trace_id=trace_id):

@@ -20,6 +20,7 @@ CPU_SECONDS = 1.0
 MEMORY_BYTES = 1024 * 1024 * 1024
 
 _SHOWN_CHARS = 120
+_SHOWN_CHOICES = 12
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
@@ -32,7 +33,8 @@ class CheckRequest(msgspec.Struct, frozen=True):
 class CheckResult(msgspec.Struct, frozen=True):
     """The problem of a text, "" for none, and the CPU time that the check took.
 
-    `field` is its place, such as `items[0].id`, "" for the whole text; `reason` is what is wrong there.
+    `field` is its place, such as `items[0].id`, "" for the whole text; `reason` says what is required,
+    in words for people.
     """
 
     problem: str
@@ -82,10 +84,9 @@ def check_json(request: CheckRequest) -> CheckResult:
         shown = msgspec.json.encode(wanted).decode()
         shown = shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "…"
         words = f'does not satisfy "{error.validator}": {shown}'
-        path, reason = list(error.absolute_path), words
+        path, reason = list(error.absolute_path), _explain(error.validator, wanted, error.schema) or words
         if error.validator == "required":
             path.append(next(name for name in wanted if name not in error.instance))
-            reason = "is required"
         field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
         return CheckResult(
             f"at {error.json_path[:_SHOWN_CHARS]} it {words}",
@@ -96,6 +97,50 @@ def check_json(request: CheckRequest) -> CheckResult:
         return _make_problem("it is nested too deeply to be checked")
     except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
         return _make_problem("it could not be checked")
+
+
+def _explain(keyword: str, wanted: Any, schema: dict[str, Any]) -> str:
+    """Return what a keyword of JSON Schema requires, in words for people; "" if there are none."""
+    number = f"{wanted:,}" if isinstance(wanted, int | float) else ""
+    match keyword:
+        case "required":
+            return "is required"
+        case "pattern":
+            examples = [str(each) for each in schema.get("examples", ()) if isinstance(each, str | int)]
+            hint = f"such as {', '.join(examples[:3])}" if examples else schema.get("description", "")
+            return f"has the wrong format{f': {hint}' if hint else ''}"[:_SHOWN_CHARS]
+        case "format":
+            return f"is not a valid {wanted}"
+        case "type":
+            kinds = wanted if isinstance(wanted, list) else [wanted]
+            return f"must be {' or '.join(_TYPES.get(each, str(each)) for each in kinds)}"
+        case "enum" if len(wanted) <= _SHOWN_CHOICES:
+            return f"must be one of {', '.join(map(str, wanted))}"[:_SHOWN_CHARS]
+        case "additionalProperties" | "unevaluatedProperties":
+            return "has a field that is not allowed"
+        case _:
+            return _BOUNDS[keyword].format(number) if keyword in _BOUNDS and number else ""
+
+
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_BOUNDS = {
+    "minimum": "must be at least {}",
+    "exclusiveMinimum": "must be more than {}",
+    "maximum": "must be at most {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+}
 
 
 def _make_problem(words: str) -> CheckResult:

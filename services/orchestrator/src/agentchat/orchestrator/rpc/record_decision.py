@@ -101,7 +101,8 @@ async def _find_problem(
     if agent is None:
         return "The agent no longer exists."
     schema = await _load_schema(services, agent, call) if asked is None else asked.requested_schema or {}
-    return await services.schema_checks.find_problem(agent, wire.encode(given).decode(), schema=schema)
+    checked = await services.schema_checks.check(agent, wire.encode(given).decode(), schema)
+    return f"{checked.field} {checked.reason}".strip()
 
 
 async def _load_schema(services: WorkerServices, agent: AgentConfig, call: Call) -> dict[str, Any]:
