@@ -43,7 +43,7 @@ async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocu
             embedder=await check_usable(admin.pool, admin.embedder),
         )
     document = await get(admin, base.id, done.document_id)
-    return PutDocument(document=document, outcome=done.outcome, lacking=done.lacking)
+    return PutDocument(document=document, outcome=done.outcome, lacking=done.lacking, warnings=done.warnings)
 
 
 async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: DocumentBody) -> PutDocument:

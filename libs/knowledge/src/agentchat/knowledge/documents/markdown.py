@@ -7,11 +7,13 @@ authors, not to customers.
 import re
 from collections.abc import Sequence
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agentchat.knowledge.documents.sections import Outline, Parsed, clean_title, parse_web_address
 
+_CONTINUED = re.compile(r"[ \t]+\S|- |#|\s*$")
 _FRONT_LINE = re.compile(r"(\w[\w-]*)[ \t]*:[ \t]*(.*)")
 _COMMENT = re.compile("<!--.*?-->")
 _HEADING_ID = re.compile(r"\s*\{#[^{}]*\}$")
@@ -103,14 +105,33 @@ _inline = MarkdownIt("commonmark")
 
 
 def _read_front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """`key: value` lines between two lines of dashes at the beginning; nothing else of YAML is understood."""
-    if lines[0].rstrip() != "---":
+    """Return the front matter and the lines after it.
+
+    Front matter is a YAML mapping between two lines of dashes at the beginning. Anything else there is text
+    after a rule, and stays.
+    """
+    if lines[0].rstrip() != "---" or len(lines) < 2 or not lines[1].strip():
         return {}, lines
     for end, line in enumerate(lines[1:200], start=1):
         if line.rstrip() in ("---", "..."):
-            found = [match for line in lines[1:end] if (match := _FRONT_LINE.match(line))]
-            return {match[1].lower(): match[2].strip().strip("\"'") for match in found}, lines[end + 1 :]
+            found = _parse_front_matter(lines[1:end])
+            return ({}, lines) if found is None else (found, lines[end + 1 :])
     return {}, lines
+
+
+def _parse_front_matter(lines: list[str]) -> dict[str, str] | None:
+    """Return the mapping's plain values, or None if the lines are no mapping."""
+    try:
+        parsed = yaml.load("\n".join(lines), Loader=yaml.BaseLoader)  # noqa: S506 - only builds text
+    except (yaml.YAMLError, RecursionError, ValueError):
+        # Most often a colon in a title without quotes.
+        if not all(_FRONT_LINE.match(line) or _CONTINUED.match(line) for line in lines):
+            return None
+        found = [match for line in lines if (match := _FRONT_LINE.match(line))]
+        return {match[1].lower(): match[2].strip().strip("\"'") for match in found}
+    if not isinstance(parsed, dict):
+        return {} if parsed is None or not any(line.strip() for line in lines) else None
+    return {str(name).lower(): value for name, value in parsed.items() if isinstance(value, str)}
 
 
 def _strip_marks(heading: str) -> str:

@@ -23,7 +23,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A document to import. `name` identifies it in the knowledge base: a path or an address.
 
     `title` and `url` take precedence over what the document states itself. `content` is a file of `kind` pdf
-    or docx, which is converted to text when it is imported.
+    or docx, which is converted to text when it is imported. `warnings` say what of
+    the file was not read.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes | None = None
     title: str | None = None
     url: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class ChunkRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,15 @@
 """Find files, decode them and turn them into drafts, or say why one cannot be read."""
 
 import codecs
-import contextlib
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import webencodings
 
 from agentchat.knowledge.documents import Kind, tidy
 from agentchat.knowledge.errors import Unreadable
@@ -28,6 +29,12 @@ KINDS: dict[str, Kind] = {
     ".docx": "docx",
 }
 _CHARSET = re.compile(rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.I)
+_HTML_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_PRESCAN_BYTES = 4096
+_ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp",)
+"""Encodings whose bytes are valid UTF-8 whatever they mean."""
+_REPLACE = "agentchat-replace"
+_decoding = threading.Lock()  # error handlers of codecs are global
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -75,8 +82,8 @@ def read_draft(found: FoundFile) -> Draft:
     kind = KINDS.get(Path(found.name).suffix.lower(), "text")
     if kind in FILE_KINDS:
         return Draft(name=found.name, kind=kind, content=_read_content(found))
-    text = _decode(found.name, _read_content(found), is_html=kind == "html")
-    return Draft(name=found.name, text=text, kind=kind)
+    text, warnings = _decode(found.name, _read_content(found), is_html=kind == "html")
+    return Draft(name=found.name, text=text, kind=kind, warnings=warnings)
 
 
 def _find_named(path: Path, within: Path | None) -> FoundFile:
@@ -132,21 +139,56 @@ def _read_content(found: FoundFile) -> bytes:
     return content
 
 
-def _decode(name: str, content: bytes, *, is_html: bool) -> str:
-    """Decode by the byte order mark, as UTF-8, or as an HTML file says itself. Raises Unreadable."""
+def _decode(name: str, content: bytes, *, is_html: bool) -> tuple[str, tuple[str, ...]]:
+    """Decode by the byte order mark, as UTF-8, or as an HTML file declares; return the text and warnings.
+
+    Declared names mean what browsers take them for (WHATWG's Encoding Standard). Raises Unreadable.
+    """
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
     if encoding != "utf-16" and b"\0" in content:
         raise Unreadable(name, f"is no text: it holds a NUL byte (at {content.index(0)})")
+    declared = None if encoding == "utf-16" or not is_html else _find_declared(content)
+    if declared is not None and declared.name in _ASCII_SUPERSETS_IN_ESCAPES and b"\x1b" in content:
+        return _decode_declared(content, declared)
     try:
-        return content.decode(encoding)
+        return content.decode(encoding), ()
     except UnicodeDecodeError as error:
-        declared = _CHARSET.search(content, 0, 2048) if is_html else None
         if declared is not None:
-            with contextlib.suppress(LookupError):
-                return content.decode(declared[1].decode(), "replace")
+            return _decode_declared(content, declared)
         shown = "UTF-16" if encoding == "utf-16" else "UTF-8"
         byte = content[error.start]
         raise Unreadable(name, f"is not {shown} (byte 0x{byte:02x} at {error.start})") from None
+
+
+def _find_declared(content: bytes) -> "webencodings.Encoding | None":
+    declared = _CHARSET.search(_HTML_COMMENT.sub(b"", content[:_PRESCAN_BYTES]))
+    found = webencodings.lookup(declared[1].decode("ascii", "replace")) if declared else None
+    if found is not None and found.name.startswith("utf-16"):
+        return webencodings.UTF8  # the declaration could not be read if it were true
+    return found
+
+
+def _decode_declared(content: bytes, declared: "webencodings.Encoding") -> tuple[str, tuple[str, ...]]:
+    codec = "gb18030" if declared.name == "gbk" else declared.codec_info.name
+    replaced = 0
+
+    def replace(error: UnicodeError) -> tuple[str, int]:
+        nonlocal replaced
+        assert isinstance(error, UnicodeDecodeError)
+        byte = content[error.start]
+        if declared.name.startswith("windows-") and 0x80 <= byte <= 0x9F:
+            return chr(byte), error.start + 1  # as the standard has it; a control character
+        replaced += 1
+        return "\ufffd", error.end
+
+    with _decoding:
+        codecs.register_error(_REPLACE, replace)
+        text = codecs.decode(content, codec, _REPLACE)
+    text = text.removeprefix("\ufeff")
+    if not replaced:
+        return text, ()
+    places = "1 place is" if replaced == 1 else f"{replaced:,} places are"
+    return text, (f"{places} not {declared.name}, as the file declares, and became U+FFFD",)
 
 
 def _name(path: str) -> str:

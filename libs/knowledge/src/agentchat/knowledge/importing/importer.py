@@ -165,6 +165,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     chunks: int
     lacking: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 async def read_text(draft: Draft) -> Draft:
@@ -172,10 +173,10 @@ async def read_text(draft: Draft) -> Draft:
     if draft.content is None:
         return draft
     try:
-        text = await read_file.convert_file(draft.content, draft.kind)
+        text, warnings = await read_file.convert_file(draft.content, draft.kind)
     except UnreadableFile as unfit:
         raise Invalid("content", unfit.reason) from None
-    return msgspec.structs.replace(draft, text=text)
+    return msgspec.structs.replace(draft, text=text, warnings=draft.warnings + warnings)
 
 
 async def import_document(
@@ -199,11 +200,18 @@ async def import_document(
     if known is not None and known.digest == (await asyncio.to_thread(drafts.digest, draft)).hex():
         done = Imported(document_id=own_id, title=known.title, outcome="unchanged", chunks=known.chunks)
     else:
-        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, await read_text(draft))
+        draft = await read_text(draft)
+        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, draft)
         async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
             before = await replace_document(conn, base, document, note)
         outcome: Outcome = "added" if before is None else "changed"
-        done = Imported(document_id=own_id, title=document.title, outcome=outcome, chunks=len(document.rows))
+        done = Imported(
+            document_id=own_id,
+            title=document.title,
+            outcome=outcome,
+            chunks=len(document.rows),
+            warnings=draft.warnings,
+        )
     return done if embedder is None else await _embed(pool, done, embedder)
 
 

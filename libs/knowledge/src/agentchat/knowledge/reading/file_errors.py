@@ -1,7 +1,16 @@
-"""Define why a file cannot be read, and how much text it may have."""
+"""Define the result of reading a file, why one cannot be read, and how much text it may have."""
+
+from typing import NamedTuple
 
 MOST_CHARACTERS = 16_000_000
 """The longest text of a file, as of a document."""
+
+
+class ConvertedFile(NamedTuple):
+    """A file's text as HTML; `warnings` tell the person who imports it what could not be read."""
+
+    html: str
+    warnings: tuple[str, ...] = ()
 
 
 class UnreadableFile(Exception):  # noqa: N818 - reads as the condition it is

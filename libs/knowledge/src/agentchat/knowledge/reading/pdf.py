@@ -2,19 +2,24 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from html import escape
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
 from agentchat.knowledge.documents import clean_title
-from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS, UnreadableFile
+from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS, ConvertedFile, UnreadableFile
+
+T = TypeVar("T")
 
 MOST_PAGES = 2_000
 _MOST_HEADINGS = 10_000
 _DEEPEST = 3
+_NAMED_PAGES = 20
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 _BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n")
 
@@ -22,20 +27,38 @@ Headings = dict[int, tuple[str, ...]]
 """By page, counted from 0: the headings above the page's beginning."""
 
 
-def convert_to_html(content: bytes) -> str:
-    """Raises UnreadableFile, and whatever pypdf raises for a broken file."""
+def convert_to_html(content: bytes) -> ConvertedFile:
+    """Convert the pages that can be read; warnings name the others.
+
+    Raises UnreadableFile, and whatever pypdf raises if the file as a whole is broken.
+    """
     reader = PdfReader(io.BytesIO(content), strict=False)
     if reader.is_encrypted and not _can_decrypt(reader):
         raise UnreadableFile("is encrypted: it opens with a password only")
     if len(reader.pages) > MOST_PAGES:
         raise UnreadableFile(f"has more than {MOST_PAGES:,} pages")
-    title = clean_title(str(reader.metadata.title or "")) if reader.metadata else None
-    try:
-        pages = list(_render_pages(reader, _find_headings(reader)))
-    except LimitReachedError:
-        raise UnreadableFile("unpacks to more than can be read") from None
+    warnings: list[str] = []
+    title = _read_title(reader, warnings)
+    pages = list(_render_pages(reader, _find_headings(reader, warnings), warnings))
     above = f"<title>{escape(title)}</title>" if title else ""
-    return "\n".join([above, *pages])
+    return ConvertedFile("\n".join([above, *pages]), tuple(warnings))
+
+
+def _read_title(reader: PdfReader, warnings: list[str]) -> str | None:
+    title, failed = _try(lambda: clean_title(str(reader.metadata.title or "")) if reader.metadata else None)
+    if failed is not None:
+        warnings.append("the file's title cannot be read")
+    return title
+
+
+def _try(read: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """Return what is read, or the error: pypdf raises anything for broken bytes."""
+    try:
+        return read(), None
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        return None, error
 
 
 def _can_decrypt(reader: PdfReader) -> bool:
@@ -46,17 +69,23 @@ def _can_decrypt(reader: PdfReader) -> bool:
         return False
 
 
-def _render_pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
-    """Of those with text. Raises UnreadableFile where there is none."""
+def _render_pages(reader: PdfReader, headings: Headings, warnings: list[str]) -> Iterator[str]:
+    """Yield the pages with text. Raises UnreadableFile if there is none."""
     above: tuple[str, ...] = ()
     left = MOST_CHARACTERS
-    for number, page in enumerate(reader.pages):
+    unread: list[int] = []
+    is_swollen = False
+    for number in range(len(reader.pages)):
         now = headings.get(number, above)
         for level, heading in enumerate(now):
             if now[: level + 1] != above[: level + 1]:
                 yield f"<h{level + 2}>{escape(heading)}</h{level + 2}>"
         above = now
-        text = _HYPHENATED.sub("", page.extract_text())
+        raw, failed = _try(lambda number=number: reader.pages[number].extract_text())  # type: ignore[misc]
+        if failed is not None:
+            unread.append(number + 1)
+            is_swollen = is_swollen or isinstance(failed, LimitReachedError)
+        text = _HYPHENATED.sub("", raw or "")
         if not text.strip():
             continue
         left -= len(text)
@@ -65,18 +94,40 @@ def _render_pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
         yield f"<h{_DEEPEST + 2}>page {number + 1}</h{_DEEPEST + 2}>"
         yield from (f"<p>{escape(paragraph)}</p>" for paragraph in _BETWEEN_PARAGRAPHS.split(text))
     if left == MOST_CHARACTERS:
-        raise UnreadableFile("holds no text: its pages may be pictures")
+        raise UnreadableFile(_explain_no_text(unread, is_swollen=is_swollen))
+    if unread:
+        warnings.append(_name_pages(unread))
 
 
-def _find_headings(reader: PdfReader) -> Headings:
-    """Of several headings on a page the first counts: what comes before it is little."""
+def _explain_no_text(unread: list[int], *, is_swollen: bool) -> str:
+    if is_swollen:
+        return "unpacks to more than can be read"
+    return "has no page that can be read" if unread else "holds no text: its pages may be pictures"
+
+
+def _name_pages(unread: list[int]) -> str:
+    if len(unread) == 1:
+        return f"page {unread[0]} cannot be read"
+    named = ", ".join(map(str, unread[:_NAMED_PAGES]))
+    more = f" and {len(unread) - _NAMED_PAGES} more" if len(unread) > _NAMED_PAGES else ""
+    return f"pages {named}{more} cannot be read"
+
+
+def _find_headings(reader: PdfReader, warnings: list[str]) -> Headings:
+    """Return the headings by page. Of several on a page the first counts: little comes before it."""
     found: Headings = {}
-    for count, (path, entry) in enumerate(_iterate_outline(reader.outline, ())):
-        if count == _MOST_HEADINGS:
-            break
-        number = reader.get_destination_page_number(entry)
-        if number is not None and number >= 0:
+    broken = 0
+    entries, failed = _try(lambda: list(islice(_iterate_outline(reader.outline, ()), _MOST_HEADINGS)))
+    if failed is not None:
+        warnings.append("the outline cannot be read, so pages have no headings")
+    for path, entry in entries or ():
+        number, failed = _try(partial(reader.get_destination_page_number, entry))
+        if failed is not None:
+            broken += 1
+        elif number is not None and number >= 0:
             found.setdefault(number, path)
+    if broken:
+        warnings.append(f"{broken} entries of the outline lead nowhere")
     return found
 
 
@@ -87,6 +138,6 @@ def _iterate_outline(outline: Any, above: tuple[str, ...]) -> Iterator[tuple[tup
         if isinstance(each, list):
             yield from _iterate_outline(each, path)
         else:
-            title = clean_title(str(each.title or ""))
+            title = clean_title(str(getattr(each, "title", "") or ""))
             path = (*above, title)[:_DEEPEST] if title else above
             yield path, each

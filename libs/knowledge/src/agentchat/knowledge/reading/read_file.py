@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from agentchat.knowledge.reading.file_errors import UnreadableFile
+from agentchat.knowledge.reading.file_errors import ConvertedFile, UnreadableFile
 from agentchat.knowledge.reading.reader_process import ReadResult
 
 SECONDS = 60.0
@@ -15,7 +15,7 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 _TOO_MUCH = "takes too much time or memory to be read"
 
 
-async def convert_file(content: bytes, kind: str) -> str:
+async def convert_file(content: bytes, kind: str) -> ConvertedFile:
     """Return the text of a file of kind "pdf" or "docx" as HTML. Raises UnreadableFile."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "agentchat.knowledge.reading.reader_process", kind),
@@ -39,4 +39,4 @@ async def convert_file(content: bytes, kind: str) -> str:
         raise UnreadableFile(_TOO_MUCH) from None  # one of its limits ended it
     if answer.problem:
         raise UnreadableFile(answer.problem)
-    return answer.html
+    return ConvertedFile(answer.html, answer.warnings)

@@ -25,6 +25,7 @@ class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     html: str = ""
     problem: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def main() -> None:
@@ -51,7 +52,8 @@ def _answer(kind: str, content: bytes) -> ReadResult:
     # Imported after the limits are set, and only the one that is needed.
     made = importlib.import_module(f"agentchat.knowledge.reading.{kind}").convert_to_html
     try:
-        return ReadResult(html=made(content))
+        html, warnings = made(content)
+        return ReadResult(html=html, warnings=warnings)
     except UnreadableFile as unfit:
         return ReadResult(problem=unfit.reason)
     except MemoryError:

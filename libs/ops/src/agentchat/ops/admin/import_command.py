@@ -36,8 +36,13 @@ class ImportReport(msgspec.Struct, kw_only=True):
     unchanged: int = 0
     lacking: int = 0
     skipped: list[Skipped] = []
+    warnings: list[Skipped] = []
     pruned: list[str] = []
     dry_run: bool = False
+
+    def add_warnings(self, file: FoundFile, warnings: Sequence[str]) -> None:
+        """Report what of a file was not read."""
+        self.warnings += [Skipped(file.name, each) for each in warnings]
 
 
 def import_(
@@ -82,6 +87,8 @@ def import_(
             if reason := _import_file(api, base, file, report):
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
+    for warning in report.warnings:
+        printing.print_note(f"{warning.name}: {warning.reason}")
     if report.lacking:
         printing.print_note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
     is_complete = not prune or _prune(api, base, paths, found, report, yes=yes)
@@ -98,16 +105,18 @@ def _import_file(api: AdminApi, base: str, file: FoundFile, report: ImportReport
     try:
         draft = import_files.read_draft(file)
         if report.dry_run:
-            asyncio.run(importer.read_text(draft))
+            report.add_warnings(file, asyncio.run(importer.read_text(draft)).warnings)
             report.added += 1
             return None
-        put = api.call("POST", f"/knowledge_bases/{base}/documents", body=msgspec.to_builtins(draft))
+        body = {name: value for name, value in msgspec.to_builtins(draft).items() if name != "warnings"}
+        put = api.call("POST", f"/knowledge_bases/{base}/documents", body=body)
     except (Invalid, Unreadable) as error:
         return error.reason
     except RefusedError as error:
         if error.exit_code != 2:  # 2: the document is not accepted
             raise
         return str(error).removeprefix("text: ").removeprefix("content: ")
+    report.add_warnings(file, (*draft.warnings, *put.get("warnings", ())))
     setattr(report, put["outcome"], getattr(report, put["outcome"]) + 1)
     report.lacking += put.get("lacking") is not None
     return None
