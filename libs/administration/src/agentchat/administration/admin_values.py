@@ -323,11 +323,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """An imported document; `lacking` says why some chunks have no embedding yet."""
+    """The outcome of an import.
+
+    `lacking` says why some chunks have no embedding yet: they are found by full text. `warnings` say what of
+    a file could not be read, such as a page of a PDF.
+    """
 
     document: Document
     outcome: str
     lacking: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
