@@ -106,4 +106,63 @@ def test_a_read_model_that_there_is_not_is_refused(migrated_database_url: str, c
     code, out, said = replay(migrated_database_url, command, "messages", "nothing")
     assert code == 2
     assert out == ""
-    assert said == f"there is no read model 'nothing'; there are {', '.join(TABLES)}"
+    assert said == f"unknown read model 'nothing'; choose from {', '.join(TABLES)}"
+
+
+CHANGES = {
+    "conversations": "UPDATE conversations SET title = 'x' WHERE conversation_id = %s",
+    "messages": "UPDATE messages SET content = 'x' WHERE conversation_id = %s AND role = 'user'",
+    "runs": "UPDATE runs SET rounds = 40 WHERE conversation_id = %s",
+    "tools": "DELETE FROM tools WHERE conversation_id = %s",
+    "approvals": "DELETE FROM approvals WHERE conversation_id = %s",
+    "feedback": "UPDATE feedback SET score = 0 WHERE conversation_id = %s",
+    "search": "DELETE FROM search WHERE conversation_id = %s",
+}
+
+
+def test_every_read_model_has_a_change() -> None:
+    assert set(CHANGES) == set(TABLES)
+
+
+@pytest.mark.parametrize("table", CHANGES)
+async def test_one_conversation_is_verified_alone(storage: Storage, table: str) -> None:
+    changed, intact = await storage.many(2)
+    await storage.follow()
+    async with acquire_connection(storage.pool) as conn:
+        await conn.execute(CHANGES[table].encode(), [changed.conversation_id])
+
+    async def verify(*arguments: str) -> tuple[int, dict[str, object]]:
+        code, out, _ = await asyncio.to_thread(replay, storage.url, "verify", *arguments, "--json")
+        return code, {each["name"]: each["difference"] for each in json.loads(out)}
+
+    code, differences = await verify(changed.conversation_id.upper())
+    assert code == 1
+    assert {name for name, difference in differences.items() if difference} == {table}
+    assert await verify(intact.conversation_id) == (0, dict.fromkeys(TABLES))
+    assert (await verify(changed.conversation_id, table))[0] == 1
+    others = [name for name in TABLES if name != table]
+    assert (await verify(changed.conversation_id, *others))[0] == 0
+
+
+async def test_verification_of_a_conversation_reports_its_parked_events(storage: Storage) -> None:
+    poisoned = await storage.told(*turn("poisoned", "No\x00thing", "Hi"))
+    (intact,) = await storage.many(1)
+    await storage.follow()
+    for conversation, parked in ((poisoned, 2), (intact, 0)):
+        code, out, said = await asyncio.to_thread(
+            replay, storage.url, "verify", conversation.conversation_id, "messages", "--json"
+        )
+        assert code == 0, said
+        assert len(json.loads(out)[0]["parked"]) == parked
+
+
+async def test_unknown_conversations_cannot_be_verified(storage: Storage) -> None:
+    (known,) = await storage.many(1)
+    await storage.follow()
+    for words, reason in (
+        (["01990000-0000-7000-8000-000000000000"], "no such conversation"),
+        ([known.conversation_id, "01990000-0000-7000-8000-000000000000"], "one conversation at a time"),
+    ):
+        code, out, said = await asyncio.to_thread(replay, storage.url, "verify", *words)
+        assert (code, out) == (2, "")
+        assert reason in said

@@ -5,6 +5,7 @@ ConversationsError
 ├── UnstorableEvent
 ├── UnreadableEvent
 │   └── UnknownEvent
+├── UnknownConversation
 ├── WaitingLineFull
 └── WaiterLost
 """
@@ -69,3 +70,7 @@ class WaiterLost(ConversationsError):  # noqa: N818 - a state, not a mistake
     def __init__(self, trace_id: str) -> None:
         super().__init__(f"{trace_id} has no place in line here")
         self.trace_id = trace_id
+
+
+class UnknownConversation(ConversationsError):  # noqa: N818 - as above
+    """The log has no such conversation, or it was erased."""

@@ -1,6 +1,7 @@
 """Read facts from the log, and apply them to the tables of read models; park what cannot be applied."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 import psycopg
@@ -8,7 +9,7 @@ import psycopg
 from agentchat.contracts import events
 from agentchat.contracts.text import clean_text
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.log import LogEntry
 from agentchat.conversations.projections.projection import LoggedFact, Projection
 from agentchat.runtime.postgres import Connection
 
@@ -43,13 +44,22 @@ class LogPage(msgspec.Struct, frozen=True):
     batches: dict[str, FactBatch]
 
 
+class ReadableLog(Protocol):
+    """The log, or the part of it that is one conversation's."""
+
+    async def read(
+        self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
+    ) -> list[LogEntry]:
+        """Read up to `limit` entries after position `after`, in order: see `Log.read`."""
+
+
 class FactReader:
     """Reads the log for some read models.
 
     Events that none of them takes are neither sent nor decoded.
     """
 
-    def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
+    def __init__(self, log: ReadableLog, projections: Sequence[Projection]) -> None:
         self._log = log
         self._projections = tuple(projections)
         self._takers = {tag: tuple(p for p in projections if cls in p.takes) for tag, cls in _TAGS.items()}

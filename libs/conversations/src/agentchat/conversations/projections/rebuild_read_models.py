@@ -19,10 +19,12 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.apply_facts import (
     FactBatch,
     FactReader,
+    ReadableLog,
     RefusedEvent,
     apply_batch,
     park_event,
 )
+from agentchat.conversations.projections.one_conversation import OneConversation
 from agentchat.conversations.projections.projection import Projection, Sums
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
@@ -91,7 +93,7 @@ class Builder:
     def __init__(
         self,
         conn: Connection,
-        log: Log,
+        log: ReadableLog,
         projections: Sequence[Projection],
         watch: RebuildProgress | None,
         batch: int,
@@ -142,16 +144,18 @@ async def verify(
     projections: Sequence[Projection],
     watch: RebuildProgress | None = None,
     *,
+    conversation_id: str | None = None,
     batch: int = BATCH,
 ) -> list[VerifiedReadModel]:
-    """Compare read models with the log, row by row. Changes nothing.
+    """Compare read models with the log, row by row: all rows, or those of one conversation.
 
-    `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
+    Changes nothing. `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable, UnknownConversation.
     """
-    async with _open_builder(pool, log, projections, watch, batch) as builder:
+    source = log if conversation_id is None else await OneConversation.find(log, conversation_id)
+    async with _open_builder(pool, source, projections, watch, batch) as builder:
         live = await _read_positions(builder.conn, projections)
         await builder.advance(min(live.values(), default=0))
-        return [await _verify_one(pool, builder, each) for each in projections]
+        return [await _verify_one(pool, builder, each, conversation_id) for each in projections]
 
 
 async def rebuild(
@@ -174,7 +178,7 @@ async def rebuild(
 
 @contextlib.asynccontextmanager
 async def _open_builder(
-    pool: Pool, log: Log, projections: Sequence[Projection], watch: RebuildProgress | None, batch: int
+    pool: Pool, log: ReadableLog, projections: Sequence[Projection], watch: RebuildProgress | None, batch: int
 ) -> AsyncIterator[Builder]:
     async with acquire_connection(pool, seconds=_SESSION_SECONDS) as conn:
         prepare_threshold = conn.prepare_threshold
@@ -190,7 +194,9 @@ async def _open_builder(
             conn.prepare_threshold = prepare_threshold
 
 
-async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> VerifiedReadModel:
+async def _verify_one(
+    pool: Pool, builder: Builder, projection: Projection, conversation_id: str | None
+) -> VerifiedReadModel:
     conn, name = builder.conn, projection.name
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -201,10 +207,10 @@ async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> V
         await builder.catch_up(projection, position)
         # Conversations erased after the snapshot are missing in the log and soon in the live table.
         erased = await _list_erased_after(pool, position)
-        rows, difference = await _compare(conn, name, erased)
-        if difference is None and projection.sums is not None:
+        rows, difference = await _compare(conn, name, erased, conversation_id)
+        if difference is None and projection.sums is not None and conversation_id is None:
             difference = await _compare_sums(conn, projection.name, projection.sums)
-        live = await (await conn.execute(_PARKED, [name])).fetchall()
+        live = await (await conn.execute(_PARKED, [name, conversation_id])).fetchall()
         parked = [
             ParkedEvent(live=True, position=at, conversation_id=id_, reason=reason)
             for at, id_, reason in live
@@ -249,7 +255,9 @@ async def _list_erased_after(pool: Pool, position: int) -> list[str]:
         return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
 
 
-async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple[int, TableDifference | None]:
+async def _compare(
+    conn: Connection, table: str, erased: Sequence[str], conversation_id: str | None
+) -> tuple[int, TableDifference | None]:
     """Count the live rows, and find the first difference in the order of the keys' bytes."""
     live, rebuilt = await _read_columns(conn, "public", table), await _read_columns(conn, "pg_temp", table)
     for name in rebuilt | live:
@@ -258,7 +266,8 @@ async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple
                 table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
             )
     query, key = await _build_query(conn, table), await _read_key(conn, f"pg_temp.{table}")
-    given = {"erased": erased}
+    given = {"erased": erased, "conversation": conversation_id}
+    query["wanted"] = sql.SQL("" if conversation_id is None else " AND conversation_id = %(conversation)s")
     counted = await (await conn.execute(sql.SQL(_COUNT).format(**query), given)).fetchone()
     rows = counted[0] if counted else 0
     different = await (await conn.execute(sql.SQL(_FIRST).format(**query), given)).fetchone()
@@ -337,7 +346,8 @@ _ERASED = sql.SQL(
 ).format(sql.Identifier(EVENTS_TABLE))
 
 _PARKED = """
-SELECT position, conversation_id, reason FROM parked_events WHERE projection = %s ORDER BY position
+SELECT position, conversation_id, reason FROM parked_events
+ WHERE projection = %s AND conversation_id = coalesce(%s::text, conversation_id) ORDER BY position
 """
 
 _COLUMNS = """
@@ -352,7 +362,7 @@ SELECT attname FROM pg_index
 """
 
 _COUNT: LiteralString = """
-SELECT count(*) FROM {live} WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s)
+SELECT count(*) FROM {live} WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s){wanted}
 """
 
 _FIRST: LiteralString = """
@@ -361,7 +371,8 @@ SELECT ARRAY[{key_texts}] FROM (
      UNION ALL
     (SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live})
 ) AS different
- WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
+ WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s){wanted}
+ ORDER BY {key_texts} LIMIT 1
 """
 
 _FIRST_SUM: LiteralString = """

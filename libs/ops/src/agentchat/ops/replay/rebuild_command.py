@@ -7,6 +7,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from agentchat.contracts.ids import is_uuid
+from agentchat.conversations.errors import UnknownConversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections import rebuild_read_models
 from agentchat.conversations.projections.apply_facts import RefusedEvent
@@ -19,6 +21,7 @@ from agentchat.conversations.projections.rebuild_read_models import (
 )
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
+from agentchat.ops.connections import NoneSuchError
 from agentchat.ops.errors import SetupError
 from agentchat.ops.printing import build_progress, warn
 from agentchat.runtime.postgres import Pool, open_pool
@@ -30,6 +33,15 @@ Names = Annotated[
     typer.Argument(
         metavar="[NAME]...",
         help=f"{', '.join(each.name for each in PROJECTIONS)}; or all.",
+    ),
+]
+
+
+VerifiedNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME|CONVERSATION]...",
+        help=f"A conversation's id; {', '.join(each.name for each in PROJECTIONS)}; or all.",
     ),
 ]
 
@@ -103,12 +115,29 @@ def rebuild(names: Names = None) -> None:
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
 
-def verify(names: Names = None, as_json: AsJson = False) -> None:
+def verify(names: VerifiedNames = None, as_json: AsJson = False) -> None:
     """Verify that read models match the log: rebuild them in temporary tables and compare each row.
 
-    Reports the first difference of each and exits with 1 if there is one. Changes nothing.
+    With a conversation's id, only the rows of that conversation are compared. Reports the first difference of
+    each read model and exits with 1 if there is one. Exit code 2: no such conversation. Changes nothing.
     """
-    found = run_with_bar("verify", names or [], rebuild_read_models.verify, reports_parked=False)
+    conversations = list(dict.fromkeys(each.lower() for each in names or () if is_uuid(each.lower())))
+    if len(conversations) > 1:
+        raise SetupError("give one conversation at a time")
+    conversation_id = next(iter(conversations), None)
+
+    async def verify_rows(
+        pool: Pool, log: Log, projections: Sequence[Projection], bar: RebuildProgress
+    ) -> list[VerifiedReadModel]:
+        try:
+            return await rebuild_read_models.verify(
+                pool, log, projections, bar, conversation_id=conversation_id
+            )
+        except UnknownConversation as error:
+            raise NoneSuchError(str(error)) from None
+
+    projections = [each for each in names or () if not is_uuid(each.lower())]
+    found = run_with_bar("verify", projections, verify_rows, reports_parked=False)
     if as_json:
         printing.print_json(found)
     else:
