@@ -9,7 +9,7 @@ import psycopg
 from agentchat.contracts import events
 from agentchat.contracts.text import clean_text
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.event_store.log import EntryPage, LogEntry
 from agentchat.conversations.projections.projection import LoggedFact, Projection
 from agentchat.runtime.postgres import Connection
 
@@ -49,7 +49,7 @@ class ReadableLog(Protocol):
 
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
-    ) -> list[LogEntry]:
+    ) -> EntryPage:
         """Read up to `limit` entries after position `after`, in order: see `Log.read`."""
 
 

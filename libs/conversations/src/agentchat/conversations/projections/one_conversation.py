@@ -5,7 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from agentchat.conversations.errors import UnknownConversation
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.log import EntryPage, Log, LogEntry
 
 
 class OneConversation:
@@ -32,14 +32,15 @@ class OneConversation:
         *,
         without: Collection[str] = (),  # noqa: ARG002 - a few entries more do no harm
         until: int | None = None,
-    ) -> list[LogEntry]:
+    ) -> EntryPage:
         """Read up to `limit` entries after position `after`, in order."""
         last = self._entries[-1].version if self._entries else 0
         newer = await self._log.read_rows(self._conversation_id, last)
         self._entries += [msgspec.structs.replace(each, account_id=self._account_id) for each in newer]
-        found = (
+        found = [
             each
             for each in self._entries
             if each.position > after and (until is None or each.position <= until)
-        )
-        return sorted(found, key=lambda each: each.position)[:limit]
+        ]
+        found.sort(key=lambda each: each.position)
+        return EntryPage(found[:limit], is_last=len(found) <= limit)
