@@ -143,7 +143,11 @@ async def link(admin: Admin, agent_id: str, name: str) -> AuthorizationLink:
     asked = AuthorizeServer(account_id=row.account_id, agent_id=row.agent_id, server=name)
     with translate_errors():
         answer = await bus.rpc.ask(
-            subjects.TOOLS_AUTHORIZE, asked, AuthorizationLinked, timeout=AUTHORIZE_SECONDS
+            # Answered by tool_runner.authorization.authorization_links.
+            subjects.TOOLS_AUTHORIZE,
+            asked,
+            AuthorizationLinked,
+            timeout=AUTHORIZE_SECONDS,
         )
     if not answer.url:
         raise Conflict(answer.detail)

@@ -62,7 +62,11 @@ async def get_oauth_callback(
     if (wait := access.wrong_keys.wait(peer)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
     answer = await get_services(request).bus.rpc.ask(
-        subjects.TOOLS_AUTHORIZED, finish, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
+        # Answered by tool_runner.authorization.authorization_links.
+        subjects.TOOLS_AUTHORIZED,
+        finish,
+        AuthorizationFinished,
+        timeout=AUTHORIZE_SECONDS,
     )
     if not answer.ok:
         access.wrong_keys.was_wrong(peer)

@@ -179,18 +179,18 @@ class CallHandler:
     async def _claim_and_run(
         self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, until: float
     ) -> Disposition:
-        """Claim the call in the journal if it must not run twice, then run it until `until`.
-
-        Raises:
-            ToolFailed: The call did not start here.
-        """
+        """Claim the call in the journal if it must not run twice, then run it until `until`."""
         began = time.perf_counter()
         try:
             tool = await self._executor.find_tool(server, request, until)
         except ToolFailed as failed:
             is_refused = failed.fault.kind in _REFUSALS  # anything else is a failure of the server
             return await self._refuse(request, failed.fault, None if is_refused else _measure(began))
-        if not tool.repeatable and (earlier_start := await self._claim(request, attempt, until)) is not None:
+        try:
+            earlier_start = None if tool.repeatable else await self._claim(request, attempt, until)
+        except ToolFailed as failed:
+            return PublishOutcome(failed.fault)
+        if earlier_start is not None:
             return earlier_start
         began = time.perf_counter()
         try:

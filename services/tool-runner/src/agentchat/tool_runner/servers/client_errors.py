@@ -8,18 +8,20 @@ import anyio
 import httpx2
 import msgspec
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 
 from agentchat.contracts.text import clean_json, clean_text
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, open_budget
 from agentchat.tool_runner.http.server_messages import get_server_code, is_from_server
+from agentchat.tool_runner.http.session_loss import is_session_gone
 
 GRACE_SECONDS = 0.25
 """Our time-out comes this much after the client's own, which also notifies the server."""
 
 _EXPLANATION_CHARS = 1000
 _DETAIL_CHARS = 200
+_TRANSPORT_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT, INVALID_REQUEST)  # servers use them for lost sessions
 _STAND_INS = frozenset({"Not Found"})  # the client's message for a 404 without an explanation
 ERRORS = (
     MCPError,
@@ -89,7 +91,10 @@ def _explain_server_error(fault: ToolFault | None, error: MCPError) -> ToolFaile
     words = clean_text(error.message)
     if error.data is not None:
         words += f" {msgspec.json.encode(clean_json(error.data)).decode()}"
-    detail = f"error {get_server_code(error.code)}"
+    code = get_server_code(error.code)
+    detail = f"error {code}"
+    if code in _TRANSPORT_CODES and is_session_gone(200, words.encode()):
+        return ToolFailed("expired", detail, words)
     if fault is not None and fault.kind not in ("status", "protocol"):
         return ToolFailed(fault.kind, f"{fault.detail}, {detail}", words)
     return ToolFailed("refused", detail, words)

@@ -100,8 +100,10 @@ class ToolSession:
             return False
         return asyncio.get_running_loop().time() < self._opened_at + _MAX_AGE_SECONDS
 
-    async def is_lost(self) -> bool:
-        """Return True if the server has lost the session, asking by a ping after an unclear error."""
+    async def is_lost(self, failed: ToolFailed | None = None) -> bool:
+        """Return True if the session is lost: `failed` says so, or a ping after an unclear error does."""
+        if failed is not None and failed.fault.kind == "expired":
+            self._transport.session_lost = True
         if self._transport.session_doubtful and not self._transport.session_lost:
             self._transport.session_doubtful = False
             try:

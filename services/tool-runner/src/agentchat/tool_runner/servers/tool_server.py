@@ -137,8 +137,8 @@ class ToolServer:
         session = await self._get_live_session()
         try:
             listed = await session.list_tools(_read_clock() + _LIST_SECONDS)
-        except ToolFailed:
-            if not await session.is_lost():
+        except ToolFailed as failed:
+            if not await session.is_lost(failed):
                 raise
             session = await self._get_live_session()
             listed = await session.list_tools(_read_clock() + _LIST_SECONDS)
@@ -193,9 +193,8 @@ class ToolServer:
 
 
 async def _can_be_sent_again(failed: ToolFailed, tool: OfferedTool, session: ToolSession) -> bool:
-    if failed.fault.kind == "expired":
-        return True
-    return tool.repeatable and (failed.fault.kind == "broken" or await session.is_lost())
+    is_lost = await session.is_lost(failed)
+    return failed.fault.kind == "expired" or (tool.repeatable and (is_lost or failed.fault.kind == "broken"))
 
 
 def _read_clock() -> float:
