@@ -5,7 +5,7 @@ import pytest
 
 from agentchat.client import errors, models, stream_events
 from agentchat.client.responses import build_error
-from agentchat.contracts import http, values
+from agentchat.contracts import http, values, webhooks
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),
@@ -14,6 +14,11 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
     (models.Page, http.Page),
+    (models.ApprovalRequest, http.Approval),
+    (models.ApprovalTool, http.ApprovalTool),
+    (models.Decision, http.DecisionMade),
+    (models.WebhookDelivery, webhooks.Delivery),
+    (models.WebhookAttempt, webhooks.Attempt),
     (errors.FieldError, http.FieldError),
     (stream_events.Meta, http.MetaEvent),
     (stream_events.Sources, http.SourcesEvent),

@@ -26,7 +26,10 @@ from agentchat.client.errors import (
 )
 from agentchat.client.models import (
     Approval,
+    ApprovalRequest,
+    ApprovalTool,
     Conversation,
+    Decision,
     Elicitation,
     Feedback,
     FeedbackSummary,
@@ -35,6 +38,9 @@ from agentchat.client.models import (
     Reply,
     Source,
     ToolRun,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
 )
 from agentchat.client.retries import Timeouts
 from agentchat.client.stream_events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
@@ -44,6 +50,8 @@ __all__ = [
     "AgentChatError",
     "ApiError",
     "Approval",
+    "ApprovalRequest",
+    "ApprovalTool",
     "AsyncAgentChat",
     "AsyncChatStream",
     "AuthenticationFailed",
@@ -52,6 +60,7 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Conversation",
+    "Decision",
     "Delta",
     "Done",
     "Elicitation",
@@ -79,4 +88,7 @@ __all__ = [
     "Timeouts",
     "ToolCall",
     "ToolRun",
+    "WebhookAttempt",
+    "WebhookDelivery",
+    "WebhookEndpoint",
 ]

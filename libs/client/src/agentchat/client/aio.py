@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, TypeVar
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
 from agentchat.client.api_calls import (
     LIMITS,
@@ -24,7 +25,16 @@ from agentchat.client.api_calls import (
     to_stream_call,
 )
 from agentchat.client.blocking import BlockingHttp
-from agentchat.client.models import Conversation, Feedback, HistoryMessage, Page, Reply
+from agentchat.client.models import (
+    ApprovalRequest,
+    Conversation,
+    Feedback,
+    HistoryMessage,
+    Page,
+    Reply,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import CallSender, ReplyReader
 from agentchat.client.stream_events import Event
@@ -32,6 +42,7 @@ from agentchat.client.stream_events import Event
 T = TypeVar("T")
 
 _LARGEST_PAGE = 100
+_WEBHOOKS = "/v1/webhook_endpoints"
 
 
 class AsyncAgentChat:
@@ -171,12 +182,32 @@ class AsyncAgentChat:
         """List the messages of a thread, the oldest first, page by page."""
         return self._list(Page[HistoryMessage], f"{_build_thread_path(conversation_id)}/messages")
 
+    async def delete(self, conversation_id: str) -> None:
+        """Delete a thread for every reader; a run under way is cancelled. Raises NotFound."""
+        await self._sender.fetch(Call(method="DELETE", path=_build_thread_path(conversation_id)))
+
     async def cancel(self, trace_id: str) -> None:
         """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
 
         Raises NotFound where the account has no such run, Conflict where it has ended.
         """
         await self._sender.fetch(build_cancel_call(trace_id))
+
+    def approvals(
+        self,
+        limit: int | None = None,
+        *,
+        status: Literal["pending", "approved", "denied", "expired", "cancelled"] | None = None,
+        conversation_id: str | None = None,
+    ) -> AsyncIterator[ApprovalRequest]:
+        """List the tool calls that need approval, the newest first, page by page; it may lag by a moment."""
+        query: dict[str, str | None] = {"status": status, "conversation_id": conversation_id}
+        return self._list(Page[ApprovalRequest], "/v1/approvals", limit, omit_none(query))
+
+    async def approval(self, approval_id: str) -> ApprovalRequest:
+        """Get one approval as it is now. Raises NotFound."""
+        path = f"/v1/approvals/{quote_segment(approval_id)}"
+        return await self._fetch(ApprovalRequest, Call(method="GET", path=path))
 
     async def decide(
         self,
@@ -185,16 +216,20 @@ class AsyncAgentChat:
         *,
         input: dict[str, Any] | None = None,  # noqa: A002 - as the API has it
         reason: str | None = None,
+        on_behalf_of: str | None = None,
     ) -> None:
         """Approve or deny a tool call. `input` replaces the input that the model wrote.
 
-        For an elicitation `input` is the answer; "denied" declines it.
+        For an elicitation `input` is the answer; "denied" declines it. `on_behalf_of` names the person who
+        decided; it is recorded, not verified.
 
         After the last decision that it waits for, the run continues: read it by `events`. The same decision
         again is no error. Raises NotFound, Conflict where another decision was made, InvalidRequest where the
         input does not match or it is too late.
         """
-        body = omit_none({"decision": decision, "input": input, "reason": reason})
+        body = omit_none(
+            {"decision": decision, "input": input, "reason": reason, "on_behalf_of": on_behalf_of}
+        )
         await self._sender.fetch(
             build_json_call("POST", f"/v1/approvals/{quote_segment(approval_id)}/decision", body)
         )
@@ -227,6 +262,73 @@ class AsyncAgentChat:
         """Withdraw feedback: that for `on_behalf_of`, or without it the feedback given for nobody."""
         query = omit_none({"on_behalf_of": on_behalf_of})
         await self._sender.fetch(Call(method="DELETE", path=_build_feedback_path(message_id), query=query))
+
+    async def create_webhook_endpoint(
+        self, url: str, events: Sequence[str], *, payload: Literal["thin", "full"] = "thin"
+    ) -> WebhookEndpoint:
+        """Create an endpoint that receives these events from now on. Its `secret` is returned only now."""
+        body = {"url": url, "events": list(events), "payload": payload}
+        call = replace(build_json_call("POST", _WEBHOOKS, body), repeatable=False)
+        return await self._fetch(WebhookEndpoint, call)
+
+    def webhook_endpoints(self) -> AsyncIterator[WebhookEndpoint]:
+        """List the webhook endpoints in the order of their creation, page by page."""
+        return self._list(Page[WebhookEndpoint], _WEBHOOKS)
+
+    async def webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
+        """Get one endpoint. Raises NotFound."""
+        return await self._fetch(WebhookEndpoint, Call(method="GET", path=_build_webhook_path(endpoint_id)))
+
+    async def change_webhook_endpoint(
+        self,
+        endpoint_id: str,
+        *,
+        url: str | None = None,
+        events: Sequence[str] | None = None,
+        payload: Literal["thin", "full"] | None = None,
+        disabled: bool | None = None,
+    ) -> WebhookEndpoint:
+        """Change an endpoint; arguments that are None change nothing."""
+        given: dict[str, object] = {"url": url, "payload": payload, "disabled": disabled}
+        body = omit_none({**given, "events": None if events is None else list(events)})
+        return await self._fetch(
+            WebhookEndpoint, build_json_call("PATCH", _build_webhook_path(endpoint_id), body)
+        )
+
+    async def delete_webhook_endpoint(self, endpoint_id: str) -> None:
+        """Delete an endpoint with its deliveries. Raises NotFound."""
+        await self._sender.fetch(Call(method="DELETE", path=_build_webhook_path(endpoint_id)))
+
+    async def rotate_webhook_secret(self, endpoint_id: str) -> WebhookEndpoint:
+        """Give an endpoint a new `secret`, returned only now; both secrets sign for a day."""
+        path = _build_webhook_path(endpoint_id, "rotate_secret")
+        return await self._fetch(WebhookEndpoint, Call(method="POST", path=path, repeatable=False))
+
+    async def test_webhook_endpoint(
+        self,
+        endpoint_id: str,
+        event_type: str = "run.completed",
+    ) -> WebhookDelivery:
+        """Send an example event and wait up to 20 s for the endpoint's answer."""
+        call = build_json_call("POST", _build_webhook_path(endpoint_id, "test"), {"type": event_type})
+        return await self._fetch(WebhookDelivery, replace(call, repeatable=False))
+
+    def webhook_deliveries(
+        self,
+        endpoint_id: str,
+        limit: int | None = None,
+        *,
+        status: str | None = None,
+    ) -> AsyncIterator[WebhookDelivery]:
+        """List an endpoint's deliveries, the newest first, page by page."""
+        query = omit_none({"status": status})
+        path = _build_webhook_path(endpoint_id, "deliveries")
+        return self._list(Page[WebhookDelivery], path, limit, query)
+
+    async def resend_webhook_delivery(self, endpoint_id: str, delivery_id: str) -> WebhookDelivery:
+        """Send a delivery again, under its own id."""
+        path = _build_webhook_path(endpoint_id, "deliveries", delivery_id, "resend")
+        return await self._fetch(WebhookDelivery, Call(method="POST", path=path))
 
     async def _fetch(self, kind: type[T], call: Call) -> T:
         return (await self._sender.fetch(call)).decode_as(kind)
@@ -273,6 +375,10 @@ class AsyncChatStream(ReplyReader):
 
 def _build_thread_path(conversation_id: str) -> str:
     return f"/v1/conversations/{quote_segment(conversation_id)}"
+
+
+def _build_webhook_path(*parts: str) -> str:
+    return "/".join((_WEBHOOKS, *map(quote_segment, parts)))
 
 
 def _build_feedback_path(message_id: str) -> str:

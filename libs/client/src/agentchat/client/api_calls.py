@@ -32,7 +32,8 @@ _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
 
-    `silent`: the service sends nothing until the answer is complete.
+    silent: The service sends nothing until the response is complete.
+    repeatable: Sending it twice does no harm. A call that is not is retried only if it was rate-limited.
     """
 
     method: Literal["DELETE", "GET", "PATCH", "POST"]
@@ -41,6 +42,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     body: bytes | None = None
     silent: bool = False
+    repeatable: bool = True
 
 
 class ApiKey(httpx.Auth):
@@ -197,7 +199,8 @@ def quote_segment(text: str) -> str:
 def _check_header(name: str, text: str) -> str:
     """Strip `text` and check that it can be a header value. Raises Misconfigured."""
     text = text.strip()
-    if not all("!" <= character <= "~" for character in text):
+    least = " " if name == "agent_id" else "!"  # an agent may be named, and names have blanks
+    if not all(least <= character <= "~" for character in text):
         # Without the value: it may be a key.
         raise Misconfigured(f"{name} holds a character that a header cannot have.")
     return text

@@ -133,6 +133,82 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     elicitation: Elicitation | None = None
 
 
+class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
+    """The tool of a call that needs approval: its name, and the agent's name for its server."""
+
+    name: str
+    server: str
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision about a tool call. `by` was authenticated, `on_behalf_of` was not."""
+
+    decision: str
+    by: dict[str, str]
+    at: str
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that needs approval, or was decided: pending, approved, denied, expired or cancelled."""
+
+    id: str
+    status: str
+    trace_id: str
+    conversation_id: str
+    agent_id: str
+    tool: ApprovalTool
+    input: dict[str, Any]
+    requested_at: str
+    expires_at: str
+    elicitation: Elicitation | None = None
+    decision: Decision | None = None
+
+
+class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint that receives webhooks. `secret` is set only when it was just created or rotated."""
+
+    id: str
+    url: str
+    events: tuple[str, ...]
+    payload: str
+    disabled: bool
+    disabled_reason: str | None
+    secret_last4: str
+    position: int
+    failing_since: str | None
+    created_at: str
+    secret: str | None = None
+
+    def __repr__(self) -> str:
+        """Leave out the secret."""
+        return f"WebhookEndpoint(id={self.id!r}, url={self.url!r})"
+
+
+class WebhookAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt at a delivery: the answer's status, or why there is none."""
+
+    at: str
+    ms: int
+    status: int | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to an endpoint; `id` is its `webhook-id`."""
+
+    id: str
+    type: str
+    position: int | None
+    status: str
+    attempts: tuple[WebhookAttempt, ...]
+    next_attempt_at: str | None
+    created_at: str
+
+
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One page of a list; `next_cursor` is None on the last one."""
 

@@ -9,7 +9,7 @@ import httpx
 from agentchat.client import responses
 from agentchat.client.api_calls import LOST, Call, ServiceSettings, build_cancel_call, describe_loss
 from agentchat.client.blocking import BlockingHttp
-from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
+from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse, RateLimited
 from agentchat.client.responses import ApiResponse
 from agentchat.client.retries import Budget
 from agentchat.client.stream_events import Event
@@ -45,11 +45,11 @@ class CallSender:
                 await _read_all(response, budget), response.headers.get(responses.TRACE_HEADER)
             )
 
-        return await self._retry(try_once, budget)
+        return await self._retry(try_once, budget, call)
 
     async def open(self, call: Call, budget: Budget) -> httpx.Response:
         """Return a response whose body is still to be read. Raises ApiError, ConnectionFailed."""
-        return await self._retry(lambda: self._begin(call, budget), budget)
+        return await self._retry(lambda: self._begin(call, budget), budget, call)
 
     async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
         # No redirects: they would send the key to another server.
@@ -63,7 +63,7 @@ class CallSender:
             return response
         raise responses.build_error(response.status_code, response.headers, await _read_all(response, budget))
 
-    async def _retry(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], budget: Budget, call: Call) -> T:
         while True:
             failure: AgentChatError
             try:
@@ -73,6 +73,8 @@ class CallSender:
             except LOST as error:
                 failure = ConnectionFailed(describe_loss(error))
                 failure.__cause__ = error
+            if not (call.repeatable or isinstance(failure, RateLimited)):
+                raise failure
             await self._sleep(budget.wait_after(failure))
 
 
