@@ -89,7 +89,7 @@ def build_held_call(word: str = "a", call_id: str = "call") -> tuple[events.Even
         call_id=call_id,
         round=1,
         input_sha256="",
-        expires_at="2026-11-28T09:30:00.000000Z",
+        expires_at="2126-11-28T09:30:00.000000Z",
         agent_id="agent-1",
         server="shop",
         tool="get_order",

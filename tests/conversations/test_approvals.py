@@ -55,8 +55,8 @@ from tests.conversations.given import (
 )
 
 SOON = "2026-11-21T10:30:00.000000Z"
-EXPIRES = "2026-11-28T09:30:00.000000Z"
-AFTER = "2026-11-28T09:30:00.000001Z"
+EXPIRES = "2126-11-28T09:30:00.000000Z"
+AFTER = "2126-11-28T09:30:00.000001Z"
 ADA = Decider(kind="account", id="key-1")
 BLOCKS = [use("c1", "find", q=1), use("c2", "cancel_order", order_id="ORD-1")]
 

@@ -8,6 +8,7 @@ import pytest
 
 from agentchat.contracts import events, http, wire
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, decide_approval
+from agentchat.conversations.queries.current_activity import load_activity
 from agentchat.conversations.queries.find_approvals import find_approval, list_approvals
 from agentchat.runtime.postgres import Pool
 from tests.conversations.given import (
@@ -59,6 +60,24 @@ async def test_approval_is_listed_as_in_the_log_before_and_after(
     assert await list_shown(storage.pool, conversation_id=waiting.conversation_id) == [found.approval]
     assert await list_shown(storage.pool, status="pending") == []
     assert await list_approvals(storage.pool, "another", limit=10) == []
+
+
+async def test_expired_approval_reads_expired_before_it_is_swept(storage: Storage) -> None:
+    await storage.told(
+        build_user_message(),
+        build_run_started(),
+        *call_tool("cancel_order"),
+        build_tool_returned("c1"),
+        ask(expires_at=SOON),
+    )
+    await storage.follow()
+    found = await find_approval(storage.pool, "approval-c2")
+    assert found is not None
+    assert (found.approval.status, found.approval.decision) == ("expired", None)
+    assert await list_shown(storage.pool) == await list_shown(storage.pool, status="expired")
+    assert await list_shown(storage.pool) == [found.approval]
+    assert await list_shown(storage.pool, status="pending") == []
+    assert (await load_activity(storage.pool)).approvals == 0
 
 
 async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: Storage) -> None:

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from agentchat.contracts import events
 from agentchat.contracts.events import ConversationDescribed, Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
@@ -19,6 +20,8 @@ from agentchat.conversations.projections.conversations_table import (
 )
 from agentchat.conversations.projections.projection import LoggedFact, Statement
 from agentchat.conversations.projections.read_model_follower import Follower
+from agentchat.conversations.queries.threads import load_summary
+from agentchat.gateway.api.conversation_rows import build_conversation_row
 from tests.conversations import read_models
 from tests.conversations.given import (
     ACCOUNT,
@@ -235,3 +238,24 @@ async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(storage:
     assert await read_contents(storage) == [[], [], []]
     await storage.follow(ALL)
     assert [len(table) for table in await read_contents(storage)] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+async def test_fork_is_not_updated_before_it_was_created(storage: Storage, batch: int) -> None:
+    """Its messages are older than it is."""
+    created = "2026-11-30T09:00:00.000000Z"
+    fork = await storage.store.append(
+        Conversation(conversation_id=make_id()),
+        [
+            events.ConversationStarted(trace_id=trace("fork"), at=created, account_id=ACCOUNT),
+            events.ConversationForked(trace_id=trace("fork"), at=created, source_id="s", source_version=6),
+            *(replace(each, inherited_from=trace()) for each in turn("a", "Hello", "Hi")),
+        ],
+    )
+    await storage.follow(batch=batch)
+    [row] = await list_account_conversations(storage.pool, ACCOUNT, limit=10)
+    assert (row.conversation_id, row.created_at, row.updated_at) == (fork.conversation_id, created, created)
+    summary = await load_summary(storage.pool, fork.conversation_id, fork.version)
+    assert summary is not None
+    shown = build_conversation_row(fork.conversation_id, summary)
+    assert (shown.created_at, shown.updated_at) == (created, created)

@@ -15,6 +15,8 @@ from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
+from agentchat.conversations.event_store.mapper import UNREADABLE
+from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
@@ -103,6 +105,17 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     assert (run.state, run.attempt) == ("completed", 2)
     (decided,) = [each for each in await working.events(caller) if isinstance(each, events.ApprovalDecided)]
     assert (decided.by, decided.on_behalf_of) == (ADA, "support@shop.example")
+
+
+async def test_decision_on_an_unreadable_conversation_is_no_overload(working: World, box: Toolbox) -> None:
+    caller = await pause_run(working)
+    command = await decision(working, caller)
+    thread = await working.log.load_conversation(command.conversation_id)
+    unreadable = ("feedback_given.v1", b'{"type":"feedback_given.v1"}')
+    async with open_store(working.settings.database_url) as store:
+        await store.append_stored(thread.conversation_id, thread.version, [unreadable])
+    answered = await decide_approval(working.bus.rpc, command)
+    assert (answered.code, answered.detail) == ("internal_error", UNREADABLE)
 
 
 async def test_edited_input_is_validated_and_used(working: World, box: Toolbox) -> None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+from typing import Any
 
 import anthropic
+import msgspec
 import openai
 import psycopg
 import pytest
 from standardwebhooks import Webhook
 
-from agentchat.contracts.webhooks import EndpointChanges, derive_webhook_id
+from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS, EndpointChanges, EventType, derive_webhook_id
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, delivery_queue, endpoints, retry_schedule
 from agentchat.webhooks import sender as sender_module
@@ -167,6 +169,47 @@ async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) ->
     [got] = await world.receiver.wait_until("/watcher", 1)
     assert got.message["data"] == {"endpoint_id": endpoint.id, "url": endpoint.url, "reason": "gone"}
     Webhook(watcher.secret).verify(got.body, got.headers)
+
+
+@pytest.mark.parametrize("code", [410, 500])
+async def test_answers_of_the_old_address_do_not_count(world: World, code: int) -> None:
+    async def move_meanwhile(_: Received) -> bytes:
+        changes = EndpointChanges(url=world.receiver.build_url("/new"))
+        await endpoints.change_endpoint(world.pool, world.account_id, endpoint.id, changes)
+        return build_status(code)
+
+    world.receiver.answer_by("/old", move_meanwhile)
+    endpoint = await world.create_endpoint("/old", "run.completed")
+    await world.execute(
+        "UPDATE webhook_endpoints SET failing_since = clock_timestamp() - interval '5 days', failures = 4"
+    )
+    await world.chat("one")
+    await world.wait_until(endpoint.id, have_attempts(1))
+    found = await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)
+    assert (found.disabled, found.disabled_reason, found.failing_since) == (False, None, None)
+    await world.chat("two")
+    await world.receiver.wait_until("/new", 1)
+
+
+async def test_failure_alone_gives_no_reason_to_be_disabled(world: World) -> None:
+    world.receiver.answer_with("/flaky", build_status(500), build_status(204))
+    endpoint = await world.create_endpoint("/flaky", "run.completed")
+    await world.chat()
+    await world.wait_until(endpoint.id, have_attempts(1))
+    seen = await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)
+    assert (seen.disabled, seen.disabled_reason) == (False, None)
+    await world.wait_until(endpoint.id, lambda found: found[0].status == "delivered")
+    healed = await endpoints.get_endpoint(world.pool, world.account_id, endpoint.id)
+    assert (healed.disabled, healed.disabled_reason, healed.failing_since) == (False, None, None)
+
+
+@pytest.mark.parametrize("type_", EVENT_TYPES)
+async def test_test_event_has_the_required_fields_of_its_type(world: World, type_: EventType) -> None:
+    endpoint = await world.create_endpoint("/tests", type_)
+    await deliveries.send_test(world.pool, world.account_id, endpoint.id, type_)
+    [got] = await world.receiver.wait_until("/tests", 1)
+    message: Any = msgspec.json.decode(got.body, type=WEBHOOKS[type_.partition(".")[0]])
+    assert message.type == type_
 
 
 async def test_410_disables_it_though_another_answer_is_200(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 import msgspec
 
 from agentchat.contracts.admin_errors import Conflict, NotFound
-from agentchat.contracts.examples import CONVERSATION, TRACE
+from agentchat.contracts.examples import CONVERSATION, REPLY, TRACE
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import (
     ApprovalData,
@@ -16,6 +16,7 @@ from agentchat.contracts.webhooks import (
     Endpoint,
     EndpointData,
     EventType,
+    FeedbackData,
     RunData,
     derive_webhook_id,
 )
@@ -137,6 +138,10 @@ def _build_example(type_: EventType, endpoint: Endpoint) -> object:
     if kind == "approval":
         return ApprovalData(
             position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, approval_id=CONVERSATION
+        )
+    if kind == "feedback":
+        return FeedbackData(
+            position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, message_id=REPLY
         )
     return RunData(position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE)
 

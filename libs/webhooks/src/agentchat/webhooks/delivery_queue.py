@@ -5,7 +5,6 @@ and is sent a second time under the same id.
 """
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -15,19 +14,15 @@ from agentchat.contracts.webhooks import (
     DeliveryStatus,
     DisabledReason,
     EndpointData,
-    derive_webhook_id,
 )
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
-from agentchat.webhooks.webhook_bodies import encode_body, format_time
+from agentchat.webhooks.endpoint_disabling import build_notifications, decide_disabling, find_failing_since
 
 CLAIM_SECONDS = 35.0
 """A delivery whose sender died is sent again after this time."""
 
 MAX_ATTEMPTS_KEPT = 20
 """The number of last attempts of a delivery that are kept."""
-
-DISABLE_AFTER_DAYS = 5
-"""An endpoint without a success for so long, since its first failure, is disabled."""
 
 KEPT_DAYS = 30
 """A finished delivery, or one whose endpoint is disabled, is deleted after this time."""
@@ -81,10 +76,12 @@ class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
 class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a batch: attempts, and deliveries that were not attempted.
 
-    Nothing is sent to the endpoint within `pause_seconds`. `gone`: the receiver answered 410.
+    Nothing is sent to the endpoint within `pause_seconds`. `gone`: the receiver answered 410. If the endpoint
+    has another address than `url` by now, only the attempts are recorded.
     """
 
     endpoint_id: str
+    url: str
     outcomes: list[AttemptOutcome]
     unattempted: list[DueDelivery]
     failures: int
@@ -137,18 +134,22 @@ async def record_batch(pool: Pool, result: BatchResult) -> DisabledReason | None
         given = {"outcomes": wire.encode(outcomes).decode(), "kept": MAX_ATTEMPTS_KEPT}
         await conn.execute(_RECORD, given)
         await conn.execute(_GIVE_BACK, [wire.encode(unattempted).decode()])
-        reason = _disabled_reason(result, failing_since, now) if is_enabled else None
+        if url != result.url:
+            return None  # the outcome says nothing about the endpoint's new address
+        ends = {"succeeded": result.succeeded, "gone": result.gone}
+        reason = decide_disabling(failing_since, now, failed=result.failed, **ends) if is_enabled else None
         changes = {
             "id": result.endpoint_id,
             "failures": result.failures,
             "pause": result.pause_seconds,
-            "failing_since": _failing_since(result, failing_since, now),
+            "failing_since": find_failing_since(failing_since, now, failures=result.failures, **ends),
             "reason": reason,
         }
         await conn.execute(_UPDATE_ENDPOINT, changes)
         if reason is not None:
             data = EndpointData(endpoint_id=result.endpoint_id, url=url, reason=reason)
-            await _notify_others(conn, account_id, data, now)
+            for delivery in await build_notifications(conn, account_id, data, now):
+                await conn.execute(INSERT_READY, delivery)
     return reason
 
 
@@ -169,32 +170,6 @@ async def delete_old_deliveries(pool: Pool, limit: int) -> int:
     """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises DatabaseUnavailable."""
     async with acquire_connection(pool, seconds=_SECONDS) as conn:
         return (await conn.execute(_DELETE_OLD, [KEPT_DAYS, limit])).rowcount
-
-
-def _failing_since(result: BatchResult, before: datetime | None, now: datetime) -> datetime | None:
-    """Return when the first of the failures was that no success has followed."""
-    if result.failures == 0 and not result.gone:
-        return None
-    return now if before is None or result.succeeded else before
-
-
-def _disabled_reason(
-    result: BatchResult, failing_since: datetime | None, now: datetime
-) -> DisabledReason | None:
-    if result.gone:
-        return "gone"
-    if not result.failed or result.succeeded or failing_since is None:
-        return None
-    return "failing" if (now - failing_since).total_seconds() >= DISABLE_AFTER_DAYS * 86_400 else None
-
-
-async def _notify_others(conn: Connection, account_id: str, data: EndpointData, at: datetime) -> None:
-    """Have the account's other endpoints sent that one was disabled."""
-    others = await (await conn.execute(_LISTENERS, [account_id, data.endpoint_id])).fetchall()
-    for (other,) in others:
-        delivery_id = derive_webhook_id(other, f"{data.endpoint_id} disabled {format_time(at)}")
-        body = encode_body(delivery_id, "endpoint.disabled", format_time(at), data)
-        await conn.execute(INSERT_READY, [delivery_id, other, "endpoint.disabled", body.decode()])
 
 
 # Compares with now(), which an index can be searched by. A failing endpoint gets one at a time.
@@ -257,11 +232,6 @@ UPDATE webhook_endpoints
        disabled_at = CASE WHEN %(reason)s::text IS NULL THEN disabled_at ELSE clock_timestamp() END,
        disabled_reason = coalesce(%(reason)s, disabled_reason)
  WHERE endpoint_id = %(id)s
-"""
-
-_LISTENERS = """
-SELECT endpoint_id FROM webhook_endpoints
- WHERE account_id = %s AND endpoint_id <> %s AND disabled_at IS NULL AND 'endpoint.disabled' = ANY(events)
 """
 
 INSERT_READY = """

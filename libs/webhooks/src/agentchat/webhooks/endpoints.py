@@ -119,6 +119,8 @@ async def change_endpoint(
         wanted = {**asdict(present), **given}
         wanted["events"] = _drop_repeated(wanted["events"])
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
+        if wanted["url"] != present.url:
+            await conn.execute(_FORGET_FAILURES, [present.id])
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
         changed = await load_endpoint(conn, account_id, present.id)
@@ -189,7 +191,8 @@ def _drop_repeated(events: Sequence[str]) -> list[str]:
 
 
 _SHOWN: LiteralString = """
-SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL, disabled_reason, secret_last4,
+SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL,
+       CASE WHEN disabled_at IS NOT NULL THEN disabled_reason END, secret_last4,
        coalesce((SELECT d.position FROM webhook_deliveries d
                   WHERE d.endpoint_id = e.endpoint_id AND d.position IS NOT NULL
                   ORDER BY place DESC LIMIT 1), 0), failing_since, created_at, account_id
@@ -220,6 +223,11 @@ _ENABLE = """
 UPDATE webhook_endpoints
    SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, not_before = NULL
  WHERE endpoint_id = %s
+"""
+
+# Failures of the address before say nothing about a new one.
+_FORGET_FAILURES = """
+UPDATE webhook_endpoints SET failing_since = NULL, failures = 0, not_before = NULL WHERE endpoint_id = %s
 """
 
 _DISABLE = """

@@ -195,6 +195,7 @@ class EndpointBatch:
         attempted = {each.id for each in self._outcomes}
         return BatchResult(
             endpoint_id=self.endpoint.id,
+            url=self.endpoint.url,
             outcomes=self._outcomes,
             unattempted=[each for each in self.endpoint.due if each.id not in attempted],
             failures=self._failures,

@@ -251,7 +251,7 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
 
 
 def _add_message(change: _Change, message: events.MessageSaved) -> None:
-    change.updated_at = message.at
+    change.updated_at = max(change.updated_at, message.at)  # a fork copies older messages
     change.message_count += 1
     change.agent_id = message.agent_id
     if change.title is None and message.role == "user":
@@ -274,7 +274,8 @@ _UPSERT = insert(
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
        message_count = kept.message_count + excluded.message_count,
-       updated_at = CASE WHEN excluded.message_count > 0 THEN excluded.updated_at ELSE kept.updated_at END,
+       updated_at = CASE WHEN excluded.message_count > 0 THEN greatest(kept.updated_at, excluded.updated_at)
+                         ELSE kept.updated_at END,
        events = kept.events + excluded.events,
        bytes = kept.bytes + excluded.bytes""",
 )

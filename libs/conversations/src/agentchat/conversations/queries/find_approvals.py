@@ -8,8 +8,10 @@ from typing import Any, LiteralString
 import msgspec
 
 from agentchat.contracts import events, http, wire
+from agentchat.contracts.http import ApprovalStatus
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
+from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
@@ -40,12 +42,13 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     if found is None:
         return None
     conversation_id, run = found
+    now = await read_server_time(pool)
     account_id = (await Log(pool).find_accounts([conversation_id])).get(conversation_id)
     asked = approval_rules.find_approval(run, approval_id)
     return (
         None
         if account_id is None or asked is None
-        else FoundApproval(account_id, _build_approval(conversation_id, *asked))
+        else FoundApproval(account_id, _build_approval(conversation_id, *asked, now))
     )
 
 
@@ -56,11 +59,13 @@ async def count_waiting_runs(pool: Pool) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _build_approval(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
+def _build_approval(conversation_id: str, call: Call, approval: CallApproval, now: str) -> http.Approval:
     requested, decided = approval.requested, approval.decided
+    # The event that ends an expired approval comes seconds later.
+    undecided: ApprovalStatus = "expired" if requested.expires_at <= now else "pending"
     return http.Approval(
         id=requested.approval_id,
-        status="pending" if decided is None else decided.decision,
+        status=undecided if decided is None else decided.decision,
         trace_id=requested.trace_id,
         conversation_id=conversation_id,
         agent_id=requested.agent_id,
@@ -140,15 +145,18 @@ _COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 
 # A tool's question is only in the log; a page has few of them.
 _LIST: LiteralString = f"""
 SELECT input, requested.topic, requested.state, decided, name, server, approval_id, conversation_id, trace_id,
-       agent_id, requested_at, expires_at, status
+       agent_id, requested_at, expires_at, shown
   FROM approvals
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN status = 'pending' AND expires_at::timestamptz <= clock_timestamp() THEN 'expired'
+                   ELSE status END AS shown) AS now
   LEFT JOIN LATERAL (
        SELECT topic, state FROM readable_conversation_events
         WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = approval_id LIMIT 1
        ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
-   AND (%(status)s::text IS NULL OR status = %(status)s)
+   AND (%(status)s::text IS NULL OR shown = %(status)s)
    AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
    AND (%(after)s::text IS NULL OR approval_id < %(after)s)
  ORDER BY approval_id DESC LIMIT %(limit)s

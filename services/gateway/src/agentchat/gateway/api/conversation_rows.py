@@ -49,7 +49,7 @@ def build_conversation_row(conversation_id: str, found: ThreadSummary) -> Conver
         agent_id=found.last.agent_id,
         message_count=found.count,
         created_at=found.started_at,
-        updated_at=found.last.at,
+        updated_at=max(found.started_at, found.last.at),  # a fork copies older messages
         metadata=found.described.metadata if found.described else {},
         forked_from=(
             ForkedFrom(found.forked.source_id, found.forked.source_version) if found.forked else None

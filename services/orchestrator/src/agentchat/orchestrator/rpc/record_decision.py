@@ -17,12 +17,14 @@ from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.aggregate.turn import DECIDED, rebuild_request
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
+from agentchat.conversations.event_store.mapper import UNREADABLE
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.orchestrator.tools.reply_calls import MAX_INPUT_BYTES
 from agentchat.runtime import failpoints
+from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _UNKNOWN = ApprovalAnswered(code="not_found", detail="The approval does not exist.")
@@ -47,7 +49,10 @@ async def record_decision(services: WorkerServices, command: DecideApproval) -> 
                 continue
     except UnknownEvent:
         raise
-    except (DatabaseUnavailable, UnreadableEvent, ToolsUnavailable):
+    except UnreadableEvent as error:  # it stays so: trying again does not help
+        get_logger("commands").error("decision_unreadable", reason=str(error))
+        return ApprovalAnswered(code="internal_error", detail=UNREADABLE)
+    except (DatabaseUnavailable, ToolsUnavailable):
         return _AWAY
 
 
