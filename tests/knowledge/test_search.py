@@ -166,3 +166,26 @@ async def test_of_a_passage_that_is_gone_or_foreign_only_the_snippet_is_left(she
 async def test_scores_and_order_are_the_same_each_time(shop: Shelf) -> None:
     first = await shop.ask("return card parcel days")
     assert [await shop.ask("return card parcel days") for _ in range(3)] == [first] * 3
+
+
+@pytest.mark.parametrize(
+    ("language", "stored", "asked"),
+    [
+        ("simple", "환불은 언제 됩니까?", "환불"),
+        ("simple", "환불 정책", "환불은 되나요?"),
+        ("english", "환불을 받으려면", "환불"),
+        ("simple", "집은 어디", "집"),
+        ("simple", "İade koşullar", "iade"),
+        ("simple", "iade koşullar", "İADE"),
+        ("german", "Die Straße ist gesperrt", "STRASSE"),
+        ("simple", "Große Größe", "GROSSE"),
+        ("simple", "Re\u00adfund the ti\u200bcket", "refund"),
+        ("english", "A refund is paid", "refunds"),
+        ("english", "Refunded at once", "refunding"),
+        ("german", "Die Rückerstattung dauert", "Rückerstattungen"),
+    ],
+)
+async def test_other_forms_of_a_word_are_found(shelf: Shelf, language: str, stored: str, asked: str) -> None:
+    shelf = await Shelf.create(shelf.pool, language=language)
+    await shelf.put("a.txt", stored)
+    assert len(await shelf.ask(asked)) == 1

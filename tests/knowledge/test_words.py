@@ -17,6 +17,13 @@ from agentchat.knowledge.search.search_words import SearchQuery, make_searchable
         ("हिन्दी में", "हिन्दी में"),
         ("日本語のテスト", "日本 本語 語の のテ テス スト"),
         ("字 and ไทย", "字 and ไท ทย"),
+        ("환불은 가능", "환불 불은 가능"),
+        ("집은", "집은 집"),
+        ("\u1112\u116a\u11ab\u1107\u116e\u11af\u110b\u1173\u11ab", "환불 불은"),
+        ("İSTANBUL İade ISPARTA ığdır", "istanbul iade isparta iğdir"),  # noqa: RUF001
+        ("Straße STRASSE straße", "strasse strasse strasse"),
+        ("re\u00adfund re\u200bfund re\u2060fund \ufeffrefund\ufe0f", "refund refund refund refund"),
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u062e"),
         ("#42 '#42' \\ %s \0", "42 42 s"),
         ("", ""),
     ],

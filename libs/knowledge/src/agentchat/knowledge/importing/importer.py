@@ -148,8 +148,8 @@ SELECT chunk_id, %(document)s, %(base)s, position, title, text,
   FROM unnest(%(chunk_id)s::text[], %(position)s::integer[], %(title)s::text[], %(text)s::text[],
               %(title_words)s::text[], %(text_words)s::text[])
        AS new (chunk_id, position, title, text, title_words, text_words)
-ON CONFLICT (chunk_id) DO UPDATE SET position = excluded.position
- WHERE chunks.position <> excluded.position
+ON CONFLICT (chunk_id) DO UPDATE SET position = excluded.position, words = excluded.words
+ WHERE (chunks.position, chunks.words) IS DISTINCT FROM (excluded.position, excluded.words)
 """
 
 

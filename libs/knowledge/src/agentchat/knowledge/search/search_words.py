@@ -14,11 +14,14 @@ _MOST_WORD = 64
 _MOST_QUERY = 4000
 _MOST_WORDS = 64
 
-# Scripts without blanks: kana and Han; Thai, Lao, Burmese, Khmer. They are searched by pairs of characters.
+# Searched by pairs of characters: scripts without blanks between words (kana and Han; Thai, Lao, Burmese,
+# Khmer), and Hangul, whose particles are part of the word.
 _UNSPACED = re.compile(
-    "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+    "[\uac00-\ud7a3]+|[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
     "|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
+_PARTICLES = "은는이가을를의에도와과로만"
+"""Korean particles of one syllable: the noun before one is a word by itself."""
 _QUOTED = re.compile(r'"([^"]+)"|[“„]([^“”„]+)[”“]|«([^«»]+)»')
 
 
@@ -33,11 +36,17 @@ class SearchQuery(msgspec.Struct, frozen=True):
     phrases: tuple[str, ...] = ()
 
 
-class _Letters(dict[int, int]):
-    """Keeps letters, digits and the marks on them; everything else separates words."""
+class _Letters(dict[int, int | None]):
+    """Keeps letters, digits and the marks on them; everything else separates words.
 
-    def __missing__(self, code: int) -> int:
-        kept = code if unicodedata.category(chr(code))[0] in "LNM" else 0x20
+    Invisible characters (soft hyphens, joiners) are removed, as is the dot that folding the case of İ leaves.
+    """
+
+    def __missing__(self, code: int) -> int | None:
+        category = unicodedata.category(chr(code))
+        kept = code if category[0] in "LNM" else 0x20
+        if category == "Cf" or 0xFE00 <= code <= 0xFE0F or code == 0x307:
+            kept = None
         self[code] = kept
         return kept
 
@@ -69,7 +78,8 @@ def shorten_text(text: str) -> str:
 
 
 def _split_words(text: str) -> Iterator[str]:
-    folded = unicodedata.normalize("NFKC", text).lower().translate(_letters)
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u0131", "i")
+    folded = unicodedata.normalize("NFC", folded.translate(_letters))
     for word in _UNSPACED.sub(_pair, folded).split():
         yield word[:_MOST_WORD]
 
@@ -77,4 +87,6 @@ def _split_words(text: str) -> Iterator[str]:
 def _pair(run: re.Match[str]) -> str:
     text = run[0]
     pairs = [text[at : at + 2] for at in range(max(1, len(text) - 1))]
+    if len(text) == 2 and text[1] in _PARTICLES and "\uac00" <= text[0] <= "\ud7a3":
+        pairs.append(text[0])
     return f" {' '.join(pairs)} "
