@@ -62,7 +62,7 @@ class SimBus(_Part):
 
 
 class SimQueues(_Part):
-    """What `bus.Queues` is."""
+    """Stand in for `bus.queues.Queues`."""
 
     async def request_chat(self, message: messages.ChatRequested) -> None:
         message_id = f"{message.trace_id}:{message.attempt}"
@@ -98,7 +98,7 @@ class SimQueues(_Part):
 
 
 class SimTraces(_Part):
-    """What `bus.Traces` is."""
+    """Stand in for `bus.traces.Traces`."""
 
     def __init__(self, process: Process, nats: Nats) -> None:
         super().__init__(process, nats)
@@ -173,7 +173,7 @@ class SimTraces(_Part):
 
 
 class SimRpc(_Part):
-    """What `bus.Rpc` is."""
+    """Stand in for `bus.rpc.Rpc`."""
 
     def __init__(
         self, process: Process, nats: Nats, listing: Callable[[], tool_messages.ToolsListed]

@@ -112,7 +112,7 @@ class Queue:
 
 
 class Delivery:
-    """What stands for `bus.Delivery`."""
+    """Stand in for `bus.work_queue.QueueDelivery`."""
 
     def __init__(self, queue: Queue, process: Process, stored: Stored) -> None:
         self.subject = stored.subject

@@ -72,7 +72,7 @@ class SimLimiter:
 
 
 async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: Asked) -> None:
-    """As `orchestrator.worker.work`."""
+    """Run what `orchestrator.worker.run_worker` runs."""
     pool = SimPool(process, postgres)
     parts = WorkerServices(
         bus=cast(Any, bus),
@@ -101,7 +101,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
 
 
 async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: SimTools) -> None:
-    """As `tool_runner.worker.work`."""
+    """Run what `tool_runner.worker.run_tool_runner` runs."""
     pool = SimPool(process, postgres)
     agents = SimAgents(process, postgres)
     executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))

@@ -8,7 +8,7 @@ the rows that are left are the remaining work. A second pass, a minute later, re
 sent meanwhile. The tombstone itself is deleted after 35 days: it outlives the copy of each event in EVENTS,
 and so any redelivery, which may come for 30 days.
 
-Appended by `orchestrator.rpc.erasing`.
+Appended by `orchestrator.rpc.erase_conversation`.
 """
 
 from collections.abc import Sequence

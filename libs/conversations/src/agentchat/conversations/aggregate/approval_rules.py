@@ -4,7 +4,7 @@ A run waits from the event that asks until the event that decides the last of it
 its result with that event: the model is told, and no tool is called. A call whose tool has asked a person is
 run again in any case, because its server must learn the answer.
 
-Requested by `orchestrator.run.perform`, decided by `orchestrator.rpc.record_decision`.
+Requested by `orchestrator.run.perform_step`, decided by `orchestrator.rpc.record_decision`.
 """
 
 import hashlib

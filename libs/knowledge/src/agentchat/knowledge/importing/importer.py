@@ -23,7 +23,7 @@ Outcome = Literal["added", "changed", "unchanged"]
 
 
 class Note(Protocol):
-    """Adds an audit row in the transaction of `conn`; `administration.Admin.note` is one.
+    """Adds an audit row in the transaction of `conn`; `administration.admin.Admin.note` is one.
 
     It is passed in because only `administration` writes to the audit log. No row may hold a document's text.
     """
