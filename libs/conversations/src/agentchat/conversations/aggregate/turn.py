@@ -2,7 +2,7 @@
 
 How a request starts or resumes a run, which step is next, how a run ends. Values in, values out: the caller
 passes the time and the ids, performs the step, and appends the events. Called by
-`orchestrator.rerun.replay_run` (`open_turn`) and `orchestrator.run.turn_loop` (`decide_next_step`).
+`orchestrator.starting.decide_request` (`open_turn`) and `orchestrator.run.turn_loop` (`decide_next_step`).
 """
 
 import msgspec

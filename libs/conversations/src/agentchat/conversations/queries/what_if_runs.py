@@ -1,8 +1,8 @@
 """Store what-if questions of the console and their answers, one row for each recorded run.
 
 The rows of an erased conversation are not found, and are deleted by the projector (`erasures`). A page that
-shows a what-if claims a row, asks an orchestrator (`orchestrator.rpc.answer_what_if`), and stores the answer; a
-claim without an answer expires.
+shows a what-if claims a row, asks an orchestrator (`orchestrator.rpc.answer_what_if`), and stores the answer;
+a claim without an answer expires.
 """
 
 from collections.abc import Sequence
