@@ -44,7 +44,7 @@ class _Letters(dict[int, int | None]):
 
     def __missing__(self, code: int) -> int | None:
         category = unicodedata.category(chr(code))
-        kept = code if category[0] in "LNM" else 0x20
+        kept: int | None = code if category[0] in "LNM" else 0x20
         if category == "Cf" or 0xFE00 <= code <= 0xFE0F or code == 0x307:
             kept = None
         self[code] = kept
