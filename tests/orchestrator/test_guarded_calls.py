@@ -109,7 +109,7 @@ async def test_an_error_is_read_as_far_as_it_can_matter(
 
     provider.will(answer)
     failure = await create_caller(client, provider.url).failure()
-    assert failure.kind == "http_404"
+    assert failure.kind == "wrong_base_url"
     await provider.calls[0].wait_until_left()
     assert sent < 16 * MAX_ERROR_BYTES
 

@@ -15,6 +15,7 @@ from agentchat.directory.agent_config import (
     MaxCallSeconds,
     MaxToolRounds,
     OnInterruption,
+    OnToolServerError,
     OutputType,
     Retrieval,
     SystemPrompt,
@@ -221,6 +222,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     allow_request_schema: bool
     mcp_servers: tuple[ShownServer, ...]
     on_interruption: OnInterruption
+    on_tool_server_error: OnToolServerError
     retrieval: Retrieval | None
     approvers: Approvers
     approval_seconds: ApprovalSeconds

@@ -205,6 +205,8 @@ def _encode_config(draft: AgentDraft) -> str:
     del fields["provider_key"]
     if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
         del fields["allow_request_schema"]
+    if draft.on_tool_server_error == "continue":
+        del fields["on_tool_server_error"]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()

@@ -160,6 +160,17 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     prefix_sha256: str | None = None
 
 
+class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
+    """Something that the run continues without, such as a tool server that cannot be reached.
+
+    `subject` is its name, and `message` says what happened. The model is told too.
+    """
+
+    code: Literal["tool_server_unavailable"]
+    subject: str
+    message: str
+
+
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
     """A stopping worker handed the run over, and another worker repeats the step that was under way.
 
@@ -358,6 +369,7 @@ Event = (
     | ContextCompacted
     | Delta
     | ModelReplied
+    | WarningRaised
     | ReplyLost
     | ToolCalled
     | ApprovalRequested

@@ -71,6 +71,13 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         prompt_sha256="d9ed06c2fb09eab6d64c92d5f2e8cc4fa5d3a8ba3ab3e9c1e1c5cf9d1d3c1f05",
         tools_sha256="4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945",
     ),
+    events.WarningRaised(
+        trace_id=TRACE,
+        at=AT,
+        code="tool_server_unavailable",
+        subject="shop",
+        message="The tool server shop cannot be reached.",
+    ),
     events.ReplyLost(trace_id=TRACE, at=AT, round=2, usage=Usage(input_tokens=431, output_tokens=8)),
     events.ToolCalled(
         trace_id=TRACE, at=AT, round=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}

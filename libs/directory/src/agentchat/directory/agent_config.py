@@ -25,6 +25,7 @@ SystemPrompt = Annotated[str, msgspec.Meta(max_length=65_536)]
 MaxToolRounds = Annotated[int, msgspec.Meta(ge=0, le=100)]
 OutputType = Literal["text", "markdown", "json"]
 OnInterruption = Literal["continue", "fail"]
+OnToolServerError = Literal["continue", "fail"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")]
@@ -89,6 +90,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     allow_request_schema: bool = True
     mcp_servers: McpServers = ()
     on_interruption: OnInterruption = "continue"
+    on_tool_server_error: OnToolServerError = "continue"
     retrieval: Retrieval | None = None
     approvers: Approvers = "account"
     approval_seconds: ApprovalSeconds = 7 * 24 * 3600

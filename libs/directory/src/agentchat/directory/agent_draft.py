@@ -20,6 +20,7 @@ from agentchat.directory.agent_config import (
     McpServers,
     Name,
     OnInterruption,
+    OnToolServerError,
     OutputType,
     Retrieval,
     SystemPrompt,
@@ -106,6 +107,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     allow_request_schema: bool | UnsetType = UNSET
     mcp_servers: McpServers | UnsetType = UNSET
     on_interruption: OnInterruption | UnsetType = UNSET
+    on_tool_server_error: OnToolServerError | UnsetType = UNSET
     retrieval: Retrieval | UnsetType | None = UNSET
     approvers: Approvers | UnsetType = UNSET
     approval_seconds: ApprovalSeconds | UnsetType = UNSET

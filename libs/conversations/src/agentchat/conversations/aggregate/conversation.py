@@ -78,6 +78,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     sources: tuple[Source, ...] | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
+    warnings: tuple[str, ...] = ()
     rounds: tuple[Round, ...] = ()
     reply: Message | None = None
     state: RunState = "running"
@@ -274,6 +275,8 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.ModelReplied():
             return _apply_reply(run, event)
+        case events.WarningRaised():
+            return replace(run, warnings=(*run.warnings, event.subject))
         case events.ReplyLost():
             return replace(
                 run,

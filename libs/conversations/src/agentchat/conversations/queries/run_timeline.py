@@ -159,6 +159,9 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.ModelReplied() as event:
             bar = _build_bar(before, moment, "model", f"model {event.round}")
             yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
+        case events.WarningRaised() as event:
+            bar = _build_bar(moment, moment, "lost", "warning")
+            yield replace(bar, note=event.message, state="failed")
         case events.ReplyLost() as event:
             bar = _build_bar(before, moment, "lost", "given up")
             note = "the worker stopped; another one repeats it"

@@ -32,6 +32,11 @@ from agentchat.orchestrator.tools.reply_calls import build_call_events, make_sen
 from agentchat.orchestrator.tools.tool_calls import ToolInputRequired
 from agentchat.runtime import failpoints
 
+_MISSING = (
+    "These tool servers cannot be reached at the moment, so their tools are missing: {}. If the user "
+    "needs one of them, say so."
+)
+
 
 class ToolExecutor(Protocol):
     """Runs the calls of a run: `tool_calls.RunToolCalls`, or `recorded_tools.RecordedTools` in a replay."""
@@ -69,6 +74,7 @@ class Performer:
     asks: bool = True
     offered: Mapping[str, ToolSpec] | None = None
     recorded_summary: events.ContextCompacted | None = None
+    missing_servers: tuple[str, ...] = ()
     _call_ids: set[str] | None = field(default=None, init=False)
 
     async def perform(self, step: turn.Step) -> Sequence[events.Event]:
@@ -135,6 +141,13 @@ class Performer:
         """Return the agent's tools by the names that the model sees, the same for the whole attempt."""
         if self.offered is None:
             self.offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
+            missing = self.listings.get_missing_servers(self.agent)
+            if "*" in missing:  # all of them
+                missing = tuple(server.name for server in self.agent.mcp_servers)
+            self.missing_servers = missing
+            if self.missing_servers and self.agent.on_tool_server_error == "fail":
+                message = f"The agent's tool servers cannot be reached: {', '.join(self.missing_servers)}."
+                raise ModelFailure("overloaded", message, kind="tool_server_unavailable")
         return self.offered
 
     async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
@@ -184,7 +197,24 @@ class Performer:
     def _build_system_prompt(self, run: Run) -> str:
         system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
         system = "\n\n".join(filter(None, (system, run.instructions)))
+        if self.missing_servers:
+            note = _MISSING.format(", ".join(self.missing_servers))
+            system = f"{system}\n\n{note}".lstrip()
         return self.output.add_instruction(self.retriever.add_instruction(system))
+
+    def _build_warnings(self, run: Run) -> list[events.Event]:
+        """Build the warnings of servers that the run has none of yet."""
+        return [
+            events.WarningRaised(
+                trace_id=run.trace_id,
+                at=self.clock.now(),
+                code="tool_server_unavailable",
+                subject=server,
+                message=f"The tool server {server} cannot be reached.",
+            )
+            for server in self.missing_servers
+            if server not in run.warnings
+        ]
 
     def _hash_prefix(self, run: Run, offered: Mapping[str, ToolSpec], documents: str) -> str:
         runs = self.log.conversation.runs
@@ -215,7 +245,7 @@ class Performer:
             repaired=reply.repaired,
             prefix_sha256=prefix if reply.repaired is None and not is_continued else None,
         )
-        done: list[events.Event] = [*self.channel.build_text_events(now), replied]
+        done: list[events.Event] = [*self._build_warnings(run), *self.channel.build_text_events(now), replied]
         done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
         done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=now)

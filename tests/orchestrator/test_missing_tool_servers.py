@@ -1,0 +1,52 @@
+"""A tool server that cannot be listed: the run goes on without its tools and says so, or fails."""
+
+import pytest
+
+from agentchat.contracts import events, frames
+from agentchat.contracts.tool_messages import UnavailableServer
+from agentchat.directory.agent_config import McpServer
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import reply_with, reply_with_calls
+from tests.orchestrator.toolbox import Toolbox
+
+SERVERS = (
+    McpServer(name="shop", url="https://shop.example/mcp"),
+    McpServer(name="mail", url="https://mail.example/mcp"),
+)
+
+
+@pytest.mark.parametrize(("reported", "named"), [("mail", ["mail"]), ("*", ["shop", "mail"])])
+async def test_a_run_goes_on_and_warns_once(
+    working: World, box: Toolbox, reported: str, named: list[str]
+) -> None:
+    box.unavailable = (UnavailableServer(server=reported, reason="It is down."),)
+    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
+    caller = await working.ask(await working.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
+    await caller.until(frames.Completed)
+    warned = [event for event in await working.events(caller) if isinstance(event, events.WarningRaised)]
+    assert [(event.code, event.subject) for event in warned] == [
+        ("tool_server_unavailable", name) for name in named
+    ]
+    assert all(call.system.startswith("Be brief.") for call in working.calls)
+    assert all(f"their tools are missing: {', '.join(named)}." in call.system for call in working.calls)
+
+
+async def test_a_run_fails_if_the_agent_says_so(working: World, box: Toolbox) -> None:
+    box.unavailable = (UnavailableServer(server="mail", reason="It is down."),)
+    working.will(reply_with("never"))
+    caller = await working.ask(await working.agent(mcp_servers=SERVERS, on_tool_server_error="fail"))
+    failed = await caller.until(frames.Failed)
+    assert (failed.code, failed.message) == (
+        "overloaded",
+        "The agent's tool servers cannot be reached: mail.",
+    )
+    assert working.calls == []
+
+
+async def test_without_a_missing_server_nothing_is_said(working: World, box: Toolbox) -> None:
+    box.unavailable = ()
+    working.will(reply_with("Done."))
+    caller = await working.ask(await working.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
+    await caller.until(frames.Completed)
+    assert working.calls[0].system == "Be brief."
+    assert not [event for event in await working.events(caller) if isinstance(event, events.WarningRaised)]
