@@ -13,9 +13,9 @@ from agentchat.ops.errors import StackError
 from agentchat.runtime.web import raise_open_files
 from bench import processes
 from bench.load import Loaded, run
-from bench.processes import ROOT, Started, lean_upstream
-from bench.report import CPU_CHATS, CPU_DELTAS, Measured, show, tables
-from bench.systems import BASELINE_PYTHON, SHORT, TOOL, System, baseline, service
+from bench.processes import ROOT, Started, start_upstream
+from bench.report import CPU_CHATS, CPU_DELTAS, Measured, build_tables, show
+from bench.systems import BASELINE_PYTHON, SHORT, TOOL, System, run_baseline, run_service
 
 OUTPUT = ROOT / ".bench"
 _BASELINES = ("sdk", "aiohttp")
@@ -86,21 +86,21 @@ def main() -> None:
     raise_open_files()  # of the processes that are started here too
     scenarios = [each for each in (QUICK if given.quick else FULL) if given.only in each.name]
     try:
-        asyncio.run(_bench(scenarios))
+        asyncio.run(run_benchmark(scenarios))
     except StackError as error:
         sys.exit(f"bench: {error}")
 
 
-async def _bench(scenarios: Sequence[Scenario]) -> None:
+async def run_benchmark(scenarios: Sequence[Scenario]) -> None:
     if not BASELINE_PYTHON.exists():
         raise StackError("the baselines are not installed; start the benchmark by `make bench`")
     measured: list[Measured] = []
     try:
         models = tuple({each.model for each in (_WARM_UP, *scenarios)})
-        async with lean_upstream() as upstream, _systems(upstream, models) as systems:
+        async with start_upstream() as upstream, build_systems(upstream, models) as systems:
             await asyncio.sleep(_REST_SECONDS)
             for system in systems:
-                sys.stderr.write(f"bench: idle {system.name}: {_memory(system):.0f} MiB\n")
+                sys.stderr.write(f"bench: idle {system.name}: {measure_memory(system):.0f} MiB\n")
                 await measure(_WARM_UP, system, 0)
             for scenario in scenarios:
                 # All systems in each round, so that other load of the machine is in all of them.
@@ -113,31 +113,31 @@ async def _bench(scenarios: Sequence[Scenario]) -> None:
     finally:
         OUTPUT.mkdir(exist_ok=True)
         (OUTPUT / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(measured)))
-        show(Console(), tables(measured))
+        show(Console(), build_tables(measured))
 
 
 @contextlib.asynccontextmanager
-async def _systems(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[list[System]]:
+async def build_systems(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[list[System]]:
     async with contextlib.AsyncExitStack() as stack:
-        ours = await stack.enter_async_context(service(upstream, models))
-        yield [ours, *[await stack.enter_async_context(baseline(form, upstream)) for form in _BASELINES]]
+        ours = await stack.enter_async_context(run_service(upstream, models))
+        yield [ours, *[await stack.enter_async_context(run_baseline(form, upstream)) for form in _BASELINES]]
 
 
 async def measure(scenario: Scenario, system: System, number: int) -> Measured:
     """Run one scenario with one system. Raises StackError, TimeoutError."""
     load = system.load(scenario.model, scenario.chats, scenario.at_once, scenario.ramp)
     await system.settle()
-    idle, before = _memory(system), processes.cpu_seconds(system.pids)
+    idle, before = measure_memory(system), processes.measure_cpu_seconds(system.pids)
     loading = asyncio.create_task(run(load))
     if scenario.spacing_ms:  # when the last stream has begun and the first is still open
         await asyncio.sleep((scenario.ramp + scenario.provider_seconds) / 2)
-        open_memory = await asyncio.to_thread(_memory, system)
+        open_memory = await asyncio.to_thread(measure_memory, system)
     loaded = await loading
     await system.settle()
-    after = processes.cpu_seconds(system.pids)
+    after = processes.measure_cpu_seconds(system.pids)
     # A process that was started again meanwhile has used what it used since its start.
     cpu = {name: used - min(used, before.get(name, 0.0)) for name, used in after.items()}
-    figures = _figures(scenario, loaded, sum(cpu.values()))
+    figures = collect_figures(scenario, loaded, sum(cpu.values()))
     if scenario.spacing_ms:
         figures["KiB / open stream"] = (open_memory - idle) * 1024 / scenario.chats
     return Measured(
@@ -150,26 +150,26 @@ async def measure(scenario: Scenario, system: System, number: int) -> Measured:
     )
 
 
-def _figures(scenario: Scenario, loaded: Loaded, cpu: float) -> dict[str, float]:
+def collect_figures(scenario: Scenario, loaded: Loaded, cpu: float) -> dict[str, float]:
     good, firsts = max(1, len(loaded.firsts)), sorted(loaded.firsts)
     found = {
-        "first p50 ms": _quantile(firsts, 0.5) * 1e3,
-        "first p99 ms": _quantile(firsts, 0.99) * 1e3,
+        "first p50 ms": compute_quantile(firsts, 0.5) * 1e3,
+        "first p99 ms": compute_quantile(firsts, 0.99) * 1e3,
         "client share of a core": loaded.busy,
     }
     if not scenario.spacing_ms:
         return found | {"chats": good, CPU_CHATS: cpu / good * 1e3, "chats / s": good / loaded.seconds}
     deltas = good * scenario.deltas
-    stretch = _quantile(sorted(loaded.lengths), 0.99) / scenario.provider_seconds
+    stretch = compute_quantile(sorted(loaded.lengths), 0.99) / scenario.provider_seconds
     return found | {"deltas": deltas, CPU_DELTAS: cpu / deltas * 1e6, "stretch p99": stretch}
 
 
-def _quantile(ordered: Sequence[float], part: float) -> float:
+def compute_quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 
-def _memory(system: System) -> float:
-    return sum(processes.memory(system.pids).values())
+def measure_memory(system: System) -> float:
+    return sum(processes.measure_memory(system.pids).values())
 
 
 if __name__ == "__main__":

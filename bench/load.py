@@ -185,7 +185,7 @@ async def _send(load: Load) -> Loaded:
     turns = iter(range(load.chats))
     cpu, began = time.process_time(), time.perf_counter()
 
-    async def client(place: int) -> list[Reply]:
+    async def run_client(place: int) -> list[Reply]:
         await asyncio.sleep(load.ramp * place / clients)
         connection, replies = connections[place] or await Connection.to(load.url), []
         for turn in turns:
@@ -194,12 +194,12 @@ async def _send(load: Load) -> Loaded:
                 connection = await Connection.to(load.url)
         return replies
 
-    each = await asyncio.gather(*map(client, range(clients)))
+    each = await asyncio.gather(*map(run_client, range(clients)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return _loaded([reply for replies in each for reply in replies], seconds, cpu)
+    return summarize_replies([reply for replies in each for reply in replies], seconds, cpu)
 
 
-def _loaded(replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:
+def summarize_replies(replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:
     good = [reply for reply in replies if not reply.failed]
     return Loaded(
         seconds=seconds,

@@ -25,7 +25,7 @@ class Started(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def serving(*command: str) -> AsyncIterator[Started]:
+async def start_serving(*command: str) -> AsyncIterator[Started]:
     """Run a process that prints its port when it is ready, while the block runs. Raises TimeoutError."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     ended_with_this = wrap_command(command, signal.SIGTERM)
@@ -41,34 +41,34 @@ async def serving(*command: str) -> AsyncIterator[Started]:
         await process.wait()
 
 
-def lean_upstream() -> contextlib.AbstractAsyncContextManager[Started]:
+def start_upstream() -> contextlib.AbstractAsyncContextManager[Started]:
     """Run `bench.upstream`."""
-    return serving(sys.executable, "-m", "bench.upstream")
+    return start_serving(sys.executable, "-m", "bench.upstream")
 
 
-def cpu_seconds(pids: Pids) -> dict[str, float]:
+def measure_cpu_seconds(pids: Pids) -> dict[str, float]:
     """Read the CPU time of each process and its children, those that have ended too."""
-    return {name: _sum(_cpu, family) for name, family in _families(pids).items()}
+    return {name: _sum(read_cpu, family) for name, family in group_families(pids).items()}
 
 
-def memory(pids: Pids) -> dict[str, float]:
+def measure_memory(pids: Pids) -> dict[str, float]:
     """Read MiB of each process and its children, shared pages divided among those that share them (PSS)."""
-    return {name: _sum(_pss, family) / 2**20 for name, family in _families(pids).items()}
+    return {name: _sum(read_pss, family) / 2**20 for name, family in group_families(pids).items()}
 
 
-def _families(pids: Pids) -> dict[str, list[psutil.Process]]:
+def group_families(pids: Pids) -> dict[str, list[psutil.Process]]:
     """Find the descendants of each named process, without those that have a name themselves."""
     named = set(pids.values())
 
-    def family(pid: int) -> list[psutil.Process]:
+    def list_family(pid: int) -> list[psutil.Process]:
         try:
             process = psutil.Process(pid)
             children = [child.pid for child in process.children() if child.pid not in named]
         except psutil.NoSuchProcess:
             return []  # its parent has its CPU time now
-        return [process, *(member for child in children for member in family(child))]
+        return [process, *(member for child in children for member in list_family(child))]
 
-    return {name: family(pid) for name, pid in pids.items()}
+    return {name: list_family(pid) for name, pid in pids.items()}
 
 
 def _sum(measure: Callable[[psutil.Process], float], family: list[psutil.Process]) -> float:
@@ -79,10 +79,10 @@ def _sum(measure: Callable[[psutil.Process], float], family: list[psutil.Process
     return total
 
 
-def _cpu(process: psutil.Process) -> float:
+def read_cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def _pss(process: psutil.Process) -> float:
+def read_pss(process: psutil.Process) -> float:
     return float(process.memory_full_info().pss)

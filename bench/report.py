@@ -34,7 +34,7 @@ class Spread(msgspec.Struct, frozen=True):
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
+    def from_values(cls, values: Sequence[float]) -> "Spread":
         """Compute the spread of values."""
         return cls(median(values), min(values), max(values))
 
@@ -51,69 +51,71 @@ class Table(msgspec.Struct, frozen=True):
     rows: list[tuple[str, ...]]
 
 
-def tables(measured: Sequence[Measured]) -> list[Table]:
+def build_tables(measured: Sequence[Measured]) -> list[Table]:
     """Compare the systems by scenario, and show where the service spends its CPU time."""
     made = (
-        _compared(measured, "Short chats: 20 deltas that arrive at once", _CHATS),
-        _compared(measured, "Paced streams", _STREAMS),
-        _by_process(measured, "CPU ms of a chat, by process", CPU_CHATS, "chats", 1e3),
-        _by_process(measured, "CPU µs of a delta, by process", CPU_DELTAS, "deltas", 1e6),
+        compare_systems(measured, "Short chats: 20 deltas that arrive at once", _CHATS),
+        compare_systems(measured, "Paced streams", _STREAMS),
+        build_process_table(measured, "CPU ms of a chat, by process", CPU_CHATS, "chats", 1e3),
+        build_process_table(measured, "CPU µs of a delta, by process", CPU_DELTAS, "deltas", 1e6),
     )
     return [table for table in made if table.rows]
 
 
-def counts_table(counts: Mapping[str, Mapping[str, int]]) -> Table:
+def build_counts_table(counts: Mapping[str, Mapping[str, int]]) -> Table:
     """Show a row for each count and a column for each kind of chat."""
     names = sorted({name for each in counts.values() for name in each})
     rows = [(name, *(str(each.get(name, "")) for each in counts.values())) for name in names]
     return Table("What one chat costs, counted", ("", *counts), rows)
 
 
-def ratio(measured: Sequence[Measured], scenario: str, figure: str, other: str) -> Spread | None:
+def compute_ratio(measured: Sequence[Measured], scenario: str, figure: str, other: str) -> Spread | None:
     """Divide the service's figure by another system's within each round, so that other load is in both."""
-    ours, theirs = (_rounds(measured, scenario, each) for each in (SERVICE, other))
+    ours, theirs = (list_rounds(measured, scenario, each) for each in (SERVICE, other))
     pairs = [(one.figures[figure], two.figures[figure]) for one, two in zip(ours, theirs, strict=False)]
     values = [one / two for one, two in pairs if two]
-    return Spread.of(values) if values else None
+    return Spread.from_values(values) if values else None
 
 
-def _compared(measured: Sequence[Measured], title: str, figures: tuple[str, ...]) -> Table:
+def compare_systems(measured: Sequence[Measured], title: str, figures: tuple[str, ...]) -> Table:
     rows: list[tuple[str, ...]] = []
-    for scenario in _scenarios(measured, figures[0]):
+    for scenario in list_scenarios(measured, figures[0]):
         for system in dict.fromkeys(each.system for each in measured):
-            found = _rounds(measured, scenario, system)
+            found = list_rounds(measured, scenario, system)
             if not found:
                 continue
             first, *others = (_spread(found, figure) for figure in figures)
             values = [str(first), *("" if each is None else _number(each.median) for each in others)]
-            against = "" if system == SERVICE else ratio(measured, scenario, figures[0], system)
+            against = "" if system == SERVICE else compute_ratio(measured, scenario, figures[0], system)
             failed = sum(sum(each.failures.values()) for each in found)
             rows.append((scenario, system, *values, str(against or ""), str(failed or "")))
     return Table(title, ("", "", *figures, "service / it", "failed"), rows)
 
 
-def _by_process(measured: Sequence[Measured], title: str, figure: str, unit: str, scale: float) -> Table:
+def build_process_table(
+    measured: Sequence[Measured], title: str, figure: str, unit: str, scale: float
+) -> Table:
     used: dict[str, list[str]] = {}
-    scenarios = [name for name in _scenarios(measured, figure) if _rounds(measured, name, SERVICE)]
+    scenarios = [name for name in list_scenarios(measured, figure) if list_rounds(measured, name, SERVICE)]
     for scenario in scenarios:
-        found = _rounds(measured, scenario, SERVICE)
+        found = list_rounds(measured, scenario, SERVICE)
         for process in found[0].cpu:
             seconds = median(each.cpu[process] / each.figures[unit] for each in found)
             used.setdefault(process, []).append(f"{seconds * scale:.2f}")
     return Table(title, ("", *scenarios), [(process, *row) for process, row in used.items()])
 
 
-def _scenarios(measured: Sequence[Measured], figure: str) -> list[str]:
+def list_scenarios(measured: Sequence[Measured], figure: str) -> list[str]:
     return list(dict.fromkeys(each.scenario for each in measured if figure in each.figures))
 
 
-def _rounds(measured: Sequence[Measured], scenario: str, system: str) -> list[Measured]:
+def list_rounds(measured: Sequence[Measured], scenario: str, system: str) -> list[Measured]:
     return [each for each in measured if (each.scenario, each.system) == (scenario, system)]
 
 
 def _spread(found: Sequence[Measured], figure: str) -> Spread | None:
     values = [each.figures[figure] for each in found if figure in each.figures]
-    return Spread.of(values) if values else None
+    return Spread.from_values(values) if values else None
 
 
 def _number(value: float) -> str:

@@ -19,7 +19,7 @@ from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from bench.load import Load
-from bench.processes import ROOT, Pids, Started, serving
+from bench.processes import ROOT, Pids, Started, start_serving
 from tests.harness import RunningStack, running_stack, temporary_folder
 
 SERVICE = "service"
@@ -114,7 +114,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[Service]:
+async def run_service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[Service]:
     """Run the complete service while the block runs."""
     environ = {"ANTHROPIC_API_KEY": "lean", "ANTHROPIC_BASE_URL": upstream.url} | _SLOTS
     async with running_stack(None, environ) as stack:
@@ -122,7 +122,7 @@ async def service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[S
 
 
 @contextlib.asynccontextmanager
-async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
+async def run_baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
     """Run a baseline while the block runs, on a Postgres with the service's settings."""
     with temporary_folder() as name:
         folder = RunFolder(name)
@@ -136,7 +136,7 @@ async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
             assert entry is not None
             assert entry.pid is not None
             module = (str(BASELINE_PYTHON), "-m", "bench.baselines")
-            async with serving(*module, form, servers.database_url, upstream.url) as server:
+            async with start_serving(*module, form, servers.database_url, upstream.url) as server:
                 yield Baseline(form, server, entry.pid)
 
 

@@ -41,48 +41,50 @@ def plan_of(model: bytes) -> Plan:
     return Plan(int(given.get("deltas", 20)), int(given.get("delay_ms", 0)) / 1000, given.get("tool", ""))
 
 
-def _event(kind: str, **fields: object) -> bytes:
+def _build_event(kind: str, **fields: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode({"type": kind, **fields}))
 
 
-def _chunk(data: bytes) -> bytes:
+def _build_chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def _opening(block: dict[str, Any]) -> bytes:
+def _build_opening(block: dict[str, Any]) -> bytes:
     message: dict[str, Any] = {"id": "msg_lean", "type": "message", "role": "assistant", "model": "lean"}
     message |= {"content": [], "stop_reason": None, "stop_sequence": None}
     message |= {"usage": {"input_tokens": 20, "output_tokens": 1}}
-    started = _event("message_start", message=message)
-    return started + _event("content_block_start", index=0, content_block=block) + _event("ping")
+    started = _build_event("message_start", message=message)
+    return started + _build_event("content_block_start", index=0, content_block=block) + _build_event("ping")
 
 
-def _ending(reason: str) -> bytes:
+def _build_ending(reason: str) -> bytes:
     delta, usage = {"stop_reason": reason, "stop_sequence": None}, {"output_tokens": 40}
-    stopped = _event("content_block_stop", index=0)
-    return stopped + _event("message_delta", delta=delta, usage=usage) + _event("message_stop")
+    stopped = _build_event("content_block_stop", index=0)
+    return stopped + _build_event("message_delta", delta=delta, usage=usage) + _build_event("message_stop")
 
 
 @functools.cache
-def _delta(number: int) -> bytes:
-    return _event("content_block_delta", index=0, delta={"type": "text_delta", "text": f"{number:06d} "})
+def _build_delta(number: int) -> bytes:
+    return _build_event(
+        "content_block_delta", index=0, delta={"type": "text_delta", "text": f"{number:06d} "}
+    )
 
 
-_OPENING = _opening({"type": "text", "text": ""})
-_CLOSING = _chunk(_ending("end_turn")) + _LAST
-
-
-@functools.cache
-def _at_once(deltas: int) -> bytes:
-    return _HEAD + _chunk(_OPENING + b"".join(map(_delta, range(deltas)))) + _CLOSING
+_OPENING = _build_opening({"type": "text", "text": ""})
+_CLOSING = _build_chunk(_build_ending("end_turn")) + _LAST
 
 
 @functools.cache
-def _tool_call(name: bytes) -> bytes:
+def _build_reply(deltas: int) -> bytes:
+    return _HEAD + _build_chunk(_OPENING + b"".join(map(_build_delta, range(deltas)))) + _CLOSING
+
+
+@functools.cache
+def _build_tool_call(name: bytes) -> bytes:
     block = {"type": "tool_use", "id": "toolu_lean", "name": name.decode(), "input": {}}
     piece = {"type": "input_json_delta", "partial_json": '{"product_id":"PRD-124"}'}
-    called = _event("content_block_delta", index=0, delta=piece)
-    return _HEAD + _chunk(_opening(block) + called + _ending("tool_use")) + _LAST
+    called = _build_event("content_block_delta", index=0, delta=piece)
+    return _HEAD + _build_chunk(_build_opening(block) + called + _build_ending("tool_use")) + _LAST
 
 
 class Answering(asyncio.Protocol):
@@ -118,18 +120,18 @@ class Answering(asyncio.Protocol):
         if plan.tool and b'"tool_result"' not in request:
             tool = re.search(rb'"name": ?"([^"]*%s)"' % plan.tool.encode(), request)
             assert tool is not None, "the agent has the tool that its model is to call"
-            self._transport.write(_tool_call(tool[1]))
+            self._transport.write(_build_tool_call(tool[1]))
         elif plan.delay:
-            self._transport.write(_HEAD + _chunk(_OPENING))
+            self._transport.write(_HEAD + _build_chunk(_OPENING))
             self._send_due(plan, 0, self._loop.time())
         else:
-            self._transport.write(_at_once(plan.deltas))
+            self._transport.write(_build_reply(plan.deltas))
 
     def _send_due(self, plan: Plan, number: int, began: float) -> None:
         """Send the delta that is due, and those that a late timer owes, by a schedule that does not drift."""
         due = min(plan.deltas, 1 + int((self._loop.time() - began) / plan.delay + 0.01))
         following = max(due, number + 1)
-        self._transport.write(_chunk(b"".join(map(_delta, range(number, following)))))
+        self._transport.write(_build_chunk(b"".join(map(_build_delta, range(number, following)))))
         if following < plan.deltas:
             at = began + following * plan.delay
             self._timer = self._loop.call_at(at, self._send_due, plan, following, began)

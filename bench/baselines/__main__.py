@@ -35,11 +35,11 @@ CREATE INDEX IF NOT EXISTS chat_messages_of ON chat_messages (conversation_id, i
 _SAVE = "INSERT INTO chat_messages (conversation_id, role, content) VALUES ($1, $2, $3)"
 
 
-def with_sdk(base_url: str) -> Stream:
+def stream_with_sdk(base_url: str) -> Stream:
     """Raw events, which is the SDK's quicker way."""
     client = AsyncAnthropic(api_key="lean", base_url=base_url, max_retries=0)
 
-    async def texts(model: str, messages: Messages) -> AsyncIterator[list[str]]:
+    async def stream_texts(model: str, messages: Messages) -> AsyncIterator[list[str]]:
         stream = await client.messages.create(
             model=model,
             max_tokens=_MAX_TOKENS,
@@ -51,7 +51,7 @@ def with_sdk(base_url: str) -> Stream:
             if isinstance(event, RawContentBlockDeltaEvent) and isinstance(event.delta, TextDelta):
                 yield [event.delta.text]
 
-    return texts
+    return stream_texts
 
 
 class _Delta(msgspec.Struct):
@@ -67,12 +67,12 @@ _DATA = b"data: "
 _TEXT = b'"text_delta"'
 
 
-def with_aiohttp(base_url: str) -> Stream:
+def stream_with_aiohttp(base_url: str) -> Stream:
     """Only the lines that carry text are decoded."""
     sessions: list[aiohttp.ClientSession] = []
     headers = {"x-api-key": "lean", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 
-    async def texts(model: str, messages: Messages) -> AsyncIterator[list[str]]:
+    async def stream_texts(model: str, messages: Messages) -> AsyncIterator[list[str]]:
         if not sessions:
             connector = aiohttp.TCPConnector(limit=0)
             sessions.append(aiohttp.ClientSession(base_url, connector=connector, headers=headers))
@@ -85,14 +85,14 @@ def with_aiohttp(base_url: str) -> Stream:
                 if found := [_decode(line[6:]).delta.text for line in lines if _is_text(line)]:
                     yield found
 
-    return texts
+    return stream_texts
 
 
 def _is_text(line: bytes) -> bool:
     return line.startswith(_DATA) and _TEXT in line
 
 
-_FORMS = {"sdk": with_sdk, "aiohttp": with_aiohttp}
+_FORMS = {"sdk": stream_with_sdk, "aiohttp": stream_with_aiohttp}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -110,22 +110,22 @@ def build(pool: asyncpg.Pool, stream: Stream) -> FastAPI:
     async def chat(asked: ChatRequest) -> StreamingResponse:
         conversation = uuid.uuid4()
         await pool.execute(_SAVE, conversation, "user", asked.message)
-        return StreamingResponse(_events(asked, conversation), media_type="text/event-stream")
+        return StreamingResponse(_read_events(asked, conversation), media_type="text/event-stream")
 
-    async def _events(asked: ChatRequest, conversation: uuid.UUID) -> AsyncIterator[bytes]:
-        yield _event({"type": "meta", "conversation_id": conversation})
+    async def _read_events(asked: ChatRequest, conversation: uuid.UUID) -> AsyncIterator[bytes]:
+        yield _build_event({"type": "meta", "conversation_id": conversation})
         parts: list[str] = []
         async for texts in stream(asked.model, [{"role": "user", "content": asked.message}]):
             parts += texts
-            yield b"".join(_event({"type": "delta", "content": text}) for text in texts)
+            yield b"".join(_build_event({"type": "delta", "content": text}) for text in texts)
         await pool.execute(_SAVE, conversation, "assistant", "".join(parts))
-        yield _event({"type": "done", "conversation_id": conversation})
+        yield _build_event({"type": "done", "conversation_id": conversation})
 
     app.add_api_route("/v1/chat/stream", chat, methods=["POST"], response_model=None)
     return app
 
 
-def _event(fields: dict[str, object]) -> bytes:
+def _build_event(fields: dict[str, object]) -> bytes:
     return b"data: " + _encode(fields) + b"\n\n"
 
 

@@ -1,4 +1,4 @@
-"""Prints the counts, the statements that were counted, and the bounds as the table of the tests."""
+"""Print the counts, the counted statements, and the bounds as the table of the tests."""
 
 import asyncio
 import sys
@@ -6,12 +6,12 @@ import sys
 from rich.console import Console
 
 from agentchat.ops.errors import StackError
-from bench.counting.counted_stack import counted_stack
-from bench.counting.one_chat import HELD, Cost, costs
-from bench.report import counts_table, show
+from bench.counting.counted_stack import start_counted_stack
+from bench.counting.one_chat import HELD, Cost, measure_chats
+from bench.report import build_counts_table, show
 
 
-def bounds(found: dict[str, Cost]) -> str:
+def render_bounds(found: dict[str, Cost]) -> str:
     """As tests/bench/one_chat.toml has them. WAL has 5 % of room: it depends on how full pages are."""
     lines = []
     for kind, cost in found.items():
@@ -24,15 +24,15 @@ def bounds(found: dict[str, Cost]) -> str:
 
 
 async def _count(console: Console) -> None:
-    async with counted_stack() as counted:
-        found = await costs(counted)
-    show(console, [counts_table({kind: cost.counts for kind, cost in found.items()})])
+    async with start_counted_stack() as counted:
+        found = await measure_chats(counted)
+    show(console, [build_counts_table({kind: cost.counts for kind, cost in found.items()})])
     for kind, cost in found.items():
         console.rule(f"the statements of: {kind}")
         for (service, text), count in sorted(cost.statements.items()):
             console.print(f"{count} x {service}: {text[:200]}", markup=False, highlight=False)
     console.rule("tests/bench/one_chat.toml")
-    console.print(bounds(found), markup=False, highlight=False)
+    console.print(render_bounds(found), markup=False, highlight=False)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor
-from bench.processes import lean_upstream
+from bench.processes import start_upstream
 from tests.harness import RunningStack, running_stack
 
 _INSIDE = Path(__file__).parent / "inside"
@@ -38,9 +38,9 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def counted_stack() -> AsyncIterator[Counted]:
+async def start_counted_stack() -> AsyncIterator[Counted]:
     """Up while the block runs, after some 8 s. Valkey is one without users, so that it may be asked."""
-    async with lean_upstream() as upstream, _valkey() as valkey_url:
+    async with start_upstream() as upstream, connect_valkey() as valkey_url:
         with tempfile.TemporaryDirectory(prefix="agentchat-") as loops:
             environ = {"AGENTCHAT_REDIS_URL": valkey_url, "PYTHONPATH": str(_INSIDE)}
             environ |= {"AGENTCHAT_BENCH_COUNTS": loops}
@@ -51,7 +51,7 @@ async def counted_stack() -> AsyncIterator[Counted]:
 
 
 @contextlib.asynccontextmanager
-async def _valkey() -> AsyncIterator[str]:
+async def connect_valkey() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
         folder, port = RunFolder(Path(name)), find_free_port()
         folder.create()
@@ -96,7 +96,7 @@ class StatementLog:
         self._path = path
         self._read_to = path.stat().st_size
 
-    def next(self) -> Logged:
+    def read_next(self) -> Logged:
         """Return the statements that were logged since the last call."""
         with self._path.open() as file:
             file.seek(self._read_to)
@@ -116,16 +116,16 @@ _SCRIPTS = ("evalsha", "eval", "fcall")
 _OURS = ("info", "ping")
 
 
-def nats_monitor(pid: int) -> str:
+def find_nats_monitor(pid: int) -> str:
     """Return the address of a NATS server's monitor, from its command line."""
     line = psutil.Process(pid).cmdline()
     return f"http://{LOOPBACK}:{line[line.index('-m') + 1]}"
 
 
-async def nats_counts(monitor: str) -> dict[str, int]:
+async def read_nats_counts(monitor: str) -> dict[str, int]:
     """Messages that clients sent, that they were sent, and that streams stored, by stream."""
     about, streams = await asyncio.gather(
-        *(asyncio.to_thread(_json, f"{monitor}/{page}") for page in ("varz", "jsz?streams=1&accounts=1"))
+        *(asyncio.to_thread(fetch_json, f"{monitor}/{page}") for page in ("varz", "jsz?streams=1&accounts=1"))
     )
     stored = {
         f"nats.stored.{stream['name']}": int(stream["state"]["last_seq"])
@@ -135,13 +135,13 @@ async def nats_counts(monitor: str) -> dict[str, int]:
     return {"nats.sent": about["in_msgs"], "nats.delivered": about["out_msgs"], **stored}
 
 
-def _json(url: str) -> dict[str, Any]:
+def fetch_json(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(url, timeout=10) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 
 
-async def valkey_counts(url: str) -> dict[str, int]:
+async def read_valkey_counts(url: str) -> dict[str, int]:
     """Scripts that were called, and all other commands, those within scripts too (`INFO commandstats`)."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -158,7 +158,7 @@ async def valkey_counts(url: str) -> dict[str, int]:
     return {"redis.scripts": scripts, "redis.commands": others}
 
 
-def task_counts(folder: Path) -> dict[str, int]:
+def read_task_counts(folder: Path) -> dict[str, int]:
     """Read the tasks that were made, by service, of processes whose names end with a number."""
     return {
         f"tasks.{path.name.rpartition('-')[0]}": struct.unpack("Q", path.read_bytes())[0]

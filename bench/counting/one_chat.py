@@ -22,10 +22,10 @@ from bench.counting.counted_stack import (
     Counted,
     Logged,
     StatementLog,
-    nats_counts,
-    nats_monitor,
-    task_counts,
-    valkey_counts,
+    find_nats_monitor,
+    read_nats_counts,
+    read_task_counts,
+    read_valkey_counts,
 )
 from bench.load import BenchError, Connection, Reply, request
 from bench.systems import SHORT, TOOL, make_agents
@@ -50,17 +50,17 @@ class Cost(msgspec.Struct, frozen=True):
     statements: dict[Statement, int]
 
 
-async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
+async def measure_chats(counted: Counted, chats: int = 12) -> dict[str, Cost]:
     """By kind of chat: the first message of a conversation, the next one, and one with a tool call."""
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
     async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=300) as session:
         counter = _Counter(counted, session)
-        await counter.until(_IS_LOGGED)
+        await counter.wait_until(_IS_LOGGED)
         return {
-            "first message": await counter.cost(agents[SHORT], chats),
-            "next message": await counter.cost(agents[SHORT], chats, same_conversation=True),
-            "tool call": await counter.cost(agents[TOOL], chats),
+            "first message": await counter.measure_chat(agents[SHORT], chats),
+            "next message": await counter.measure_chat(agents[SHORT], chats, same_conversation=True),
+            "tool call": await counter.measure_chat(agents[TOOL], chats),
         }
 
 
@@ -69,9 +69,9 @@ class _Counter:
         self._counted = counted
         self._session = session
         self._log = StatementLog(counted.stack.folder.log("postgres"))
-        self._monitor = nats_monitor(counted.stack.pid("nats"))
+        self._monitor = find_nats_monitor(counted.stack.pid("nats"))
 
-    async def cost(self, agent_id: str, chats: int, *, same_conversation: bool = False) -> Cost:
+    async def measure_chat(self, agent_id: str, chats: int, *, same_conversation: bool = False) -> Cost:
         found = self._counted.stack.environment
         url = f"{found.base_url}/v1/chat/stream"
         headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent_id, "X-Stream-Form": "1"}
@@ -80,35 +80,35 @@ class _Counter:
         for _ in range(_WARM_UP):
             reply = await _ask(client, request(url, headers, body))
             if same_conversation:
-                body["conversation_id"] = _conversation(reply)
-        before, _ = await self._settled()
+                body["conversation_id"] = _get_conversation(reply)
+        before, _ = await self._read_settled()
         counts, statements = [], []
         for _ in range(chats):
-            with self._projector_held():
+            with self._hold_projector():
                 await _ask(client, request(url, headers, body))
-                await self.until(_HAS_ENDED)
-            after, logged = await self._settled()
+                await self.wait_until(_HAS_ENDED)
+            after, logged = await self._read_settled()
             since = {name: count - before.get(name, 0) for name, count in after.items()}
             begun = {f"transactions.{service}": count for service, count in logged.transactions.items()}
             counts.append(since | begun)
             statements.append(logged.statements)
             before = after
         client.close()
-        return _cost(counts, statements)
+        return compute_cost(counts, statements)
 
-    async def _settled(self) -> tuple[Counts, Logged]:
+    async def _read_settled(self) -> tuple[Counts, Logged]:
         """The counters, and what was logged since the last time, when no run has anything left to be done."""
-        await self.until(_HAS_ENDED)
-        await self.until(_IS_PROJECTED)
-        logged = self._log.next()
-        written, wal = await self._row(_WRITTEN)
+        await self.wait_until(_HAS_ENDED)
+        await self.wait_until(_IS_PROJECTED)
+        logged = self._log.read_next()
+        written, wal = await self._fetch_row(_WRITTEN)
         counts = {"postgres.writing_transactions": int(written), "postgres.wal_bytes": int(wal)}
-        counts |= await nats_counts(self._monitor)
-        counts |= await valkey_counts(self._counted.valkey_url)
-        return counts | task_counts(self._counted.loops), logged
+        counts |= await read_nats_counts(self._monitor)
+        counts |= await read_valkey_counts(self._counted.valkey_url)
+        return counts | read_task_counts(self._counted.loops), logged
 
     @contextlib.contextmanager
-    def _projector_held(self) -> Iterator[None]:
+    def _hold_projector(self) -> Iterator[None]:
         """So that it reads all events of a chat at once, as under load, and not in parts by chance."""
         pid = self._counted.stack.pid("projector-1")
         os.kill(pid, signal.SIGSTOP)
@@ -117,13 +117,13 @@ class _Counter:
         finally:
             os.kill(pid, signal.SIGCONT)
 
-    async def until(self, query: LiteralString) -> None:
+    async def wait_until(self, query: LiteralString) -> None:
         """Until the query says so. Raises TimeoutError."""
         async with asyncio.timeout(_SETTLED_SECONDS):
-            while not (await self._row(query))[0]:  # noqa: ASYNC110 - a table has no event
+            while not (await self._fetch_row(query))[0]:  # noqa: ASYNC110 - a table has no event
                 await asyncio.sleep(0.01)
 
-    async def _row(self, query: LiteralString) -> tuple[Any, ...]:
+    async def _fetch_row(self, query: LiteralString) -> tuple[Any, ...]:
         row = await (await self._session.execute(query)).fetchone()
         assert row is not None
         return row
@@ -136,22 +136,22 @@ async def _ask(client: Connection, asked: bytes) -> Reply:
     return reply
 
 
-def _cost(counts: Sequence[Mapping[str, int]], statements: Sequence[Mapping[Statement, int]]) -> Cost:
-    usual = _usual(statements)
+def compute_cost(counts: Sequence[Mapping[str, int]], statements: Sequence[Mapping[Statement, int]]) -> Cost:
+    usual = compute_usual(statements)
     by_service: Counter[str] = Counter()
     for (service, _), count in usual.items():
         by_service[f"statements.{service}"] += count
-    return Cost(dict(sorted((_usual(counts) | by_service).items())), usual)
+    return Cost(dict(sorted((compute_usual(counts) | by_service).items())), usual)
 
 
-def _usual(chats: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
+def compute_usual(chats: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
     """The low quartile of each count over the chats; those that are usually 0 are left out."""
     names = {name: None for chat in chats for name in chat}
     found = {name: sorted(chat.get(name, 0) for chat in chats)[len(chats) // 4] for name in names}
     return {name: count for name, count in found.items() if count}
 
 
-def _conversation(reply: Reply) -> str:
+def _get_conversation(reply: Reply) -> str:
     found = _CONVERSATION.search(reply.head)
     assert found is not None, "the first event names the conversation"
     return found[1].decode()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.counting.counted_stack import counted_stack
-from bench.counting.one_chat import HELD, Cost, costs
+from bench.counting.counted_stack import start_counted_stack
+from bench.counting.one_chat import HELD, Cost, measure_chats
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -17,8 +17,8 @@ BOUNDS: dict[str, dict[str, int]] = tomllib.loads(TABLE.read_text())
 
 @pytest.fixture(scope="module")
 async def counted() -> AsyncIterator[dict[str, Cost]]:
-    async with counted_stack() as stack:
-        yield await costs(stack)
+    async with start_counted_stack() as stack:
+        yield await measure_chats(stack)
 
 
 @pytest.mark.parametrize("kind", BOUNDS)

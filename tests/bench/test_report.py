@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from bench.report import CPU_CHATS, Measured, Spread, counts_table, ratio, show, tables
+from bench.report import CPU_CHATS, Measured, Spread, build_counts_table, build_tables, compute_ratio, show
 
 KINDS = (
     *("first message", "next message", "tool call", "form 2", "AI SDK", "AG-UI"),
@@ -26,12 +26,12 @@ MEASURED = [
 
 
 def test_a_ratio_is_taken_within_each_round() -> None:
-    assert ratio(MEASURED, "8 at once", CPU_CHATS, "aiohttp") == Spread(median=1.0, low=0.5, high=2.0)
-    assert ratio(MEASURED, "8 at once", CPU_CHATS, "sdk") is None
+    assert compute_ratio(MEASURED, "8 at once", CPU_CHATS, "aiohttp") == Spread(median=1.0, low=0.5, high=2.0)
+    assert compute_ratio(MEASURED, "8 at once", CPU_CHATS, "sdk") is None
 
 
 def test_service_is_shown_by_process() -> None:
-    compared, by_process = tables(MEASURED)
+    compared, by_process = build_tables(MEASURED)
     assert [row[-2] for row in compared.rows] == ["", "1 (0.5 to 2)"]
     assert by_process.rows == [("server", "6.00")]
 
@@ -39,7 +39,7 @@ def test_service_is_shown_by_process() -> None:
 def test_counts_can_be_read_at_120_columns() -> None:
     counts = {"postgres.writing_transactions": 5, "postgres.wal_bytes": 12_000, "callbacks.orchestrator": 123}
     shown = io.StringIO()
-    show(Console(file=shown), [counts_table(dict.fromkeys(KINDS, counts))])
+    show(Console(file=shown), [build_counts_table(dict.fromkeys(KINDS, counts))])
     assert all(f" {name} " in shown.getvalue() for name in counts)
     assert "…" not in shown.getvalue()
     assert max(map(len, shown.getvalue().splitlines())) <= 120

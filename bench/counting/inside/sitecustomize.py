@@ -19,13 +19,13 @@ def _count(folder: str, process: str) -> None:
         shared = mmap.mmap(file.fileno(), 8)
     pack, create_task, count = struct.Struct("Q").pack_into, uvloop.Loop.create_task, 0
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def create_counted_task(*args: Any, **kwargs: Any) -> Any:
         nonlocal count
         count += 1
         pack(shared, 0, count)
         return create_task(*args, **kwargs)
 
-    uvloop.Loop.create_task = counted  # type: ignore[method-assign]
+    uvloop.Loop.create_task = create_counted_task  # type: ignore[method-assign]
 
 
 if folder := os.environ.get("AGENTCHAT_BENCH_COUNTS"):
