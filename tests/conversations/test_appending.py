@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store.append_statement import LeaseChange
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from tests.conversations.given import ACCOUNT, AT, build_conversation_started, build_user_message, trace
 from tests.conversations.turns import LOCK_CONVERSATION
@@ -136,6 +136,22 @@ async def test_only_the_append_that_waits_fails(
     assert (
         await store.append(Conversation(conversation_id=waiting), [build_conversation_started()])
     ).version == 1
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.01, 0.05])
+async def test_closing_during_a_call_stores_and_notifies(
+    migrated_database_url: str, log: Log, pause: float
+) -> None:
+    conversation_id = make_id()
+    async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard:
+        await heard.execute("LISTEN conversation_events")
+        async with open_store(migrated_database_url) as store:
+            append = asyncio.create_task(store.append_stored(conversation_id, 0, [("a.v1", b"{}")]))
+            await asyncio.sleep(pause)
+        await append
+        notices = [each async for each in heard.notifies(timeout=10, stop_after=1)]
+    assert len(notices) == 1
+    assert len(await log.read_rows(conversation_id)) == 1
 
 
 async def _find_neighbour(conn: psycopg.AsyncConnection[Any], conversation_id: str) -> str:

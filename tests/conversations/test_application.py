@@ -3,7 +3,10 @@ repository and projections on our conversations.
 """
 
 import asyncio
+import logging
 import re
+import subprocess
+import sys
 import unittest
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -243,3 +246,14 @@ async def test_the_examples_of_the_documentation_run_as_an_operator(
 def replace_bytes(conversation: Conversation) -> Conversation:
     """No fold knows them."""
     return msgspec.structs.replace(conversation, stored_bytes=0)
+
+
+@pytest.mark.parametrize("name", ["psycopg", "psycopg.pool"])
+def test_library_does_not_hide_failures_of_the_pool(name: str) -> None:
+    """`eventsourcing.postgres` sets these loggers to ERROR when it is imported."""
+    code = (
+        "import logging, agentchat.conversations.event_store.recorder;"
+        f"print(logging.getLogger({name!r}).level)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == str(logging.NOTSET)

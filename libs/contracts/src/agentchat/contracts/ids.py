@@ -1,24 +1,46 @@
 """Create and recognise identifiers: UUIDv7 as text (RFC 9562, section 5.7).
 
-UUIDv7 starts with the time in milliseconds, so ids sort roughly by creation time. The id of a reply is
-derived from its request instead.
+UUIDv7 starts with the time in milliseconds, so ids sort by creation time: exactly within a process, to the
+millisecond between processes. The id of a reply is derived from its request instead.
 """
 
 import hashlib
 import os
 import re
+import threading
 import time
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 _TRACE = re.compile(r"[0-9a-f]{32}\Z")
 
 
+class _IdSource:
+    """Makes UUIDv7 that ascend within a process (RFC 9562, section 6.2, method 2).
+
+    An id of the same millisecond, or of a clock that was set back, is the one before plus a random number.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def make(self) -> int:
+        """Return the 122 bits without version and variant: 48 of Unix milliseconds, 74 random ones."""
+        random = int.from_bytes(os.urandom(10), "big")
+        milliseconds = time.time_ns() // 1_000_000 & (1 << 48) - 1
+        fresh = milliseconds << 74 | random & (1 << 73) - 1  # a free bit, to count on
+        with self._lock:
+            self._last = max(fresh, self._last + 1 + (random & 0xFFFFFFFF))
+            return self._last
+
+
+_source = _IdSource()
+
+
 def make_id() -> str:
-    """Return a new UUIDv7 as 36 lower-case characters: 48 bits of Unix milliseconds, 74 random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    random = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | (random >> 68) << 64
-    value |= 0b10 << 62 | random & (1 << 62) - 1
+    """Return a new UUIDv7 as 36 lower-case characters; those of one process sort by creation."""
+    made = _source.make()
+    value = (made >> 74) << 80 | 0x7 << 76 | (made >> 62 & 0xFFF) << 64 | 0b10 << 62 | made & (1 << 62) - 1
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

@@ -229,9 +229,10 @@ class _Notifier:
 
     async def aclose(self) -> None:
         """Send a due notification."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        task = self._task  # its end sets the attribute to None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         if self._due:
             await self._notify()
 
