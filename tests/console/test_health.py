@@ -36,7 +36,7 @@ async def test_pages_recover_after_a_database_outage(
                     True,
                 )
                 now = await browser.get("/now?agent=another")
-                assert "A part of the service does not answer" in extract_text(now.text)
+                assert "The table shows the last known state" in extract_text(now.text)
                 assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
                 accounts = await browser.get("/accounts")
                 assert accounts.status_code == 503

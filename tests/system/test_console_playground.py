@@ -68,7 +68,7 @@ async def test_a_customers_conversation_is_forked_at_a_message(
     await agent.chat("Second", conversation_id=theirs)
     first, reply, second, _ = await agent.messages(theirs)
     shown = extract_text((await browser.get(f"/playground?conversation={theirs}")).text)
-    assert "choose a message to fork it at" in shown
+    assert "Choose a message to fork it from" in shown
     assert await list_readers(stack, agent, theirs) == ["console:local"]
     page = (await browser.get(f"/playground?fork={theirs}:{second['id']}")).text
     assert "starts a fork of" in extract_text(page)

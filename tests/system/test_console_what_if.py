@@ -52,8 +52,8 @@ async def test_what_if_estimates_repeats_and_compares_runs(browser: Browser, age
     done = (await browser.get(begun.url.path)).text
     shown = extract_text(done)
     assert "2 of 2 runs" in shown
-    assert "v1 with another model, system prompt" in shown
-    assert "Differ 1 of 2" in shown
+    assert "v1 with changed model and system prompt" in shown
+    assert "Different 1 of 2" in shown
     assert "The blue mug" in shown  # in the list; the run that differs is side by side
     assert "The <del>&lt;b&gt;red&lt;/b&gt; </del>mug" in done
     assert "The <ins>blue </ins>mug" in done
@@ -86,7 +86,7 @@ async def test_a_what_if_is_stopped(browser: Browser, agent: Caller) -> None:
     [
         ({"runs": "0192f0c1-0000-7000-8000-00000000ffff"}, "no such conversation"),
         ({"runs": "f" * 32}, "no such run"),
-        ({"since": "soon"}, "since: must be a day or a time"),
+        ({"since": "soon"}, "since: must be a date or a time"),
         ({"sample": "many"}, "sample: must be a whole number"),
         ({"sample": "0"}, "sample: must be 1 to 25"),
         ({"until": "2020-01-01"}, "has no such run"),
