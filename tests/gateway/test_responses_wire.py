@@ -29,7 +29,12 @@ from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.openai.responses import response_types
-from agentchat.gateway.protocols.openai.responses.input_items import InputItem, read_verdicts
+from agentchat.gateway.protocols.openai.responses.input_items import (
+    InputItem,
+    Reference,
+    read_verdicts,
+    split_at_reference,
+)
 from agentchat.gateway.protocols.openai.responses.previous_response import build_response_id
 from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, build_response
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
@@ -165,10 +170,14 @@ def test_interrupted_stream_resumes_after_its_last_event() -> None:
 
 def test_pause_completes_response_without_a_number() -> None:
     before: list[Update] = [Started(), TextUpdate("a"), ToolStarted("3", "find", {"q": 1})]
-    *run, last = read_events([*before, WAIT])
+    used = Usage(input_tokens=5, output_tokens=4, cache_read_tokens=3)
+    *run, last = read_events([*before, replace(WAIT, usage=used)])
     *_, asked = last["response"]["output"]
     assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
-    assert [item.get("status") for item in last["response"]["output"]] == ["completed", "incomplete", None]
+    assert [item["type"] for item in last["response"]["output"]] == ["message", "mcp_approval_request"], (
+        "a call that waits is no result"
+    )
+    assert last["response"]["usage"]["total_tokens"] == 12
     assert asked == {
         "type": "mcp_approval_request",
         "id": "approval-1",
@@ -180,8 +189,7 @@ def test_pause_completes_response_without_a_number() -> None:
     numbers = [each["sequence_number"] for each in (*run, last)]
     assert numbers == sorted(set(numbers)), "strictly increasing"
     assert [each["type"] for each in read_events([*before, WAIT], place)] == [
-        *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
-        "response.completed",
+        *("response.output_item.added", "response.output_item.done", "response.completed"),
     ]
 
 
@@ -246,3 +254,45 @@ async def test_a_response_in_line_has_its_model_and_the_time_of_its_request(
     body = found.json()
     expected = int(datetime.fromisoformat(AT).timestamp())
     assert (body["status"], body["model"], body["created_at"]) == ("queued", named, expected)
+
+
+APPROVAL, REPLY_ITEM = "0192f0c1-0000-7000-8000-0000000000b1", f"msg_{'a' * 32}_1"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ([REPLY_ITEM], Reference(f"resp_{'a' * 32}", "input[0].id")),
+        ([f"fc_{'a' * 32}_2"], Reference(f"resp_{'a' * 32}", "input[0].id")),
+        ([APPROVAL], Reference("", "input[0].id", APPROVAL)),
+        ([APPROVAL.upper(), "mcp_7"], Reference("", "input[0].id", APPROVAL.upper())),
+        ([REPLY_ITEM, APPROVAL], Reference(f"resp_{'a' * 32}", "input[0].id")),
+        ([APPROVAL, "mcp_7", REPLY_ITEM], Reference(f"resp_{'a' * 32}", "input[2].id")),
+        (["mcp_7"], None),
+        (["resp_7"], None),
+        ([""], None),
+    ],
+)
+def test_last_named_item_tells_where_the_response_continues(
+    named: list[str], expected: Reference | None
+) -> None:
+    items = [InputItem(type="item_reference", id=each) for each in named]
+    given = (*items, InputItem(role="user", content="hi"))
+    if expected is None:
+        with pytest.raises(Refusal, match="invalid_request"):
+            split_at_reference(given)
+        return
+    reference, first, new = split_at_reference(given)
+    assert (reference, first, len(new)) == (expected, len(named), 1)
+
+
+@pytest.mark.parametrize("before", [[], [REPLY_ITEM], ["mcp_7"], [APPROVAL]])
+async def test_approval_is_answered_after_a_reference_to_its_request(
+    client: Client, before: list[str]
+) -> None:
+    items = [{"type": "item_reference", "id": each} for each in (*before, APPROVAL)]
+    answer = {"type": "mcp_approval_response", "approval_request_id": APPROVAL, "approve": True}
+    body = {"model": client.headers["X-Agent-Id"], "input": [*items, answer]}
+    headers = {"Authorization": f"Bearer {client.headers['X-Api-Key']}"}
+    response = await client.http.post(f"{client.url}/openai/v1/responses", json=body, headers=headers)
+    assert (response.status_code, response.json()["error"]["message"]) == (404, "There is no such approval.")

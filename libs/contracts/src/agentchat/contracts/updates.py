@@ -72,7 +72,8 @@ class Broken(msgspec.Struct, frozen=True):
     """No reply follows here. `code` is one of the error table. The last update.
 
     `local`: only the readers at this gateway get it; the run continues, or ended otherwise. `approvals` are
-    those that the run or the conversation waits for, `calls` the ids of their tool calls.
+    those that the run or the conversation waits for, `calls` the ids of their tool calls, `usage` what a run
+    that waits has used so far.
     """
 
     code: str
@@ -80,6 +81,7 @@ class Broken(msgspec.Struct, frozen=True):
     local: bool = False
     approvals: tuple[ApprovalNeeded, ...] = ()
     calls: tuple[str, ...] = ()
+    usage: Usage = Usage()
 
 
 Update = Started | RetrievedSources | TextUpdate | ToolStarted | ToolEnded | NextRound | Finished | Broken

@@ -11,6 +11,7 @@ import hashlib
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.updates import Broken, wait_for_approvals
@@ -179,9 +180,8 @@ def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
 
 def build_pause(run: Run) -> Broken:
     """Return the last update that a reader of a waiting run receives."""
-    return wait_for_approvals(
-        list_needed_approvals(run), tuple(call.call_id for call in run.pending for _ in call.pending)
-    )
+    calls = tuple(call.call_id for call in run.pending for _ in call.pending)
+    return replace(wait_for_approvals(list_needed_approvals(run), calls), usage=run.usage)
 
 
 def on_new_message(run: Run) -> OnNewMessage:

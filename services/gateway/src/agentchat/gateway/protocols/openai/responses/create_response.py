@@ -95,11 +95,11 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     pool, account_id = get_services(request).pool, request.auth.account_id
     check_fit(body)
     verdicts = read_verdicts(body.input)
-    reference, first, new = split_at_reference(body.input)
     wanted = read_wanted_format(body.text.format if body.text else None, "text.format")
     if verdicts:
         agent_id = await find_agent_of_model(request, replace_nul(body.model))
         return _build_run_request(body, agent_id, verdicts=verdicts)
+    reference, first, new = split_at_reference(body.input)
     function = read_output_function(body.tools, body.tool_choice)
     if function is None and body.tools:
         request.context.ignored.append("tools")
@@ -109,7 +109,11 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     is_task = is_open_webui_task(request.headers, shown)
     key = None if is_task else read_conversation_key(request.headers)
     agent_id = await find_agent_of_model(request, replace_nul(body.model))
-    named = _read_conversation_id(body) or body.previous_response_id or (reference and reference.response)
+    named = (
+        _read_conversation_id(body)
+        or body.previous_response_id
+        or (reference and (reference.response or reference.approval))
+    )
     thread = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
     hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread)
     run_request = _build_run_request(
@@ -151,6 +155,8 @@ async def _place(
     if previous is None:
         assert reference is not None
         previous, unknown = reference.response, make_unknown_item(reference.field)
+        if reference.approval:
+            previous = await previous_response.find_response_of_approval(request, reference.approval, unknown)
     return await previous_response.place_after(request, previous, unknown)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts import wire
+from agentchat.contracts import ids, wire
 from agentchat.contracts.http import DecisionBody
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.completion_body import (
@@ -44,13 +44,15 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """An earlier reply that is named by the id of its message: what comes after it is new.
+    """An earlier item that is named by its id: what comes after it is new.
 
-    `response` is the id of the response that has it, `field` where it stands in the body.
+    `response` is the id of the response that has the item; if it is empty, `approval` is the id of an
+    approval of its run. `field` is the place of the item in the body.
     """
 
     response: str
     field: str
+    approval: str = ""
 
 
 def split_at_reference(
@@ -58,7 +60,8 @@ def split_at_reference(
 ) -> tuple[Reference | None, int, str | tuple[InputItem, ...]]:
     """Return the last reply named by its id, the place after it, and the items after it.
 
-    Clients name earlier items by id if responses are stored; the conversation has what is before them.
+    Clients name earlier items by id if responses are stored; the conversation has what is before them. An
+    approval request counts if no message of the agent is named.
 
     Raises Refusal: 400 for an id that is not ours.
     """
@@ -72,6 +75,9 @@ def split_at_reference(
             message = _MESSAGE_ID.match(item.id or "")
             if message is not None:
                 found = Reference(f"resp_{message[1]}", field)
+            elif ids.is_uuid((item.id or "").lower()):
+                if found is None or found.approval:
+                    found = Reference("", field, approval=item.id or "")
             elif not _CALL_ID.match(item.id or ""):
                 raise make_unknown_item(field)
     if end and found is None:

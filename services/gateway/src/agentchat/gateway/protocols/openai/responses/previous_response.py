@@ -17,6 +17,7 @@ from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.gateway.runs.decide_approval import find_owned_approval
 from agentchat.gateway.runs.owned_run import find_owned_run
 from agentchat.gateway.runs.run_request import Fork
 from agentchat.gateway.services import get_services
@@ -131,6 +132,18 @@ async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> 
             return ConversationPlace(fork=place)
         complete = await _load_pages(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
         return ConversationPlace(history=_list_messages_until(complete, named.trace_id))
+
+
+async def find_response_of_approval(request: JsonRequest, approval_id: str, unknown: Refusal) -> str:
+    """Return the id of the response whose run asked for an approval.
+
+    Raises Refusal (`unknown` if the account has no such approval), DatabaseUnavailable.
+    """
+    try:
+        found = await find_owned_approval(get_services(request).pool, request.auth, approval_id)
+    except Refusal:
+        raise unknown from None
+    return build_response_id(found.approval.trace_id)
 
 
 async def _load_pages(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
-from agentchat.contracts.values import Cut, Source
+from agentchat.contracts.values import Cut, Source, Usage
 from agentchat.gateway.protocols.openai import openai_refusals
 from agentchat.gateway.protocols.openai.citations import Citation, find_marks, list_citations
 from agentchat.gateway.protocols.openai.responses import response_types
@@ -216,10 +216,7 @@ class ResponseOutput:
         That one counts on from the place where the wait began, so its events use these numbers again.
         """
         data = b""
-        for call_id in waits.calls:
-            if (index := self._calls.get(call_id)) is not None:
-                item = self._change(index, response_types.McpCall, status="incomplete")
-                data += self._send("response.output_item.done", output_index=index, item=item)
+        waiting = {f"mcp_{call_id}" for call_id in waits.calls}
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
             asked = response_types.McpApprovalRequest(
@@ -232,11 +229,15 @@ class ResponseOutput:
             data += self._send("response.output_item.added", **place) + self._send(
                 "response.output_item.done", **place
             )
-        self.response = replace(self.response, status="completed")
+        # Clients take a call that is in the output for one that has run: the response after this one has it.
+        output = tuple(each for each in self.response.output if each.id not in waiting)
+        self.response = replace(
+            self.response, status="completed", output=output, usage=_to_usage(waits.usage.total, waits.usage)
+        )
         return data + self._send("response.completed", response=self.response)
 
     def _finish(self, finished: updates.Finished) -> bytes:
-        usage = _to_usage(finished)
+        usage = _to_usage(finished.message.token_count, finished.usage)
         if finished.cut is None:
             self.response = replace(self.response, status="completed", usage=usage)
             return self._send("response.completed", response=self.response)
@@ -310,8 +311,7 @@ def _read_text(output: str) -> str:
     return value if isinstance(value, str) else output
 
 
-def _to_usage(finished: updates.Finished) -> response_types.ResponseUsage:
-    total, usage = finished.message.token_count, finished.usage
+def _to_usage(total: int, usage: Usage) -> response_types.ResponseUsage:
     return response_types.ResponseUsage(
         input_tokens=total - usage.output_tokens,
         input_tokens_details=response_types.InputDetails(
