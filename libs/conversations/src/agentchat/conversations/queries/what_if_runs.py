@@ -160,24 +160,27 @@ VALUES (%(id)s, %(place)s, %(conversation)s, %(trace)s, %(account_id)s, %(agent_
         %(model)s, %(system_prompt)s, %(actor)s)
 """
 
+_NOT_ERASED = """NOT EXISTS (
+       SELECT FROM conversation_events
+        WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')"""
+
 _FIND = f"""
 SELECT {_COLUMNS} FROM what_if_runs
- WHERE what_if_id = %s AND NOT EXISTS (
-       SELECT FROM conversation_events
-        WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+ WHERE what_if_id = %s AND {_NOT_ERASED}
  ORDER BY place
 """  # noqa: S608 - a constant
 
-_NEWEST = """
+_NEWEST = f"""
 SELECT what_if_id, min(agent_id), min(agent_version), min(actor), min(created_at), count(*), count(result)
-  FROM what_if_runs GROUP BY what_if_id ORDER BY min(created_at) DESC LIMIT %s
-"""
+  FROM what_if_runs WHERE {_NOT_ERASED}
+ GROUP BY what_if_id ORDER BY min(created_at) DESC LIMIT %s
+"""  # noqa: S608 - a constant
 
 _CLAIM = f"""
 UPDATE what_if_runs SET claimed_at = clock_timestamp()
  WHERE (what_if_id, place) = (
     SELECT what_if_id, place FROM what_if_runs
-     WHERE what_if_id = %(id)s AND result IS NULL
+     WHERE what_if_id = %(id)s AND result IS NULL AND {_NOT_ERASED}
        AND (claimed_at IS NULL OR claimed_at < clock_timestamp() - make_interval(secs => %(seconds)s))
      ORDER BY place LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING {_COLUMNS}
