@@ -100,7 +100,7 @@ def get_client_address(request: AnyRequest) -> str:
 
 
 def is_local_path(text: str) -> bool:
-    """Return True if browsers take `text` for a path of the console, not for an address of another site.
+    """Return True if browsers take `text` for a path of the console, not another site's.
 
     Only the characters that RFC 3986 allows in a path and a query pass (3.3, 3.4). Browsers drop tabs and
     line breaks, and take a backslash for a slash, so that a slash and these may begin another site's address.

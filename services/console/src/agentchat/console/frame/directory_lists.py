@@ -25,7 +25,10 @@ class FilterChoices(msgspec.Struct, frozen=True):
 
 
 async def list_filter_choices(request: AnyRequest) -> FilterChoices:
-    """List the accounts and agents that a page can be filtered by. Only names are read, no secrets."""
+    """List the accounts and agents that a page can be filtered by.
+
+    Only names are read, no secrets.
+    """
     agents = await list_agent_names(get_services(request).pool, _MOST_CHOICES + 1)
     return FilterChoices(
         await list_account_choices(request),

@@ -1,4 +1,4 @@
-"""Build and read HTML forms of a JSON Schema: of request bodies, tool inputs, elicitations."""
+"""Build and read HTML forms of a JSON Schema: of bodies, tool inputs and elicitations."""
 
 import hashlib
 from collections.abc import Collection, Mapping
