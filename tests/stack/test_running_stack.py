@@ -44,7 +44,7 @@ async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -
 
 async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
     banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
-    command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]
+    command = banner[banner.index("curl ") : banner.index("\n\nAsk the same")]
     printed = await asyncio.to_thread(
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
     )

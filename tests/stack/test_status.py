@@ -104,7 +104,7 @@ async def test_it_shows_the_runs_and_approvals_that_wait_and_how_far_the_followe
         assert all(line.endswith("ready") for line in table.splitlines()[1:])
         assert found["projector"] == "projector-1"
         assert "projector    projector-1 is the leader" in figures
-        assert f"approvals    {found['runs']['approvals']} waiting for a person" in figures
+        assert f"approvals    {found['runs']['approvals']} pending" in figures
 
 
 async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: RunningStack) -> None:
