@@ -175,6 +175,10 @@ class History(msgspec.Struct, kw_only=True):
     tools: list[ToolRun] = msgspec.field(default_factory=list)
     faults: list[Fault] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
+    lost_conversations: list[str] = msgspec.field(default_factory=list)
+    """Conversations that `agentchat repair` listed after an asynchronous standby was promoted."""
+    unpublished_asks: list[str] = msgspec.field(default_factory=list)
+    """Asks under way when such a primary was killed: `repair` lists no event that had not reached EVENTS."""
     final: Final = msgspec.field(default_factory=Final)
 
     def save(self, path: Path) -> None:

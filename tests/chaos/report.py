@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.chaos.checker import INVARIANTS, check, why_invalid
+from tests.chaos.checker import INVARIANTS, judge, why_invalid
 from tests.chaos.checker.validity import done_ratio
 from tests.chaos.checker.view import View
 from tests.chaos.records import History, Violation
@@ -34,10 +34,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     done: float
     violations: list[Violation]
     invalid: list[str]
+    lost_conversations: list[str]
+    left_out: list[Violation]
+    """Those that lost events explain."""
 
     def by_invariant(self) -> dict[str, int]:
         found = Counter(violation.invariant for violation in self.violations)
         return {name: found[name] for name in INVARIANTS[:-1]}
+
+    def _loss(self) -> str:
+        found = Counter(violation.invariant for violation in self.left_out)
+        return f"conversations that lost events: {len(self.lost_conversations)}; left out: " + (
+            _counts(found) or "nothing"
+        )
 
     @property
     def verdict(self) -> str:
@@ -59,6 +68,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             f"violations: {_counts(self.by_invariant())}",
             *(f"  {one.invariant} {one.of}: {one.evidence}" for one in self.violations[:_SHOWN]),
             *([f"  and {left} more"] if (left := len(self.violations) - _SHOWN) > 0 else []),
+            *([self._loss()] if self.lost_conversations or self.left_out else []),
             self.verdict,
         ]
         return "\n".join(lines)
@@ -70,7 +80,7 @@ def _counts(found: dict[str, int]) -> str:
 
 def report_of(history: History) -> Report:
     """Judge a history."""
-    view = View(history)
+    view, judgement = View(history), judge(history)
     faults: dict[str, Counter[str]] = {}
     for fault in history.faults:
         if fault.hit:
@@ -89,8 +99,10 @@ def report_of(history: History) -> Report:
         missed=sum(not fault.hit for fault in history.faults),
         statuses=dict(sorted(Counter(str(each.status or each.end) for each in history.exchanges).items())),
         done=round(done_ratio(view), 4),
-        violations=check(history),
+        violations=judgement.violations,
         invalid=why_invalid(history),
+        lost_conversations=history.lost_conversations,
+        left_out=judgement.left_out,
     )
 
 

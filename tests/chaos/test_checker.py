@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.chaos.checker import check, why_invalid
+from tests.chaos.checker import check, judge, why_invalid
 from tests.chaos.checker.view import Run, View
 from tests.chaos.plan import LIMITED
 from tests.chaos.records import Event, Exchange, History, ToolRun
@@ -260,6 +260,41 @@ def test_a_planted_bug_is_found(invariant: str, bug: Bug) -> None:
     history = golden()
     bug(history)
     assert invariant in violated(history)
+
+
+def test_what_lost_events_explain_is_left_out_where_repair_listed_it() -> None:
+    history = golden()
+    conversation = _completed(history)[0].events[0].conversation
+    others = sorted({event.conversation for event in history.events} - {conversation})
+    answered_before_it_was_saved(history)
+    found = check(history)
+    assert {"I1", "I4", "I8", "I10"} >= {violation.invariant for violation in found} >= {"I1", "I4"}
+
+    history.lost_conversations = others
+    assert check(history) == found
+    history.lost_conversations = [conversation]
+    assert judge(history) == ([], found)
+
+
+def test_an_ask_under_way_at_the_kill_is_left_out() -> None:
+    history = golden()
+    run, _ = _completed(history)
+    answered_before_it_was_saved(history)
+    history.unpublished_asks = [run.ask]
+    assert "I1" not in violated(history)
+
+
+_HOLDS_AFTER_A_LOSS = {"I3", "I5", "I7", "I9", "I11", "I12", "I14", "I15", "I16"}
+_OF_LOST_EVENTS = {"I1", "I2", "I4", "I6", "I10", "I13"}
+
+
+@pytest.mark.parametrize(("invariant", "bug"), BUGS, ids=[bug.__name__ for _, bug in BUGS])
+def test_lost_events_explain_only_what_reads_them(invariant: str, bug: Bug) -> None:
+    history = golden()
+    bug(history)
+    history.lost_conversations = sorted({event.conversation for event in history.events})
+    assert _HOLDS_AFTER_A_LOSS & {invariant} <= violated(history)
+    assert not _OF_LOST_EVENTS & violated(history)
 
 
 def nothing_was_hit(history: History) -> None:

@@ -97,6 +97,11 @@ def test_a_port_in_use_is_not_chosen() -> None:
     assert find_free_port(preferred=port) == port
 
 
+def test_a_process_is_given_no_port_twice() -> None:
+    ports = [find_free_port() for _ in range(200)]
+    assert len(set(ports)) == len(ports)
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

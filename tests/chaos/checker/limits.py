@@ -32,6 +32,8 @@ def concurrent(view: View) -> Iterator[Violation]:
     steps: list[tuple[float, int]] = []
     probes = {each.ask for each in view.history.exchanges if each.probe}
     for run in view.runs.values():
+        if run.trace in view.lost:
+            continue  # its end may be lost
         if view.account_of(run.ask) == LIMITED and run.ask not in probes and run.of("run_started"):
             steps += [(run.of("run_started")[0].at, 1), (run.ended, -1)]
     running = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.chaos.checker.view import ENDS, SSE, View, events_in, reply_of
+from tests.chaos.checker.view import ENDS, SSE, View, events_in, named_conversation, reply_of
 from tests.chaos.records import Event, Exchange, Violation
 
 
@@ -21,7 +21,7 @@ def kept_once(view: View) -> Iterator[Violation]:
             if event.state["content"] != ask.text:
                 yield _i("I1", ask.ask, f"stored as {event.state['content']!r}")
             for each in accepted:
-                named = _conversation(each)
+                named = named_conversation(each)
                 if named not in (None, event.conversation):
                     yield _i("I1", ask.ask, f"stored in {event.conversation}, and {named} was named")
 
@@ -90,11 +90,6 @@ def _differences(exchange: Exchange, told: SSE, saved: Event) -> Iterator[Violat
         stored = (saved.state["message_id"], content, saved.state["token_count"])
         if shown != stored:
             yield _i("I4", exchange.ask, f"shown as {shown}, stored as {stored}")
-
-
-def _conversation(exchange: Exchange) -> str | None:
-    told = reply_of(exchange) if exchange.form == "json" else next(iter(events_in(exchange)), None)
-    return str(told["conversation_id"]) if told and "conversation_id" in told else None
 
 
 def _i(invariant: str, of: str, evidence: str) -> Violation:

@@ -59,6 +59,26 @@ class View:
         self.exchanges_of = grouped((each.ask, each) for each in history.exchanges)
         self.calls_of = grouped((call.ask, call) for call in history.model)
         self.tool_runs_of = grouped((run.ask, run) for run in history.tools)
+        self.lost = self._find_lost()
+        """Conversations that lost events, and the traces and asks in them."""
+
+    def _find_lost(self) -> set[str]:
+        conversations = set(self.history.lost_conversations)
+        asks = set(self.history.unpublished_asks)
+        if not conversations and not asks:
+            return set()
+        traces = {
+            event.trace
+            for conversation in conversations
+            for event in self.conversations.get(conversation, ())
+        }
+        for exchange in self.history.exchanges:
+            if (named_conversation(exchange) or exchange.conversation) in conversations:
+                asks.add(exchange.ask)
+                traces.add(exchange.headers.get("x-trace-id", ""))
+        asks |= {self.runs[trace].ask for trace in traces if trace in self.runs}
+        traces |= {run.trace for ask in asks for run in self.runs_of_ask.get(ask, ())}
+        return (conversations | traces | asks) - {""}
 
     def account_of(self, ask: str) -> str:
         return self.asks[ask].account if ask in self.asks else "?"
@@ -108,6 +128,12 @@ def reply_of(exchange: Exchange) -> SSE | None:
         return msgspec.json.decode(exchange.body, type=SSE)
     except msgspec.DecodeError:
         return None
+
+
+def named_conversation(exchange: Exchange) -> str | None:
+    """Return the conversation that an answer names."""
+    told = reply_of(exchange) if exchange.form == "json" else next(iter(events_in(exchange)), None)
+    return str(told["conversation_id"]) if told and "conversation_id" in told else None
 
 
 def total(usage: dict[str, int]) -> int:

@@ -15,6 +15,8 @@ ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
 GATEWAY_PORT = 8080
 _FIRST, _BLOCKS, _BLOCK = 10_000, 355, 64
 """Blocks of ports below 32768, where the kernel chooses none for outgoing connections."""
+_NEXT_BLOCK = 177
+"""A process whose block is used up goes on so many blocks further, far from those of the next process ids."""
 _next = itertools.count()
 
 
@@ -34,16 +36,18 @@ def find_free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int
     """Return a free port; `preferred` if it is free.
 
     Each process takes its ports from a block of its own, by its id, so that processes that choose at the same
-    time do not choose the same ones.
+    time do not choose the same ones. A process that needs more goes on to another block: nothing may listen
+    yet on the ports that it was given before.
     """
     if preferred is not None and is_free(preferred, host):
         return preferred
-    block = _FIRST + os.getpid() % _BLOCKS * _BLOCK
-    for _ in range(_BLOCK):
-        port = block + next(_next) % _BLOCK
+    for _ in range(_BLOCKS * _BLOCK):
+        full_blocks, offset = divmod(next(_next), _BLOCK)
+        block = (os.getpid() + full_blocks * _NEXT_BLOCK) % _BLOCKS
+        port = _FIRST + block * _BLOCK + offset
         if is_free(port, host):
             return port
-    raise OSError(f"no free port from {block} to {block + _BLOCK - 1} on {host}")
+    raise OSError(f"no free port from {_FIRST} to {_FIRST + _BLOCKS * _BLOCK - 1} on {host}")
 
 
 def _check_port_of_run() -> str | None:
