@@ -189,7 +189,8 @@ def test_pause_completes_response_without_a_number() -> None:
     numbers = [each["sequence_number"] for each in (*run, last)]
     assert numbers == sorted(set(numbers)), "strictly increasing"
     assert [each["type"] for each in read_events([*before, WAIT], place)] == [
-        *("response.output_item.added", "response.output_item.done", "response.completed"),
+        *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
+        "response.completed",
     ]
 
 

@@ -217,6 +217,10 @@ class ResponseOutput:
         """
         data = b""
         waiting = {f"mcp_{call_id}" for call_id in waits.calls}
+        for call_id in waits.calls:  # OpenAI's SDKs refuse a stream with an item that is never done
+            if (index := self._calls.get(call_id)) is not None:
+                item = self._change(index, response_types.McpCall, status="incomplete")
+                data += self._send("response.output_item.done", output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
             asked = response_types.McpApprovalRequest(
