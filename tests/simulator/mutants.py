@@ -211,7 +211,7 @@ FOUND_NEAR = {
     "acknowledged_before_saved": 1104,
     "request_not_known_again": 1002,
     "begins_during_another": 1003,
-    "every_tool_is_repeated": 1124,
+    "every_tool_is_repeated": 1000,
     "ended_runs_have_their_calls_run": 1440,
     "resumed_behind_nothing": 1030,
     "offset_not_compared": 2265,
