@@ -14,8 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from agentchat.ops import demo
 from agentchat.ops.folder import RunFolder
+from agentchat.ops.record import Entry
 from agentchat.ops.status.figures import read_last_errors
+from agentchat.ops.status.status_command import _format_restarts, _probe_service
 from tests.harness import RunningStack
 
 _READ_MODELS = {
@@ -105,6 +108,67 @@ async def test_it_shows_the_runs_and_approvals_that_wait_and_how_far_the_followe
         assert found["projector"] == "projector-1"
         assert "projector    projector-1 is the leader" in figures
         assert f"approvals    {found['runs']['approvals']} pending" in figures
+
+
+async def test_failed_runs_are_counted_by_code(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+    known = stack.environment
+    before = {each["code"]: each["runs"] for each in (await _found(stack))["figures"]["failed_runs"]}
+    draft = {
+        "account_id": demo.ACCOUNT_ID,
+        "name": "Fails",
+        "model": "demo-echo?fail=400",
+        "provider_key": "x",
+    }
+    async with httpx.AsyncClient(base_url=known.base_url, timeout=60) as client:
+        admin = {"Authorization": f"Bearer {known.admin_token}"}
+        made = await client.post("/admin/v1/agents", json=draft, headers=admin)
+        assert made.status_code == 201, made.text
+        headers = {"X-Api-Key": known.api_key, "X-Agent-Id": made.json()["id"]}
+        for _ in range(2):
+            failed = await client.post("/v1/chat", json={"message": "Hello"}, headers=headers)
+            assert failed.status_code >= 400
+    code = failed.json()["code"]
+    async with asyncio.timeout(60):
+        while True:
+            counted = {each["code"]: each["runs"] for each in (await _found(stack))["figures"]["failed_runs"]}
+            if counted.get(code, 0) == before.get(code, 0) + 2:
+                break
+    _, text = await _ran(stack)
+    [line] = [each for each in text.splitlines() if each.startswith("failed runs")]
+    assert f"{code} {counted[code]}" in line
+    assert "in the last 24 h" in line
+
+
+@pytest.mark.parametrize(
+    ("restarts", "ended_at", "reason", "text"),
+    [
+        (0, None, None, "0"),
+        (2, 1_763_717_403.9, "was killed by SIGKILL", "2, last 2025-11-21T09:30:03Z: was killed by SIGKILL"),
+        (
+            1,
+            1_763_717_403.0,
+            "ended with exit code 3",
+            "1, last 2025-11-21T09:30:03Z: ended with exit code 3",
+        ),
+    ],
+)
+async def test_restarts_have_a_time_and_a_reason(
+    folder: RunFolder, restarts: int, ended_at: float | None, reason: str | None, text: str
+) -> None:
+    entry = Entry(
+        name="one",
+        pid=None,
+        started_at=1_763_717_404.0,
+        restarts=restarts,
+        ended_at=ended_at,
+        end_reason=reason,
+        log=str(folder.log("one")),
+    )
+    service = await _probe_service(entry)
+    assert _format_restarts(service) == text
+    assert service.last_end_reason == reason
+    assert (service.reason or "").endswith("being restarted")
 
 
 async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: RunningStack) -> None:

@@ -58,6 +58,11 @@ async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(
         (folder.path / "stopped.broken").touch()
         os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
         await until(lambda: len(report.deaths) == 3)
+        kept = record.read(folder.processes)
+        entry = kept.find("one") if kept else None
+        assert entry is not None
+        assert entry.ended_at is not None
+        assert (entry.restarts, entry.end_reason) == (2, "ended with exit code 3")
     assert report.deaths == [
         ("one", "was killed by SIGKILL", 0.1),
         ("one", "ended with exit code 3", 0.4),

@@ -10,12 +10,17 @@ from agentchat.ops.probes import HttpProbe, Probe
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A process and its last start, in Unix seconds; `pid` is None while it is down."""
+    """A process and its last start, in Unix seconds; `pid` is None while it is down.
+
+    `ended_at` and `end_reason` describe the last end that was not wanted.
+    """
 
     name: str
     pid: int | None
     started_at: float
     restarts: int
+    ended_at: float | None = None
+    end_reason: str | None = None
     log: str
     probe: Probe | None = None
     metrics_url: str | None = None

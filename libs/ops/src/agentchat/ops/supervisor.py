@@ -33,6 +33,8 @@ class _Kept:
         self.child: Child | None = None
         self.started_at = time.time()
         self.restarts = 0
+        self.ended_at: float | None = None
+        self.end_reason: str | None = None
 
     def to_entry(self) -> record.Entry:
         return record.Entry(
@@ -40,6 +42,8 @@ class _Kept:
             pid=self.child.pid if self.child else None,
             started_at=self.started_at,
             restarts=self.restarts,
+            ended_at=self.ended_at,
+            end_reason=self.end_reason,
             log=str(self.process.log),
             probe=self.process.probe,
             metrics_url=self.process.metrics_url,
@@ -112,6 +116,8 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
             reason = _describe_exit(code)
+            kept.ended_at, kept.end_reason = time.time(), reason
+            self._write_record()
             is_job_or_misconfigured = process.probe is None or code == _WRONG_SETTINGS
             if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
                 self._give_up(process, reason, log_offset)

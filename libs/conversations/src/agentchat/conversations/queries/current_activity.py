@@ -22,6 +22,14 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     waiting_messages: int
 
 
+class FailedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that failed with one error code, and when the last of them ended (ISO 8601, UTC)."""
+
+    code: str
+    runs: int
+    last_at: str
+
+
 class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
     """A read model that has read the log up to `position`; `parked` events were refused."""
 
@@ -69,6 +77,16 @@ async def load_activity(pool: Pool) -> Activity:
         row = await (await conn.execute(_SQL["under_way"])).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return Activity(**dict(zip(Activity.__struct_fields__, row, strict=True)))
+
+
+async def count_failed_runs(pool: Pool, *, seconds: float) -> list[FailedRuns]:
+    """Count the runs that failed in the last `seconds`, by code, the most frequent first.
+
+    Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        rows = await (await conn.execute(_SQL["failed_runs"], [seconds])).fetchall()
+    return [FailedRuns(code=code, runs=runs, last_at=last_at) for code, runs, last_at in rows]
 
 
 async def list_read_models(pool: Pool) -> list[ReadModel]:

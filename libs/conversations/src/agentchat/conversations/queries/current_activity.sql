@@ -12,6 +12,13 @@ SELECT (SELECT count(*) FROM runs WHERE ended_at IS NULL),
          WHERE status = 'pending' AND expires_at::timestamptz > clock_timestamp()),
        (SELECT count(*) FROM waiting_line WHERE place > 0 AND expires_at > clock_timestamp())
 
+-- name: failed_runs
+SELECT coalesce(code, 'unknown'), count(*), max(ended_at)
+  FROM runs
+ WHERE state = 'failed'
+   AND ended_at >= to_char((clock_timestamp() - make_interval(secs => %s)) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+ GROUP BY code ORDER BY count(*) DESC, code
+
 -- name: read_models
 SELECT name, position, (SELECT count(*) FROM parked_events WHERE projection = name)
   FROM projection_positions WHERE name = ANY(%s) ORDER BY name

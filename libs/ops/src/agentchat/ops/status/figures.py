@@ -16,6 +16,8 @@ from agentchat.conversations.errors import ConversationsError
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.current_activity import (
     Activity,
+    FailedRuns,
+    count_failed_runs,
     find_leading_projector,
     list_read_models,
     load_activity,
@@ -35,6 +37,10 @@ _FAULTS = (
     *(StackError, BusUnavailable, ConversationsError, DatabaseUnavailable),
     *(psycopg.Error, TimeoutError),
 )
+
+
+FAILED_HOURS = 24
+"""Failed runs of so many hours are counted."""
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +67,7 @@ class SystemFigures(msgspec.Struct, kw_only=True):
     """
 
     runs: Activity | None = None
+    failed_runs: list[FailedRuns] | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
     projector: str | None = None
@@ -120,6 +127,7 @@ async def _ask_database(pool: Pool, figures: SystemFigures) -> None:
     """Read the last position of the log before those of the followers."""
     head = await Log(pool).read_head()
     figures.runs = await load_activity(pool)
+    figures.failed_runs = await count_failed_runs(pool, seconds=FAILED_HOURS * 3600)
     figures.lags = [
         Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
         for each in await list_read_models(pool)

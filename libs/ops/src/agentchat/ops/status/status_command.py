@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from agentchat.conversations.queries.current_activity import FailedRuns
 from agentchat.ops import environment, printing, record
 from agentchat.ops.errors import NotRunningError
 from agentchat.ops.folder import RunFolder
@@ -18,7 +19,7 @@ from agentchat.ops.output import format_count
 from agentchat.ops.probes import find_unready_reason, list_failing_checks
 from agentchat.ops.record import Entry
 from agentchat.ops.status import figures as figures_
-from agentchat.ops.status.figures import Lag, LoggedError, SystemFigures, read_last_errors
+from agentchat.ops.status.figures import FAILED_HOURS, Lag, LoggedError, SystemFigures, read_last_errors
 from agentchat.webhooks.delivery_queue import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
@@ -41,17 +42,18 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None
     up_seconds: float | None
     restarts: int
+    last_end_at: str | None
+    last_end_reason: str | None
     log: str
 
 
 async def _probe_service(entry: Entry) -> ServiceStatus:
     state: State = "down"
-    reason: str | None = "being restarted"
+    reason: str | None = f"{entry.end_reason}; being restarted" if entry.end_reason else "being restarted"
     if entry.pid is not None and entry.probe is not None:
         reason = await find_unready_reason(entry.probe)
         state = "ready" if reason is None else "not ready"
     runs = entry.pid is not None
-    started_at = datetime.fromtimestamp(entry.started_at, UTC).isoformat(timespec="seconds")
     return ServiceStatus(
         name=entry.name,
         pid=entry.pid,
@@ -60,11 +62,17 @@ async def _probe_service(entry: Entry) -> ServiceStatus:
         version=entry.version,
         state=state,
         reason=None if reason is None else list_failing_checks(reason),
-        started_at=started_at if runs else None,
+        started_at=_format_time(entry.started_at) if runs else None,
         up_seconds=round(time.time() - entry.started_at, 1) if runs else None,
         restarts=entry.restarts,
+        last_end_at=None if entry.ended_at is None else _format_time(entry.ended_at),
+        last_end_reason=entry.end_reason,
         log=entry.log,
     )
+
+
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 _EVERY_SECONDS = 2.0
@@ -154,13 +162,28 @@ def _print_services(services: list[ServiceStatus]) -> None:
             each.name,
             "" if each.pid is None else str(each.pid),
             "" if each.up_seconds is None else f"{each.up_seconds:.0f} s",
-            each.restarts,
+            _format_restarts(each),
             each.version,
             each.state if each.reason is None else f"{each.state}: {each.reason}",
         ]
         for each in services
     ]
     printing.print_table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
+
+
+def _format_restarts(service: ServiceStatus) -> str:
+    if not service.restarts or service.last_end_at is None:
+        return f"{service.restarts:,}"
+    return f"{service.restarts:,}, last {service.last_end_at[:19]}Z: {service.last_end_reason}"
+
+
+def _format_failed_runs(failed: Sequence[FailedRuns]) -> str:
+    """Format the failed runs of the last hours by code, or their absence."""
+    if not failed:
+        return f"none in the last {FAILED_HOURS} h"
+    codes = ", ".join(f"{each.code} {each.runs:,}" for each in failed)
+    last = max(each.last_at for each in failed)[:19]
+    return f"{sum(each.runs for each in failed):,} in the last {FAILED_HOURS} h, last {last}Z: {codes}"
 
 
 def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
@@ -170,6 +193,8 @@ def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
         yield "runs", f"{runs.open_runs:,} active{oldest}"
         yield "approvals", f"{runs.approvals:,} pending"
         yield "waiting", f"{format_count(runs.waiting_messages, 'message')} queued for a busy conversation"
+    if figures.failed_runs is not None:
+        yield "failed runs", _format_failed_runs(figures.failed_runs)
     for queue in figures.queues or ():
         oldest = f", the oldest for {queue.oldest_seconds:.0f} s" if queue.waiting else ""
         yield "queue", f"{queue.name}: {queue.waiting:,} waiting{oldest}"
@@ -181,7 +206,7 @@ def _format_figures(found: Status) -> Iterator[tuple[str, str]]:
     for reason in figures.unknown:
         yield "unknown", reason
     if not found.errors:
-        yield "errors", "none in the logs since the start"
+        yield "log errors", "none since the start"
     for error in found.errors:
         yield "error", f"{error.at[:19]}Z {error.service}: {error.text}"
 
