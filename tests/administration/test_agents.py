@@ -5,6 +5,7 @@ import os
 
 import httpx2
 import msgspec
+import psycopg
 import pytest
 
 from agentchat.administration import (
@@ -237,7 +238,20 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     assert refused.value.uses == told.used_by
     assert (await admin_agents.get(admin, agent)).id == agent
     assert (await admin_agents.delete(admin, other)).used_by == ()
-    assert (await admin_agents.delete(admin, agent, force=True)).used_by == told.used_by
+    assert (await admin_agents.delete(admin, agent, force=True)).used_by == ()
+    with pytest.raises(NotFound):
+        await admin_agents.get(admin, agent)
+
+
+async def test_a_forced_deletion_counts_nothing(
+    admin: Admin, account: Account, migrated_database_url: str
+) -> None:
+    """Counting millions of runs and conversations takes longer than a deletion may."""
+    agent = await make(admin, account)
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner, owner.transaction():
+        await owner.execute("LOCK TABLE conversations, runs IN ACCESS EXCLUSIVE MODE")
+        async with asyncio.timeout(5):
+            await admin_agents.delete(admin, agent, force=True)
     with pytest.raises(NotFound):
         await admin_agents.get(admin, agent)
 

@@ -88,8 +88,7 @@ async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run
         )
     async with admin.transaction(_LARGE_SECONDS) as conn:
         before = await find_account(conn, account_id, lock=True)
-        left = await holdings.list_directory_holdings(conn, account_id)
-        if left and not force:
+        if not force and (left := await holdings.list_directory_holdings(conn, account_id)):
             raise _build_conflict(left)
         await conn.execute("DELETE FROM accounts WHERE account_id = %s", [account_id])
         await admin.note(conn, "delete", "account", account_id, before=before)

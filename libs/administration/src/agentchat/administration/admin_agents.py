@@ -129,13 +129,16 @@ async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: 
     if not (dry_run or force):
         await get(admin, agent_id)
         await admin_conversations.wait_for_projector(admin)
-    async with admin.transaction() as conn:
+    async with admin.connection() as conn:  # nothing is counted within the transaction that deletes
         row = await find_agent(conn, agent_id)
-        used = await holdings.list_agent_uses(conn, row.account_id, row.agent_id)
-        if not dry_run:
-            if used and not force:
-                raise _build_conflict(used)
-            await delete_agent(conn, agent_id, actor=admin.actor)
+        used = (
+            await holdings.list_agent_uses(conn, row.account_id, row.agent_id) if dry_run or not force else ()
+        )
+    if not dry_run:
+        if used and not force:
+            raise _build_conflict(used)
+        async with admin.transaction() as conn:
+            await delete_agent(conn, row.agent_id, actor=admin.actor)
     return Deletion(
         kind="agent",
         id=row.agent_id,
