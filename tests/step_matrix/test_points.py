@@ -44,7 +44,7 @@ def test_an_unarmed_failpoint_is_a_call_that_does_nothing(
 
 
 def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="is not that of a test"):
+    with pytest.raises(SettingsError, match="is not the run folder of a test"):
         failpoints.arm("", str(tmp_path), {failpoints.VARIABLE: "1"})
     with pytest.raises(SettingsError, match="no run folder"):
         failpoints.arm("", "", {failpoints.VARIABLE: "1"})
