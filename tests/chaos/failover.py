@@ -227,14 +227,16 @@ class NatsFailover:
 
 
 def _find_unpublished(history: History) -> list[str]:
-    """Return the asks whose model or tools were called just before a kill."""
+    """Return the asks that were under way just before a kill, for their client, the model or a tool."""
     kills = [each.at for each in history.faults if each.kind == "kill"]
+    spans = [(each.ask, each.began, each.ended) for each in history.exchanges]
     calls: list[ModelCall | ToolRun] = [*history.model, *history.tools]
+    spans += [(call.ask, call.at, call.ended or call.at) for call in calls]
     return sorted(
         {
-            call.ask
-            for call in calls
-            if any(call.at <= at and at - _PUBLISHED_SECONDS <= (call.ended or call.at) for at in kills)
+            ask
+            for ask, began, ended in spans
+            if any(began <= at and at - _PUBLISHED_SECONDS <= ended for at in kills)
         }
     )
 
