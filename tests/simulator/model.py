@@ -89,7 +89,9 @@ class SimAgents:
     def unseal_key(self, _agent: AgentConfig) -> str | None:
         return "key"
 
-    async def servers(self, _account: str, _agent: str, _version: int, run: str) -> tuple[McpServer, ...]:
+    async def load_servers(
+        self, _account: str, _agent: str, _version: int, run: str
+    ) -> tuple[McpServer, ...]:
         process, open_runs = self._process, self._postgres.open_runs
         is_open = await process.call(
             process.postgres, "servers", lambda: run in open_runs, patience=3.0, away=DatabaseUnavailable
@@ -122,10 +124,10 @@ class SimToolServer:
     def get(self, _account_id: str, _config: McpServer) -> "SimToolServer":
         return self
 
-    def in_use(self) -> contextlib.AbstractContextManager[None]:
+    def keep_open(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    async def tools(self) -> dict[str, OfferedTool]:
+    async def get_tools(self, newer_than: float = 0.0) -> dict[str, OfferedTool]:
         return _TOOLS
 
     async def call(

@@ -99,10 +99,10 @@ def every_tool_is_repeated() -> Any:
 def ended_runs_have_their_calls_run() -> Any:
     """A runner does not ask whether the run of a call goes on."""
 
-    async def servers(self: SimAgents, *_: Any) -> Any:
+    async def load_servers(self: SimAgents, *_: Any) -> Any:
         return self._agent.mcp_servers
 
-    return _instead(SimAgents, "servers", servers)
+    return _instead(SimAgents, "load_servers", load_servers)
 
 
 def resumed_behind_nothing() -> Any:
@@ -211,7 +211,7 @@ FOUND_NEAR = {
     "acknowledged_before_saved": 1104,
     "request_not_known_again": 1002,
     "begins_during_another": 1003,
-    "every_tool_is_repeated": 1000,
+    "every_tool_is_repeated": 1124,
     "ended_runs_have_their_calls_run": 1440,
     "resumed_behind_nothing": 1030,
     "offset_not_compared": 2265,

@@ -1,0 +1,40 @@
+"""Check that stand-ins have only methods of the real classes: a renamed one would never be called."""
+
+from typing import Any
+
+import pytest
+
+from agentchat.bus.queues import Queues
+from agentchat.bus.rpc import Rpc
+from agentchat.bus.traces import Traces
+from agentchat.bus.work_queue import QueueDelivery
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.writer import Writer
+from agentchat.limits.limiter import Limiter
+from agentchat.orchestrator.agent_loader import Agents
+from agentchat.orchestrator.models import Models
+from agentchat.orchestrator.models.port import ModelClient
+from agentchat.tool_runner.servers.agent_servers import AgentServers
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_server import ToolServer
+from tests.simulator import bus, database, model, nats, services
+
+STAND_INS: list[tuple[type[Any], tuple[type[Any], ...]]] = [
+    (bus.SimQueues, (Queues,)),
+    (bus.SimTraces, (Traces,)),
+    (bus.SimRpc, (Rpc,)),
+    (nats.Delivery, (QueueDelivery,)),
+    (database.SimLog, (Log,)),
+    (database.SimWriter, (Writer,)),
+    (services.SimLimiter, (Limiter,)),
+    (model.SimAgents, (Agents, AgentServers)),
+    (model.SimModels, (Models,)),
+    (model.SimModel, (ModelClient,)),
+    (model.SimToolServer, (ToolServer, ServerPool)),
+]
+
+
+@pytest.mark.parametrize(("stand_in", "real"), STAND_INS, ids=lambda value: getattr(value, "__name__", ""))
+def test_stand_in_has_only_methods_of_the_real_one(stand_in: type[Any], real: tuple[type[Any], ...]) -> None:
+    theirs = {name for each in real for name in dir(each)}
+    assert {name for name in vars(stand_in) if not name.startswith("_")} - theirs == set()
