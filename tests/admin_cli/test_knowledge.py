@@ -53,9 +53,7 @@ def base(cli: Cli) -> str:
     return str(cli.json("POST", "/knowledge_bases", f"account_id={cli.account()}", "name=Docs")["id"])
 
 
-def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
-    cli: Cli, base: str, docs: Path
-) -> None:
+def test_import_reports_unreadable_files(cli: Cli, base: str, docs: Path) -> None:
     first = cli("knowledge", "import", base, str(docs), str(docs / "gone.md"))
     assert (first.code, first.out) == (0, "2 added, 0 changed, 0 unchanged, 3 skipped, 0 pruned\n")
     for name in ("docs/broken.txt", "docs/picture.png", "docs/gone.md"):

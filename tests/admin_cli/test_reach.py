@@ -66,9 +66,7 @@ def test_a_gateway_that_cannot_be_used_is_one_line(
     assert "canary" not in done.err
 
 
-def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_url_option_reaches_another_gateway_without_a_database(cli: Cli, tmp_path: Path) -> None:
     url = cli.environ.pop("AGENTCHAT_ADMIN_URL")
     cli.environ |= {
         "AGENTCHAT_DATABASE_URL": "", "AGENTCHAT_SECRET_KEY": "", "AGENTCHAT_RUN_DIR": str(tmp_path)

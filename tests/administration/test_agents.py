@@ -85,9 +85,7 @@ async def test_a_restored_version_answers_with_its_own_secrets(
         await admin_agents.restore(admin, agent, 9)
 
 
-async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
-    admin: Admin, account: Account
-) -> None:
+async def test_version_with_a_deleted_knowledge_base_is_not_restored(admin: Admin, account: Account) -> None:
     base = await admin_knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
     agent = await make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id))
     told = await admin_knowledge.delete(admin, base.id, dry_run=True)
@@ -116,7 +114,7 @@ async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: A
     assert "canary" not in repr((SHOP, ServerBody(url="https://x", headers=HEADERS)))
 
 
-async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the_one_before(
+async def test_changed_server_url_does_not_keep_the_headers(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
     admin = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
@@ -156,7 +154,7 @@ async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: A
     assert await offered.load_servers(account.id, agent, 3) == (SHOP,)
 
 
-async def test_an_agent_made_again_under_its_id_has_no_servers_of_the_one_before(
+async def test_recreated_agent_has_no_servers_of_the_old_one(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
     offered = AgentServers(pool, SEALER)
@@ -299,9 +297,7 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
         await admin_agents.restore(admin, agent, 2)
 
 
-async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
-    admin: Admin, account: Account
-) -> None:
+async def test_tool_server_needs_an_allowed_address(admin: Admin, account: Account) -> None:
     local = msgspec.structs.replace(SHOP, url="http://127.0.0.1:9000/mcp")
     reason = "may not be called: .*AGENTCHAT_MCP_ALLOW lists"
     with pytest.raises(Invalid, match=rf"mcp_servers\[0\].url: {reason}"):

@@ -190,7 +190,7 @@ async def test_versions_are_shown_with_what_their_runs_came_to(
     assert (later.decision, later.comparisons[0].state) == ("undecided", "too_few")
 
 
-async def test_two_versions_are_compared_by_conversation_in_the_time_in_which_both_answer(
+async def test_versions_are_compared_while_both_answered(
     admin: Admin, agent: str, answered: Callable[[Sequence[_Answered]], Awaitable[None]]
 ) -> None:
     """The later version fails in half of the conversations that call `pay`, costs twice, and is disliked."""

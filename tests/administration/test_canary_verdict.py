@@ -107,7 +107,7 @@ def _canary(rng: np.random.Generator, *, completed: float = 0.95, tokens: float 
     ],
     ids=["nothing changed", "fails", "dearer", "cheaper"],
 )
-def test_a_change_for_the_worse_is_found_and_no_other_one_is_taken_for_it(
+def test_only_a_change_for_the_worse_is_found_worse(
     changes: dict[str, float], decision: str, at_least: float, at_most: float
 ) -> None:
     rng, tries = np.random.default_rng(153), 60
@@ -115,7 +115,7 @@ def test_a_change_for_the_worse_is_found_and_no_other_one_is_taken_for_it(
     assert at_least <= found[decision] / tries <= at_most, found
 
 
-def test_as_many_more_conversations_as_are_named_decide_it_in_four_of_five_tries() -> None:
+def test_named_number_of_conversations_decides_four_of_five() -> None:
     rng, decided, asked = np.random.default_rng(153), 0, 0
     for _ in range(80):
         before, after = _shares(rng, 4_000, 0.9), _shares(rng, 120, 0.9)

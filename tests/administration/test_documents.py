@@ -60,7 +60,7 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
         await admin_knowledge.search(admin, base.id, "a", top_k=51)
 
 
-async def test_a_file_is_read_cut_and_found_with_its_page_and_a_broken_one_changes_nothing(
+async def test_file_is_searchable_by_page_and_a_broken_one_is_refused(
     admin: Admin, base: KnowledgeBase
 ) -> None:
     content = pdf("Welcome.", "Apples are returned within a week.", title="Handbook")

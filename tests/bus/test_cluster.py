@@ -86,7 +86,7 @@ async def publish(bus: Bus, message: str) -> None:
             return await bus.queues.request_chat(request)
 
 
-async def test_streams_have_the_replicas_asked_for_and_outlive_the_server_that_leads_them(
+async def test_replicated_streams_outlive_their_leader(
     cluster: Cluster,
 ) -> None:
     seen: set[str] = set()

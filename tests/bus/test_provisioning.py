@@ -36,7 +36,7 @@ def new_result() -> tool_messages.ToolFinished:
     return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
 
-async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alone(
+async def test_full_trace_stream_leaves_results_and_cancels_alone(
     nats_server: NatsServer,
 ) -> None:
     result = new_result()
@@ -58,7 +58,7 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         assert await bus.traces.is_cancelled(result.trace_id)
 
 
-async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set(
+async def test_provisioning_restores_ours_and_keeps_operators_settings(
     nats_server: NatsServer,
 ) -> None:
     async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
@@ -73,7 +73,7 @@ async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set
     assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
 
 
-def test_the_bounded_streams_leave_the_queues_their_room_in_the_configured_file_store() -> None:
+def test_bounded_streams_leave_room_for_the_queues() -> None:
     configured = re.search(r"max_file_store: (\d+)GB", CONFIGURATION.read_text())
     assert configured is not None
     bounded = [stream.max_bytes or 0 for stream in STREAMS if stream.storage == "file"]

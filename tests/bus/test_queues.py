@@ -66,7 +66,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     assert delivery.headers["Nats-Msg-Id"] == f"{request.trace_id}:1"
 
 
-async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_it_would_come_again(
+async def test_stopping_worker_acknowledges_its_last_message(
     nats_server: NatsServer,
 ) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:

@@ -48,9 +48,7 @@ async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: 
     await following.close()
 
 
-async def test_the_end_of_a_run_that_was_lost_with_the_connection_is_sent_again(
-    bus: Bus, cut_off: Bus, link: Proxy
-) -> None:
+async def test_end_of_run_lost_with_the_connection_is_resent(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     trace_id, got = ids.make_id().replace("-", ""), asyncio.Queue[frames.Frame]()
     following = await bus.traces.follow_trace(trace_id, got.put_nowait)
     await bus.ping()  # the server knows of it now
@@ -120,7 +118,7 @@ async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus,
     assert got == []
 
 
-async def test_a_cancellation_that_could_not_be_looked_up_is_heard_once_it_can_be(
+async def test_cancellation_is_found_once_nats_is_back(
     nats_server: NatsServer,
 ) -> None:
     asked = messages.CancelRequested(trace_id=ids.make_id().replace("-", ""), account_id=examples.ACCOUNT)

@@ -123,7 +123,7 @@ async def _positions(bus: Bus) -> list[int]:
     return [get_position(message) async for message in stored]
 
 
-async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_is_repeated(
+async def test_repeated_batch_stores_each_event_once_in_order(
     nats_server: NatsServer,
 ) -> None:
     events = [_event(position) for position in range(1, 6)]
@@ -201,7 +201,7 @@ async def _append(bus: Bus, *, position: int, after: int) -> int:
     )
 
 
-async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_feed_goes_on(
+async def test_too_large_event_is_published_by_reference(
     nats_server: NatsServer,
 ) -> None:
     large = 8 * 1024 * 1024

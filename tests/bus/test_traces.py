@@ -84,9 +84,7 @@ async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
     assert closed.frames == []
 
 
-async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_recorded(
-    bus: Bus, shared_nats: NatsServer
-) -> None:
+async def test_frame_carries_its_publishers_trace_context(bus: Bus, shared_nats: NatsServer) -> None:
     begun = frames.Accepted(seq=1, attempt=1, conversation_id=ids.make_id())
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")

@@ -213,7 +213,7 @@ async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) 
         assert after == {**before, "EVENTS": before["EVENTS"] + 1}
 
 
-async def test_streams_that_are_gone_come_back_though_services_may_not_make_them(port: int) -> None:
+async def test_lost_streams_come_back_without_rights_of_services(port: int) -> None:
     async with (
         Bus.connect(server.build_url(port, KEY, "gateway"), name="gateway") as gateway,
         connected(port, "provisioner") as owner,
@@ -247,7 +247,7 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
             assert await bus.traces.is_cancelled("0" * 32)
 
 
-def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwords_new(
+def test_printed_settings_are_valid_with_new_passwords(
     tmp_path: Path,
 ) -> None:
     settings = tmp_path / "nats.conf"

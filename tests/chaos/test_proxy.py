@@ -71,7 +71,7 @@ async def test_it_passes_bytes_both_ways() -> None:
         assert await client.ask(b"one") == b"one"
 
 
-async def test_a_refusing_link_resets_what_is_open_and_takes_nobody_until_it_is_healed() -> None:
+async def test_refusing_link_resets_connections_until_healed() -> None:
     async with echoing() as proxy, connected(proxy) as client:
         await client.ask(b"one")
         assert await proxy.set_mode("refuse") == 1

@@ -90,7 +90,7 @@ def test_what_is_no_pattern_is_none_afterwards(pattern: str) -> None:
         re.compile(translate_pattern(pattern))
 
 
-def test_patterns_are_rewritten_where_a_schema_has_them_and_nowhere_else() -> None:
+def test_patterns_are_rewritten_only_where_schemas_have_them() -> None:
     originals: dict[str, str] = {}
     schema = {
         "properties": {

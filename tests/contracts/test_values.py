@@ -53,7 +53,7 @@ def test_what_is_escaped_says_the_same_and_drives_no_terminal(text: str) -> None
     assert not has_controls(escape_controls(written).decode())
 
 
-def test_a_token_count_holds_input_output_and_both_kinds_of_cached_tokens() -> None:
+def test_token_count_holds_all_four_kinds() -> None:
     first = Usage(input_tokens=1, output_tokens=2, cache_read_tokens=4, cache_creation_tokens=8)
     assert (first + first).total == 30
 

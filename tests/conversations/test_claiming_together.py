@@ -8,7 +8,7 @@ import psycopg
 
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.claims.claim_writer import Claims
-from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key, key_hash
+from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key, compute_key_hash
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, acquire_connection, open_pool
 
 _BREAK = """
@@ -69,7 +69,7 @@ async def test_only_the_claim_of_a_locked_key_fails(claims: Claims, migrated_dat
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
         await other.execute(
             "INSERT INTO idempotency_keys VALUES (%s, %s, '', 't', 'c', 1, clock_timestamp())",
-            [account, key_hash(account, "k0")],
+            [account, compute_key_hash(account, "k0")],
         )
         told = await asyncio.gather(
             *(_claim(claims, account, f"k{number}") for number in range(6)), return_exceptions=True

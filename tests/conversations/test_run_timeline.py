@@ -64,7 +64,8 @@ def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -
     found = build_timeline(run, build_entries(stored), LATER)
     assert show(found) == bars
     places = [
-        (found.place(bar.began), found.place(bar.began + bar.seconds(found.seconds))) for bar in found.bars
+        (found.place(bar.began), found.place(bar.began + bar.measure_seconds(found.seconds)))
+        for bar in found.bars
     ]
     assert all(0 <= first <= last <= AXIS for first, last in places)
 
@@ -121,7 +122,7 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
         now=returned.at,
     )
     model, wait, _, tool, open_model = found.bars
-    assert wait.seconds(found.seconds) == 8990
+    assert wait.measure_seconds(found.seconds) == 8990
     assert found.place(10) == pytest.approx(10 / 24 * AXIS, abs=1), (
         "20 s of work, and a fifth of that for the wait"
     )

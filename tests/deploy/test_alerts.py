@@ -77,7 +77,7 @@ def test_each_alert_fires_in_a_unit_test_and_does_not_fire_in_another() -> None:
     assert fired[True] == fired[False] == set(_rules("alert"))
 
 
-def test_each_alert_has_a_severity_a_summary_and_a_runbook_that_says_what_to_do() -> None:
+def test_each_alert_has_severity_summary_and_runbook() -> None:
     sections = _sections()
     assert list(sections) == list(_rules("alert"))
     for name, rule in _rules("alert").items():
@@ -89,7 +89,7 @@ def test_each_alert_has_a_severity_a_summary_and_a_runbook_that_says_what_to_do(
         assert f"`{rule['labels']['severity']}`" in sections[name], name
 
 
-def test_the_rules_name_states_codes_faults_and_followers_that_there_are() -> None:
+def test_rules_name_only_existing_labels() -> None:
     text = (FOLDER / "alerts.yaml").read_text()
     for code in _values(text, "code"):
         assert any(re.fullmatch(code, known) for known in ERRORS), code
@@ -107,7 +107,7 @@ def _values(text: str, label: str) -> set[str]:
     return {value for each in found for value in each.split("|")}
 
 
-def test_the_jobs_of_the_scrape_example_are_the_services_and_each_has_a_memory_limit() -> None:
+def test_scrape_example_has_every_service_with_a_limit() -> None:
     jobs = {each["job_name"] for each in _yaml("prometheus.yaml")["scrape_configs"]}
     assert jobs == {path.name for path in (TREE / "services").iterdir() if not path.name.endswith("-demo")}
     limits = [
@@ -131,7 +131,7 @@ def test_only_services_that_every_system_needs_must_be_scraped() -> None:
     assert set(absent) == {"gateway", "orchestrator", "projector"}
 
 
-def test_a_histogram_is_shown_under_three_names_and_a_counter_under_one() -> None:
+def test_histogram_has_three_series_and_a_counter_one() -> None:
     assert {name for name in load_display_names() if "first_delta" in name} == {
         f"agentchat_streams_first_delta_seconds_{part}" for part in ("bucket", "count", "sum")
     }

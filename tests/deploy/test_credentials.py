@@ -42,7 +42,7 @@ def test_each_service_has_its_own_login_at_each_server_that_it_needs(folder: Pat
         assert f'user: "{user}", password: "{password}"' in nats
 
 
-def test_certificates_are_valid_for_the_servers_names_and_pair_with_their_keys(folder: Path) -> None:
+def test_certificates_match_server_names_and_keys(folder: Path) -> None:
     trusting = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     assert trusting.cert_store_stats()["x509_ca"] == 1
     for server in ("nats", "postgres", "valkey"):

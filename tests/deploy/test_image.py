@@ -98,7 +98,7 @@ def test_the_base_image_has_no_default_and_is_asked_for_its_digest() -> None:
         assert ran.returncode == code, image
 
 
-def test_the_notice_names_every_embedded_server_in_the_version_that_is_locked() -> None:
+def test_notice_names_every_embedded_server_as_locked() -> None:
     notice = (TREE / "deploy" / "NOTICE.md").read_text()
     for name in SERVERS:
         assert f"{name} {metadata.version(name)}" in notice, sys.executable

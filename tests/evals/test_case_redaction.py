@@ -224,7 +224,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         mapper.decode_event(bytes(each))
 
 
-def test_a_value_has_one_placeholder_in_a_case_and_another_value_another() -> None:
+def test_each_value_has_its_own_placeholder() -> None:
     email = RedactionRule(name="email", pattern=r"\S+@\S+\.example", replacement="person{n}@x.example")
     call, output = {"email": "ada@a.example"}, '{"mails":["bob@b.example","ada@a.example"]}'
     case = run_with(

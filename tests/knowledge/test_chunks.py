@@ -71,7 +71,7 @@ def test_a_chunk_ends_with_a_paragraph_where_it_can() -> None:
     assert all(piece.startswith("Paragraph") and piece.endswith("on.") for piece in pieces)
 
 
-def test_a_long_paragraph_is_cut_between_sentences_and_its_last_one_is_repeated() -> None:
+def test_long_paragraph_is_cut_with_a_repeated_sentence() -> None:
     text = " ".join(f"This is sentence number {number} of a long paragraph." for number in range(60))
     pieces = list(split(text))
     assert all(piece.startswith("This") and piece.endswith("paragraph.") for piece in pieces)

@@ -58,7 +58,7 @@ async def test_the_same_content_again_changes_nothing(shelf: Shelf) -> None:
     assert len(await shelf.rows("SELECT FROM audit_log WHERE subject = %s", first.document_id)) == 1
 
 
-async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(shelf: Shelf) -> None:
+async def test_changed_content_replaces_only_its_chunks(shelf: Shelf) -> None:
     first = await shelf.put("guide.md", GUIDE, kind="markdown")
     ids = await shelf.chunk_ids()
     text = GUIDE.replace("Text of part 2.", "Again.\n## Part 2b\nMore.")
@@ -138,7 +138,7 @@ async def test_another_accounts_knowledge_base_takes_no_document(shelf: Shelf) -
     assert await shelf.chunk_ids() == []
 
 
-async def test_imports_and_the_deletion_of_their_knowledge_base_at_once_leave_nothing(shelf: Shelf) -> None:
+async def test_deletion_during_imports_leaves_nothing(shelf: Shelf) -> None:
     await shelf.put("0.txt", "text")
 
     async def delete() -> None:

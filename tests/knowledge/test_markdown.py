@@ -53,7 +53,7 @@ def test_headings_make_sections_and_front_matter_gives_title_and_url() -> None:
     )
 
 
-def test_without_front_matter_the_first_heading_of_level_one_is_the_title() -> None:
+def test_first_heading_is_the_title_without_front_matter() -> None:
     assert parse("## Small\n\n# Big\n\n# Other", "markdown").title == "Big"
     assert parse("Nothing\n\n## Small", "markdown").title is None
 

@@ -50,7 +50,7 @@ async def asking(
         yield embedder
 
 
-async def test_texts_go_out_in_portions_with_key_and_model_and_come_back_in_order(
+async def test_texts_are_embedded_in_portions_and_in_order(
     server: EmbeddingServer,
 ) -> None:
     async with asking(server) as embedder:

@@ -45,7 +45,7 @@ async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -
     assert len(passage.source.snippet) <= 500
 
 
-async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
+async def test_disabled_knowledge_base_is_searched_by_admins_only(shop: Shelf) -> None:
     async def disabled(given: bool) -> KnowledgeBase:
         changes = KnowledgeBaseChanges(disabled=given)
         return await admin_knowledge.change(administrator(shop.pool), shop.id, changes)
@@ -95,7 +95,7 @@ async def test_words_in_quotes_have_to_stand_together_if_they_do_anywhere(shelf:
     assert len(await shelf.texts('a "card gift card" please')) == 2
 
 
-async def test_a_phrase_is_found_though_other_passages_hold_more_of_the_words(shelf: Shelf) -> None:
+async def test_phrase_ranks_above_more_matching_words(shelf: Shelf) -> None:
     await shelf.put("a.txt", "A gift card.")
     await shelf.put(
         "b.txt", "Card, gift: kayak, paddle, helmet, spraydeck, wetsuit, throw bag, pump, compass."
@@ -151,7 +151,7 @@ async def test_passages_can_be_had_again_for_a_run_that_is_taken_up(shop: Shelf)
     assert await search.load_passages(shop.pool, shop.account, shop.id, []) == []
 
 
-async def test_of_a_passage_that_is_gone_or_foreign_only_the_snippet_is_left(shelf: Shelf) -> None:
+async def test_deleted_or_foreign_passage_leaves_only_its_snippet(shelf: Shelf) -> None:
     filler = "Nothing of interest is said in this sentence. " * 20
     await shelf.put("a.txt", f"Returns. {filler}")
     [found] = await shelf.ask("returns")

@@ -22,7 +22,7 @@ class Doubling:
         return [ValueError(item) if item % 2 else 2 * item for item in items]
 
 
-async def test_what_comes_during_a_call_goes_with_the_next_and_each_has_its_own_result() -> None:
+async def test_items_during_a_call_form_the_next_batch() -> None:
     handle = Doubling()
     async with contextlib.aclosing(Batcher(handle, most=3)) as batcher:
         first = asyncio.create_task(batcher.call(2))
@@ -47,7 +47,7 @@ async def test_those_that_must_not_go_together_are_selected() -> None:
     assert handle.batches == [[2, 4], [2]]
 
 
-async def test_the_time_of_an_item_ends_while_it_waits_and_while_it_is_handled() -> None:
+async def test_item_times_out_while_waiting_and_while_handled() -> None:
     batcher = Batcher(Doubling(), most=1, seconds=0.05)
     async with contextlib.aclosing(batcher):
         for outcome in await asyncio.gather(*(batcher.call(item) for item in (2, 4)), return_exceptions=True):

@@ -11,9 +11,7 @@ from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 
 
 @pytest.mark.parametrize(("keys", "each"), [(1, 32), (2, 21), (3, 16), (7, 8)])
-async def test_keys_that_want_all_get_as_much_as_each_other_and_leave_as_much_free(
-    keys: int, each: int
-) -> None:
+async def test_greedy_keys_get_equal_shares_and_leave_one_free(keys: int, each: int) -> None:
     turns, held = FairSlots(64), Counter[str]()
     for _ in range(64):
         for key in "abcdefg"[:keys]:
@@ -23,7 +21,7 @@ async def test_keys_that_want_all_get_as_much_as_each_other_and_leave_as_much_fr
     assert turns.try_take("newcomer")
 
 
-async def test_who_waits_is_served_by_turns_of_the_keys_and_first_come_first_served_within_one() -> None:
+async def test_waiters_are_served_in_turns_of_their_keys() -> None:
     turns, served = FairSlots(2), list[str]()
     await turns.take("a")
 

@@ -47,7 +47,7 @@ async def test_services_act_as_their_role_with_bounded_statements(database_url: 
         assert await cursor.fetchone() == ("agentchat_service", "5s", "2s")
 
 
-async def test_a_commit_waits_for_the_disk_but_in_a_pool_for_what_is_done_again(database_url: str) -> None:
+async def test_commit_waits_for_the_disk_except_in_a_lax_pool(database_url: str) -> None:
     async with open_pool(database_url) as durable, open_pool(database_url, durable=False) as repeated:
         waits: list[str] = []
         for pool in (durable, repeated, durable):
@@ -57,7 +57,7 @@ async def test_a_commit_waits_for_the_disk_but_in_a_pool_for_what_is_done_again(
     assert waits == ["on", "off", "on"]
 
 
-async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_recovers(
+async def test_call_to_frozen_postgres_fails_in_time(
     database_url: str,
 ) -> None:
     async with proxied_pool(database_url, max_size=2) as (proxy, pool):

@@ -124,7 +124,7 @@ def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
 
 
 @pytest.mark.parametrize(("most_taken", "found"), [(10_240, 10_240), (256, 256)])
-def test_open_files_are_raised_as_far_as_a_system_takes_that_names_no_bound(
+def test_open_file_limit_is_raised_without_a_hard_limit(
     monkeypatch: pytest.MonkeyPatch, most_taken: int, found: int
 ) -> None:
     """As macOS does it: the hard limit is infinite, and refused as the soft one."""

@@ -55,7 +55,7 @@ def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
     assert "second_signal" in stderr
 
 
-def test_a_drain_without_an_end_exits_with_1_even_if_the_loop_is_blocked() -> None:
+def test_endless_drain_exits_with_1_even_if_the_loop_blocks() -> None:
     body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
     with running(body) as process:
         process.terminate()
@@ -106,7 +106,7 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
     assert stderr == ""
 
 
-def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap() -> None:
+def test_ready_process_does_not_collect_its_startup_heap() -> None:
     body = """
     import gc
     from agentchat.runtime.health import HealthChecks, serve_health

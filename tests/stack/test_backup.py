@@ -159,7 +159,7 @@ async def world(folder: RunFolder, tmp_path: Path) -> World:
     return made
 
 
-async def test_a_restore_has_every_commit_that_was_followed_and_names_what_was_lost_after(
+async def test_restore_has_archived_commits_and_lists_lost_ones(
     world: World,
 ) -> None:
     async with world.running() as servers:
@@ -192,7 +192,7 @@ async def test_a_restore_has_every_commit_that_was_followed_and_names_what_was_l
 
 
 @pytest.mark.slow
-async def test_a_restore_to_a_time_has_what_was_there_then_and_lists_deletions_that_came_after(
+async def test_restore_to_a_time_lists_later_deletions(
     world: World,
 ) -> None:
     async with world.running() as servers:

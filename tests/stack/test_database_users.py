@@ -73,9 +73,7 @@ def _refusal(url: str, statement: str) -> str | None:
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_no_login_may_reach_the_machine_and_no_service_may_change_events_or_tables(
-    cluster: tuple[Cluster, int], login: str
-) -> None:
+def test_logins_cannot_reach_the_machine_or_change_events(cluster: tuple[Cluster, int], login: str) -> None:
     server, port = cluster
     forbidden = (*_NOBODY_MAY, *(_NO_SERVICE_MAY if login in _SERVICE_LOGINS else ()))
     allowed = [each for each in forbidden if _refusal(server.url(port, login), each) is None]
@@ -105,7 +103,7 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
         assert readable == {table for table, rights in table_rights.TABLES.items() if service in rights}
 
 
-def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster: tuple[Cluster, int]) -> None:
+def test_security_definer_functions_belong_to_one_service(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     with psycopg.connect(server.url(port)) as owner:
         rows = owner.execute(

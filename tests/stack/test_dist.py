@@ -84,9 +84,7 @@ async def up(python: Path, folder: Path) -> AsyncIterator[dict[str, str]]:
     assert process.returncode == 0
 
 
-async def test_the_system_runs_from_wheels_and_answers_the_client_that_stands_alone(
-    wheels: Path, tmp_path: Path
-) -> None:
+async def test_system_and_client_run_from_wheels(wheels: Path, tmp_path: Path) -> None:
     client = environment(tmp_path / "client", wheels, "agentchat-client")
     needed = {"anyio", "certifi", "h11", "httpcore", "httpx", "idna", "msgspec", "typing-extensions"}
     assert distributions(client) - needed == {"agentchat-client"}

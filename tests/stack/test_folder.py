@@ -34,7 +34,7 @@ _ENVIRONMENT = Environment(
 )
 
 
-def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: RunFolder) -> None:
+def test_demo_env_can_be_sourced_by_a_shell(folder: RunFolder) -> None:
     environment.write(folder, _ENVIRONMENT)
     script = f". {folder.demo_env}; env"
     out = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True).stdout

@@ -72,7 +72,7 @@ async def test_a_disabled_demo_agent_stays_disabled(migrated_database_url: str) 
         assert await load_agent(pool, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID) is None
 
 
-async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_by_hand(
+async def test_seeded_agent_keeps_manual_changes(
     migrated_database_url: str,
 ) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
@@ -87,7 +87,7 @@ async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_
     assert agent.model == "demo-shop-1?delay_ms=5"
 
 
-async def test_agents_use_the_provider_whose_key_is_set_and_return_without_it(
+async def test_seeded_agents_use_the_provider_whose_key_is_set(
     migrated_database_url: str,
 ) -> None:
     async def models() -> list[tuple[str, str]]:

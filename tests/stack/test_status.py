@@ -86,7 +86,7 @@ async def test_it_shows_each_process_with_its_health_and_version(stack: RunningS
                 assert (await http.get(each["health_url"])).status_code == 200, name
 
 
-async def test_it_shows_the_runs_and_approvals_that_wait_and_how_far_the_followers_are(
+async def test_status_shows_runs_approvals_and_lags(
     stack: RunningStack,
 ) -> None:
     await stack.wait_all_ready()
@@ -191,9 +191,7 @@ async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: Runnin
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_watching_repeats_it_until_a_signal_also_where_sigint_was_ignored_at_its_start(
-    stack: RunningStack, number: signal.Signals
-) -> None:
+async def test_watch_repeats_until_a_signal(stack: RunningStack, number: signal.Signals) -> None:
     watching = await asyncio.create_subprocess_exec(
         *("sh", "-c", 'trap "" INT; exec "$@"', "sh", *_command(stack.folder.path, "--watch", "--json")),
         env=os.environ | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)},

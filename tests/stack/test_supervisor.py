@@ -25,7 +25,7 @@ def _pid(folder: RunFolder, name: str) -> int | None:
     return entry.pid if entry else None
 
 
-async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(folder: RunFolder) -> None:
+async def test_processes_start_in_parallel_after_their_needs(folder: RunFolder) -> None:
     report = Remembering()
     late = job(folder, "late", "print('done')", after=["one", "two"])
     processes = [late, server(folder, "one"), server(folder, "two")]
@@ -51,7 +51,7 @@ async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolde
     assert "hello from one" in output
 
 
-async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(folder: RunFolder) -> None:
+async def test_crashing_process_is_restarted_with_backoff(folder: RunFolder) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, "one")], report) as supervisor:
         await supervisor.wait_up(40)
@@ -88,7 +88,7 @@ async def test_what_cannot_be_prepared_again_is_tried_until_it_can(
     assert f"one cannot be started: {error}" in report.notes
 
 
-async def test_a_process_with_wrong_settings_ends_the_start_with_its_own_line(folder: RunFolder) -> None:
+async def test_wrong_setting_of_a_process_ends_the_start(folder: RunFolder) -> None:
     sick = dying(folder, "sick", "import sys; sys.stderr.write('COLOUR is not set\\n'); sys.exit(2)")
     with pytest.raises(StartError, match="sick does not start: COLOUR is not set"):
         async with Supervisor(folder, [server(folder, "one"), sick], Remembering()) as supervisor:

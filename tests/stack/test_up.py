@@ -38,7 +38,7 @@ def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
     return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
 
 
-async def test_each_process_has_its_name_and_folder_in_its_command_line_and_no_secret(
+async def test_command_lines_name_the_process_and_no_secret(
     executed: RunningStack,
 ) -> None:
     commands = running_for(executed.folder.path)
@@ -65,7 +65,7 @@ async def test_each_process_holds_its_own_logins_and_no_others(executed: Running
     assert _logins(executed, "mcp-demo") == _logins(executed, "model-demo") == {}
 
 
-async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the_next_start(
+async def test_killed_stack_leaves_nothing_and_starts_again(
     executed: RunningStack,
 ) -> None:
     """The last test that uses this stack."""
@@ -108,7 +108,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
 
 
 @pytest.mark.slow
-async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(tmp_path: Path) -> None:
+async def test_second_ctrl_c_kills_services_but_not_postgres(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run")
     try:
         await stack.wait_up()

@@ -83,7 +83,7 @@ def test_migrate_names_the_variable_that_it_needs() -> None:
     assert _only_line(refused) == "AGENTCHAT_DATABASE_URL is not set"
 
 
-def test_migrate_brings_a_database_up_to_date_and_says_what_is_wrong_with_one(database_url: str) -> None:
+def test_migrate_updates_a_database_or_says_what_is_wrong(database_url: str) -> None:
     for _ in range(2):
         done = _agentchat("migrate", AGENTCHAT_DATABASE_URL=database_url)
         assert done.returncode == 0

@@ -27,7 +27,7 @@ for _ in range(3):
 """
 
 
-def test_every_failpoint_of_the_services_is_in_the_matrix_once_and_the_other_way_round() -> None:
+def test_every_failpoint_is_in_the_matrix_once() -> None:
     sources = [*_ROOT.glob("services/*/src/**/*.py"), *_ROOT.glob("libs/*/src/**/*.py")]
     reached = [name for source in sources for name in _REACHED.findall(source.read_text())]
     assert sorted(reached) == sorted(point.name for point in POINTS)
@@ -51,7 +51,7 @@ def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Pa
     assert failpoints.reach is failpoints._do_nothing
 
 
-def test_a_service_says_in_one_line_why_it_does_not_start_with_failpoints(tmp_path: Path) -> None:
+def test_wrong_failpoint_is_one_line_at_start(tmp_path: Path) -> None:
     service = (
         sys.executable,
         "-m",

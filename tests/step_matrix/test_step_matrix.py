@@ -20,7 +20,7 @@ STEPS = (
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
+async def test_no_step_of_a_request_violates_an_invariant(tmp_path: Path) -> None:
     steps = [step for step in MATRIX if str(step) in STEPS]
     history, done = await record(1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0)
     outcome = judged("", history, done)

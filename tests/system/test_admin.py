@@ -34,7 +34,7 @@ async def make_business(admin: AdminClient, stack: RunningStack) -> tuple[str, C
     return account, Caller(admin.http, stack.environment.base_url, key, made["id"])
 
 
-async def test_what_is_set_over_one_gateway_counts_at_the_next_request_on_the_other(
+async def test_change_on_one_gateway_counts_on_the_other(
     stack: RunningStack, admins: tuple[AdminClient, AdminClient]
 ) -> None:
     first, second = admins

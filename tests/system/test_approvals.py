@@ -74,7 +74,7 @@ async def reply_of(caller: Caller, trace_id: str) -> bytes:
 
 
 @pytest.mark.parametrize(("form", "order"), [(1, 1033), (2, 1031)])
-async def test_a_stream_ends_with_what_is_waited_for_and_goes_on_after_the_decision(
+async def test_stream_ends_at_an_approval_and_resumes_after_it(
     at_both: list[Caller], form: int, order: int
 ) -> None:
     one, other = at_both

@@ -26,7 +26,7 @@ def gateways(stack: RunningStack) -> list[str]:
     return list(stack.environment.gateway_urls)
 
 
-async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text(
+async def test_cancelled_stream_ends_and_its_text_is_continued(
     make_agent: MakeAgent, gateways: list[str], log: Log
 ) -> None:
     slow, plain = await make_agent(SLOW), await make_agent("demo-echo")
@@ -61,7 +61,7 @@ async def test_a_waiting_json_call_gets_409(make_agent: MakeAgent, gateways: lis
     assert response.headers["x-trace-id"] == trace_id
 
 
-async def test_queued_messages_are_answered_in_order_but_for_a_cancelled_one(
+async def test_queued_messages_are_answered_in_order(
     make_agent: MakeAgent, gateways: list[str], stack: RunningStack
 ) -> None:
     slow, plain = await make_agent(SLOW), await make_agent("demo-echo")

@@ -44,7 +44,7 @@ async def test_form_1_is_meta_then_deltas_then_done(caller: Caller) -> None:
     assert saved["content"] == text_of(events)
 
 
-async def test_form_2_is_start_then_deltas_and_tool_calls_then_done_with_the_message(caller: Caller) -> None:
+async def test_form_2_is_start_deltas_tool_calls_done(caller: Caller) -> None:
     events = await caller.stream(ORDER, form=2)
     start, *middle, done = events
     assert start == {"type": "start", "conversation_id": start["conversation_id"]}

@@ -101,7 +101,7 @@ def test_a_harmless_prompt_passes_in_a_service_of_the_jobs_own(
 
 
 @pytest.mark.slow
-def test_a_prompt_that_forgets_a_rule_is_blocked_and_the_pull_request_is_told_why(
+def test_prompt_that_forgets_a_rule_blocks_the_pull_request(
     stack: RunningStack, checkout: Path, environ: dict[str, str]
 ) -> None:
     prompt = checkout / "prompt.txt"

@@ -25,7 +25,7 @@ async def _told_though_killed(caller: Caller, stack: RunningStack, *names: str) 
 
 
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.slow)])
-async def test_a_run_resumes_without_loss_when_its_orchestrator_is_killed_mid_stream(
+async def test_run_resumes_after_its_orchestrator_is_killed(
     stack: RunningStack, make_agent: MakeAgent, provider: str
 ) -> None:
     slow = await make_agent(SLOW, provider=provider)

@@ -5,7 +5,7 @@ from agentchat.ops.admin import direct
 from tests.harness import RunningStack
 
 
-async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_folder(
+async def test_replay_feed_finds_its_login_in_the_run_folder(
     stack: RunningStack,
 ) -> None:
     found = direct.find_servers({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})

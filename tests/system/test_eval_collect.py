@@ -33,7 +33,7 @@ async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str
                 return case
 
 
-async def test_a_redacted_case_has_the_tools_of_its_agent_and_is_run_as_it_was(
+async def test_redacted_case_has_its_tools_and_runs_again(
     stack: RunningStack, caller: Caller, tmp_path: Path
 ) -> None:
     await caller.chat("Where is order ORD-1001? Write to zebra@finch.example.")

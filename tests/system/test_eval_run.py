@@ -47,7 +47,7 @@ def differing(results: list[CaseResult]) -> list[str]:
     ]
 
 
-async def test_the_version_that_answered_differs_nowhere_and_is_paid_for_once(
+async def test_same_version_differs_nowhere_and_is_paid_once(
     stack: RunningStack, suites: list[Suite]
 ) -> None:
     runs = 0
@@ -78,7 +78,7 @@ async def test_another_model_is_found_to_differ(stack: RunningStack, suites: lis
     assert (code, {each.outcome for each in results}) == (1, {"failed"})
 
 
-async def test_a_broken_prompt_is_a_regression_and_the_pull_request_is_told_why(
+async def test_broken_prompt_is_a_regression_with_a_reason(
     stack: RunningStack, suites: list[Suite], tmp_path: Path
 ) -> None:
     prompt, comment = tmp_path / "prompt.txt", tmp_path / "comment.md"

@@ -19,9 +19,7 @@ QUESTION = "Where is my order ORD-1001?"
 _HERE = Path(__file__).parent / "generated_clients"
 
 
-async def test_a_generated_python_client_has_every_operation_and_its_calls_run(
-    caller: Caller, tmp_path: Path
-) -> None:
+async def test_generated_python_client_has_every_operation(caller: Caller, tmp_path: Path) -> None:
     python = Path(await installed.python_locked(_HERE))
     served = await caller.http.get(f"{caller.base_url}/openapi.json")
     await _generate(python, served.json(), tmp_path / "generated")

@@ -23,9 +23,7 @@ async def test_one_request_is_one_trace_from_http_to_the_tool(caller: Caller, sp
     assert {"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.output_tokens"} <= attributes
 
 
-async def test_the_lines_of_a_request_carry_its_trace_conversation_and_account(
-    caller: Caller, stack: RunningStack
-) -> None:
+async def test_log_lines_carry_trace_conversation_and_account(caller: Caller, stack: RunningStack) -> None:
     secret = "a sentence that belongs into no log"
     response = await caller.chat(f"Where is my order ORD-1001? {secret}")
     trace_id = response.headers["x-trace-id"]

@@ -47,7 +47,7 @@ async def test_a_version_answers_in_a_playground_conversation(
     assert [each["action"] for each in audited] == ["say", "say"]
 
 
-async def test_a_conversation_of_a_customer_is_forked_and_never_gone_on_with(
+async def test_customers_conversation_is_forked_not_continued(
     admin: AdminClient, make_agent: MakeAgent
 ) -> None:
     caller = await make_agent("demo-echo")

@@ -56,7 +56,7 @@ def _classes(module: str) -> Iterator[type]:
             yield cls
 
 
-def test_classes_use_no_private_members_of_the_libraries_that_they_inherit_from() -> None:
+def test_classes_use_no_private_members_of_their_bases() -> None:
     classes = [cls for name in MODULES for cls in _classes(name)]
     used = {f"{cls.__module__}.{cls.__qualname__}": _used_of_libraries(cls) for cls in classes}
     assert {name: members for name, members in used.items() if members} == {}

@@ -60,9 +60,7 @@ async def test_a_response_that_is_read_again_names_the_model_that_was_asked(
     assert (models, done.model, done.status) == ({"Sales/Read again"}, "Sales/Read again", "completed")
 
 
-async def test_a_stream_has_every_event_in_order_and_ends_with_the_same_response(
-    talk_to: TalkTo, shop: Caller
-) -> None:
+async def test_stream_has_every_event_in_order(talk_to: TalkTo, shop: Caller) -> None:
     events = await streamed(talk_to(shop), ORDER)
     kinds = [event.type for event in events]
     assert kinds[:2] == ["response.created", "response.in_progress"]
@@ -105,9 +103,7 @@ async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     assert len(await talk.saved(uuid_of(first))) == 6
 
 
-async def test_a_name_and_what_is_shown_find_a_conversation_as_at_chat_completions(
-    talk_to: TalkTo, make_agent: MakeAgent
-) -> None:
+async def test_name_and_history_find_the_conversation(talk_to: TalkTo, make_agent: MakeAgent) -> None:
     talk = talk_to(await make_agent("demo-echo"), "named-responses")
     first = await ask(talk, "one")
     items = [

@@ -176,11 +176,11 @@ class Feed:
                 MESSAGE_ID: end.format_message_id(event.position),
                 _EXPECTED_LAST_SEQUENCE: str(end.sequence + place),
             }
-            await self._connection.publish(event.subject, self._payload(event), headers=stated)
+            await self._connection.publish(event.subject, self._build_payload(event), headers=stated)
         last, before = events[-1], end.sequence + len(events) - 1
         sequence = await self.publish_event(
             last.subject,
-            self._payload(last),
+            self._build_payload(last),
             _build_headers(events, len(events) - 1, end),
             message_id=end.format_message_id(last.position),
             expected_last_sequence=before,
@@ -189,7 +189,7 @@ class Feed:
             raise FeedConflict(before)
         return FeedEnd(sequence=sequence, position=last.position, edition=end.edition)
 
-    def _payload(self, event: FeedEvent) -> bytes:
+    def _build_payload(self, event: FeedEvent) -> bytes:
         return _fit_payload(event, self._connection.message_room)
 
     async def clear(self) -> FeedEnd:

@@ -83,7 +83,7 @@ class CaseRedactor:
         Raises:
             NotACase: A value would be left in the case.
         """
-        return _Redaction(self, case).case() if self.labels else case
+        return _Redaction(self, case).redact() if self.labels else case
 
     def _add(self, given: RedactionRule) -> None:
         if given.pattern is not None:
@@ -120,7 +120,7 @@ class _Redaction:
             for rule, found in _find_values(value, self._get_rules(place)):
                 self._learn(found, rule)
 
-    def case(self) -> Case:
+    def redact(self) -> Case:
         case = self._case
         stored = tuple(msgspec.Raw(wire.encode(self._redact_event(each))) for each in self._events)
         passages = {key: self._redact_text(text) for key, text in case.passages.items()}

@@ -129,7 +129,7 @@ class Services:
         if host == LOOPBACK:  # `/docs` shows them to everybody
             env |= {"AGENTCHAT_DEMO_KEY": self._secrets.api_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
         probe = HttpProbe(port, host=to_reachable_host(host))
-        return self._service("gateway", number, env, Rank.GATEWAY, probe)
+        return self._describe_service("gateway", number, env, Rank.GATEWAY, probe)
 
     def describe_orchestrator(self, number: int, model_url: str) -> Process:
         """Describe an orchestrator; the offline model replaces providers whose key is not set."""
@@ -141,17 +141,17 @@ class Services:
             "OPENAI_API_KEY": openai or OFFLINE_KEY,
             "AGENTCHAT_REDIS_URL": self._servers.services["orchestrator"].redis,
         }
-        return self._service("orchestrator", number, env, Rank.ORCHESTRATOR)
+        return self._describe_service("orchestrator", number, env, Rank.ORCHESTRATOR)
 
     def describe_tool_runner(self, number: int, public_url: str) -> Process:
         """Describe a tool-runner, whose OAuth redirects lead to `public_url`."""
         env = {"AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or public_url}
-        return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
+        return self._describe_service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
     def describe_projector(self, number: int) -> Process:
         """Describe a projector, with the NATS user that may make streams."""
         env = {"AGENTCHAT_NATS_PROVISIONER_URL": self._servers.owner.nats}
-        return self._service("projector", number, env, Rank.PROJECTOR)
+        return self._describe_service("projector", number, env, Rank.PROJECTOR)
 
     def describe_console(self, port: int, watched: tuple[str, ...]) -> Process:
         """Describe the console, which is open on loopback and watches these services."""
@@ -160,14 +160,14 @@ class Services:
             "AGENTCHAT_CONSOLE_SERVICES": ",".join(watched),
             "AGENTCHAT_CONSOLE_URL": "",
         }
-        return self._service("console", 1, env, Rank.GATEWAY, HttpProbe(port))
+        return self._describe_service("console", 1, env, Rank.GATEWAY, HttpProbe(port))
 
     def describe_demo(self, name: str, port_variable: str, port: int) -> Process:
         """Describe a demo server, which needs no other process."""
         env = {port_variable: str(port)}
         return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, ())
 
-    def _service(
+    def _describe_service(
         self, service: Service, number: int, env: dict[str, str], rank: Rank, probe: HttpProbe | None = None
     ) -> Process:
         """Describe a service with its own logins. Without `probe` its health address is probed."""

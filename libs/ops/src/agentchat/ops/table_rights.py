@@ -113,7 +113,7 @@ async def grant(database_url: str) -> None:
         for service in SERVICES:
             await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", get_role(service))
         for table, rights in TABLES.items():
-            if await _table_exists(conn, table):
+            if await _has_table(conn, table):
                 for service, right in rights.items():
                     await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, get_role(service))
         await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", get_role("orchestrator"))
@@ -131,7 +131,7 @@ async def grant(database_url: str) -> None:
             await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", "public", OPERATOR)
 
 
-async def _table_exists(conn: Connection, table: str) -> bool:
+async def _has_table(conn: Connection, table: str) -> bool:
     """Return True if the table exists: without pgvector there are no embeddings."""
     row = await (await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"public.{table}"])).fetchone()
     return row == (True,)

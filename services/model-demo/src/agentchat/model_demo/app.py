@@ -104,7 +104,7 @@ def build() -> Litestar:
     attempts = Attempts()
 
     @post(["/v1/messages", "/v1/chat/completions"], status_code=200)
-    async def answered(request: Request) -> ASGIApp:  # type: ignore[type-arg]
+    async def answer(request: Request) -> ASGIApp:  # type: ignore[type-arg]
         return await create(request, attempts)
 
     @get(["/healthz", "/readyz"])
@@ -112,7 +112,7 @@ def build() -> Litestar:
         return {"status": "ok", "checks": {}}
 
     return Litestar(
-        [answered, health],
+        [answer, health],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=MAX_BODY,

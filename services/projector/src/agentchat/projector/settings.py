@@ -35,10 +35,10 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
-    def sealer(self) -> Sealer:
+    def build_sealer(self) -> Sealer:
         """Return the sealer that opens the secrets of endpoints. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)
 
-    def webhook_guard(self) -> Guard:
+    def build_webhook_guard(self) -> Guard:
         """Return the guard that judges the addresses of endpoints. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

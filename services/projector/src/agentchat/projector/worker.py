@@ -96,7 +96,7 @@ class Projector:
             ),
         )
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erasing.wake)
-        self._sender = DeliverySender(pool, settings.sealer(), settings.webhook_guard(), name)
+        self._sender = DeliverySender(pool, settings.build_sealer(), settings.build_webhook_guard(), name)
         self._deliveries = delivery_projection.DeliveryProjection(
             pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
         )

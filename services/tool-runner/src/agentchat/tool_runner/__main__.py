@@ -15,7 +15,7 @@ def main() -> None:
     name = worker.parse_process_args().name or "tool-runner"
     settings = load_or_exit(ToolRunnerSettings)
     try:
-        guard, sealer = settings.guard(), settings.sealer()
+        guard, sealer = settings.guard(), settings.build_sealer()
     except SettingsError as error:
         refuse(error)
 

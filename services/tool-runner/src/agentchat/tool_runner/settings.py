@@ -44,6 +44,6 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
         """Return the address of the OAuth callback; None without a public URL."""
         return None if not self.public_url else self.public_url.rstrip("/") + OAUTH_CALLBACK
 
-    def sealer(self) -> Sealer:
+    def build_sealer(self) -> Sealer:
         """Build the sealer that opens the agents' headers. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)

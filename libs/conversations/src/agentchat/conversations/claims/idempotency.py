@@ -68,7 +68,7 @@ async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
     Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
-        cursor = await conn.execute(_IS_REPEAT, [account_id, key_hash(account_id, key)], prepare=True)
+        cursor = await conn.execute(_IS_REPEAT, [account_id, compute_key_hash(account_id, key)], prepare=True)
         row = await cursor.fetchone()
     return row is not None and bool(row[0])
 
@@ -90,7 +90,7 @@ async def claim_key(
     """
     new = NewClaim(
         account_id=account_id,
-        key_hash=key_hash(account_id, key),
+        key_hash=compute_key_hash(account_id, key),
         request_hash=_hash_request(request_hash, key),
         trace_id=trace_id,
         conversation_id=conversation_id,
@@ -145,7 +145,7 @@ def _build_claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim
     return msgspec.convert({**fields, **place, "mine": mine}, Claim)
 
 
-def key_hash(account_id: str, key: str) -> str:
+def compute_key_hash(account_id: str, key: str) -> str:
     """Return the stored form of a key: 64 hexadecimal digits."""
     return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
 

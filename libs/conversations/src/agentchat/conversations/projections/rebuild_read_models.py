@@ -234,7 +234,7 @@ async def _replace_one(builder: Builder, projection: Projection) -> int:
         await conn.execute(sql.SQL(_DELETE_DIFFERENT).format(**query))
         await conn.execute(sql.SQL(_INSERT_DIFFERENT).format(**query))
         if projection.sums is not None:
-            table, rows = _sums_query(name, projection.sums)
+            table, rows = _build_sums_query(name, projection.sums)
             await conn.execute(sql.SQL("DELETE FROM {}").format(table))
             await conn.execute(sql.SQL("INSERT INTO {} {}").format(table, rows))
         await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
@@ -283,7 +283,7 @@ async def _compare(
 
 async def _compare_sums(conn: Connection, name: str, sums: Sums) -> TableDifference | None:
     """Find a row of the sums that the live read model does not add up to."""
-    table, rows = _sums_query(name, sums)
+    table, rows = _build_sums_query(name, sums)
     keys = await _read_key(conn, f"public.{sums.table}")
     query = {"table": table, "rows": rows, "key_texts": _join_names(keys, "{}::text")}
     different = await (await conn.execute(sql.SQL(_FIRST_SUM).format(**query))).fetchone()
@@ -295,7 +295,7 @@ async def _compare_sums(conn: Connection, name: str, sums: Sums) -> TableDiffere
     )
 
 
-def _sums_query(name: str, sums: Sums) -> tuple[sql.Composable, sql.Composable]:
+def _build_sums_query(name: str, sums: Sums) -> tuple[sql.Composable, sql.Composable]:
     return sql.Identifier("public", sums.table), sql.SQL(sums.query).format(
         **{name: sql.Identifier("public", name)}
     )

@@ -52,7 +52,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
         """The bar's id among those of its run."""
         return f"{self.kind}-{self.version}"
 
-    def seconds(self, now: float) -> float:
+    def measure_seconds(self, now: float) -> float:
         """Return its length in seconds."""
         return max(0.0, (now if self.ended is None else self.ended) - self.began)
 
@@ -104,11 +104,11 @@ def build_timeline(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
     """
     began = datetime.fromisoformat(run.requested_at)
 
-    def after(at: str) -> float:
+    def get_offset(at: str) -> float:
         return max(0.0, (datetime.fromisoformat(at) - began).total_seconds())
 
     moments = [
-        _Moment(entry.version, entry.event, after(entry.event.at))
+        _Moment(entry.version, entry.event, get_offset(entry.event.at))
         for entry in entries
         if entry.event.trace_id == run.trace_id
     ]
@@ -116,7 +116,7 @@ def build_timeline(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
         [*_list_finished_bars(moments), *_list_open_bars(run, moments)],
         key=lambda bar: (bar.began, bar.version),
     )
-    seconds = after(run.ended_at or now)
+    seconds = get_offset(run.ended_at or now)
     return Timeline(bars=tuple(bars), seconds=seconds, ticks=tuple(_build_axis(bars, seconds)))
 
 

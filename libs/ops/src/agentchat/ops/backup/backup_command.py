@@ -58,7 +58,7 @@ def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> Bac
     shutil.rmtree(folder.unfinished, ignore_errors=True)
     server.run("pg_basebackup", "-D", str(folder.unfinished), *_OPTIONS)
     verify(folder.unfinished)
-    timelines = {read_first_segment(each)[:8] for each in (*folder.backups()[-1:], folder.unfinished)}
+    timelines = {read_first_segment(each)[:8] for each in (*folder.list_backups()[-1:], folder.unfinished)}
     if len(timelines) > 1:  # what the folder has would be mixed up
         shutil.rmtree(folder.unfinished)
         raise RefusedError(f"{folder.path} holds backups from before a restore; back up to another folder", 2)

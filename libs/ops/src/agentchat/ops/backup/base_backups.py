@@ -44,13 +44,13 @@ class BackupFolder:
         """Rename the unfinished base backup to its final name; return its folder."""
         return self.unfinished.replace(self.base / ended_at.strftime(_NAME))
 
-    def backups(self) -> list[Path]:
+    def list_backups(self) -> list[Path]:
         """Return the complete base backups, the newest last."""
         return sorted(self.base.glob("*Z"))
 
     def choose(self, at: datetime | None) -> Path:
         """Return the newest base backup that ended before `at`. Raises RefusedError if there is none."""
-        backups = self.backups()
+        backups = self.list_backups()
         if not backups:
             raise RefusedError(f"{self.path} has no complete backup", 2)
         fitting = [each for each in backups if at is None or read_end_time(each) <= at]
@@ -61,7 +61,7 @@ class BackupFolder:
             )
         return fitting[-1]
 
-    def segments(self, first: str) -> list[Path]:
+    def list_segments(self, first: str) -> list[Path]:
         """Return the write-ahead log from segment `first` on, of all timelines."""
         return sorted(
             path
@@ -72,10 +72,10 @@ class BackupFolder:
 
     def remove_older(self, keep: int) -> list[str]:
         """Delete all but the newest `keep` base backups and the log they need. Return the deleted names."""
-        backups = self.backups()
+        backups = self.list_backups()
         for each in backups[:-keep]:
             shutil.rmtree(each)
-        needed = set(self.segments(read_first_segment(backups[-keep:][0])))
+        needed = set(self.list_segments(read_first_segment(backups[-keep:][0])))
         for path in self.wal.iterdir():
             if path not in needed and _SEGMENT.match(path.name):
                 path.unlink()

@@ -94,7 +94,7 @@ async def _recover(
         new.postgres.chmod(0o700)
         wal = new.postgres / _WAL
         wal.mkdir()
-        for segment in backups.segments(read_first_segment(backup)):
+        for segment in backups.list_segments(read_first_segment(backup)):
             shutil.copy2(segment, wal / segment.name.removesuffix(".partial"))
         settings = new.postgres / "postgresql.auto.conf"
         usual = settings.read_text()

@@ -173,12 +173,14 @@ def add(
 
 
 def _run(work: Callable[[Admin], Awaitable[CollectedCases]]) -> CollectedCases:
-    async def reported(admin: Admin) -> CollectedCases:
+    async def work_with_errors(admin: Admin) -> CollectedCases:
         with translate_errors():
             return await work(admin)
 
     with translate_suite_errors():
-        return direct.run_on_database(reported, bus="if known", stopped="stopped; the suite was not changed")
+        return direct.run_on_database(
+            work_with_errors, bus="if known", stopped="stopped; the suite was not changed"
+        )
 
 
 def _build_reader(admin: Admin, suite: Suite) -> CaseReader:

@@ -18,10 +18,10 @@ def sync(folder: SuiteFolder) -> None:
     with translate_suite_errors():
         cases = read_cases(suite.cases)
 
-    async def erased(_: str, pool: Pool) -> frozenset[str]:
+    async def list_erased(_: str, pool: Pool) -> frozenset[str]:
         return await find_erased(pool, {each.conversation_id for each in cases})
 
-    gone = run_with_pool(erased)
+    gone = run_with_pool(list_erased)
     kept = [each for each in cases if each.conversation_id not in gone]
     if len(kept) < len(cases):
         with translate_suite_errors():

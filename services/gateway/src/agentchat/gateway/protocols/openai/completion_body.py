@@ -84,8 +84,10 @@ def _check_last(given: Sequence[OpenAiMessage], field: str, output_function: str
 
 
 class _Reading:
-    """Reads messages. Arguments of the output function are a reply of ours; its results say nothing, unless
-    the last asks to try again.
+    """The messages of a request as they are read.
+
+    Arguments of the output function are an earlier reply. Its results are left out, unless the last asks for
+    another try.
     """
 
     def __init__(self, output_function: str | None) -> None:
