@@ -29,6 +29,11 @@ AGENTS: dict[str, dict[str, Any]] = {
     "echo": {"model": "demo-echo"},
     "forgetful": {"model": "demo-shop-1", "compaction": _SMALL},
     "compacted": {"model": "demo-shop-1", "compaction": {"by": "provider", **_SMALL}},
+    "warned": {
+        "model": "demo-echo",
+        "mcp_servers": [{"name": "gone", "url": "http://127.0.0.1:9/mcp"}],
+        "on_tool_server_error": "continue",
+    },
 }
 
 
@@ -187,6 +192,7 @@ async def record_all(recorder: Recorder) -> None:
     await recorder.write("forked", thread)
 
     await record_rated(recorder)
+    await recorder.write("warned", await recorder.complete("warned", "Hello"))
 
     thread = await chat("policies", "May I return shoes that I have worn?")
     await chat("policies", "And how long does a refund take?", "json", conversation_id=thread)

@@ -50,8 +50,8 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
         completed = await caller.until(frames.Completed)
         assert [asked.call_id for asked in box.requested] == ["a"]
     kinds = [type(frame).__name__ for frame in caller.frames]
-    returned = ["ToolReturned", "ToolReturned"]
-    assert kinds == ["Resumed", "ToolCalled", "ToolCalled", *returned, "Delta", "Completed"]
+    returned = ["ToolReturnedFrame", "ToolReturnedFrame"]
+    assert kinds == ["Resumed", "ToolCalledFrame", "ToolCalledFrame", *returned, "DeltaFrame", "Completed"]
     assert [frame.is_error for frame in caller.of(frames.ToolReturnedFrame)] == [False, True]
     assert completed.message.content == "Let me see. Done."
 

@@ -148,7 +148,7 @@ def test_what_was_not_replayed_counts_for_nothing() -> None:
 def test_a_price_table_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.json"
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UnreadablePrices, match="is no price table"):
+    with pytest.raises(UnreadablePrices, match="is not a price table"):
         read_prices(file)
     with pytest.raises(UnreadablePrices, match="cannot be read"):
         read_prices(tmp_path / "none.json")

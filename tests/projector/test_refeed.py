@@ -102,7 +102,7 @@ async def test_refeed_command_refuses_positions_outside_the_log(world: World, fr
     assert (await feed("--from", "first")).exit_code == 2
     assert await world.streams.count("EVENTS") == 0
     done = await feed("--from", str(first + 2))
-    assert done.output.startswith(f"EVENTS holds the log from position {first + 2:,} to {last:,}; 5 events")
+    assert done.output.startswith(f"EVENTS now has positions {first + 2:,} to {last:,}; published 5 events")
     told = await feed("--from", "1", "--json")
     assert json.loads(told.output)["published"] == 7
     assert await world.positions() == await store_events(world)

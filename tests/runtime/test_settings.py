@@ -92,7 +92,7 @@ def test_what_is_no_secret_is_not_read_from_a_file(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"\xff\xfe", "cannot be read: it is not UTF-8"),
+        (b"\xc3(", "cannot be read: it is not UTF-8"),
         (b" \n", "is empty"),
     ],
 )

@@ -190,8 +190,11 @@ async def _knock(plant: Plant, planted: Planted) -> None:
             {"headers": {"Authorization": f"Bearer {secret}"}},
             {"headers": {"Cookie": f"key={secret}"}},
             {"params": {"api_key": secret}},
-            {"headers": {"X-Agent-Id": secret, "X-Api-Key": found.load_api_key}},
         ]
+        # The answer quotes the unknown name to its sender; nothing else may have it.
+        named = {"X-Agent-Id": secret, "X-Api-Key": found.load_api_key}
+        refused = await plant.http.post(f"{found.base_url}/v1/chat", json={"message": "x"}, headers=named)
+        assert refused.status_code == 404
         for more in ways:
             plant.saw(await plant.http.get(f"{found.base_url}/v1/conversations", **more))
             plant.saw(await plant.http.post(f"{found.base_url}/v1/chat", json={"message": "x"}, **more))

@@ -88,7 +88,7 @@ async def test_another_model_is_told_apart_in_a_table(
     assert "1 run of 1 conversation by version 1: 1 differed (0 in tools, 1 in the answer)" in out
     assert "+++ replayed" in out
     assert "EUR" in out
-    assert "nothing was stored or published, and no limit was used" in err
+    assert "nothing was stored, published or counted against limits" in err
     assert (await what_if(stack, *arguments, "3"))[0] == 0
 
 
@@ -124,7 +124,7 @@ async def test_what_cannot_be_replayed_is_one_sentence(
     for arguments, told in (
         (("--agent", mine), "--conversations with ids, --sample with a number, or a filter"),
         (("--agent", mine, "--sample", "1", "--conversations", _UNKNOWN), "exclude each other"),
-        (("--agent", mine, "--end", "lost"), "--end: 'lost' is none of completed, failed, cancelled"),
+        (("--agent", mine, "--end", "lost"), "--end: 'lost' is not one of completed, failed, cancelled"),
         (("--agent", mine, "--from", "soon"), "--from: 'soon' is no time in ISO 8601"),
         (("--agent", mine, "--tag", "customer"), "--tag: 'customer' is not KEY=VALUE"),
         (("--agent", mine, "--to", "2020-01-01"), f"agent {mine} has no such run"),

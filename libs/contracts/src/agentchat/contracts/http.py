@@ -136,6 +136,7 @@ def build_problem(
     trace_id: str,
     fields: Sequence[FieldError] = (),
     approvals: Sequence[ApprovalNeeded] = (),
+    conversation_id: str | None = None,
 ) -> Problem:
     """Build the problem document of a code. Without `detail` it has the code's advice."""
     row = errors.get_error_code(code)
@@ -148,6 +149,7 @@ def build_problem(
         trace_id=trace_id,
         errors=tuple(fields) or None,
         approvals=tuple(approvals) or None,
+        conversation_id=conversation_id,
     )
 
 

@@ -25,7 +25,9 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
         return b""
     last = build_last_update(run)
     if isinstance(last, updates.Broken):
-        return wire.encode(build_problem(last.code, last.message, run.trace_id))
+        return wire.encode(
+            build_problem(last.code, last.message, run.trace_id, conversation_id=conversation_id)
+        )
     return wire.encode(
         http.ChatReply(
             conversation_id=conversation_id, message=last.message, tool_calls=last.tool_calls or None
