@@ -27,6 +27,7 @@ STATES = {
     "elicited": ["completed", "completed"],
     "elicitation": ["completed", "completed"],
     "rated": ["completed", "completed"],
+    "warned": ["completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
     "handed_over": ["completed"],

@@ -125,7 +125,7 @@ async def test_what_cannot_be_replayed_is_one_sentence(
         (("--agent", mine), "--conversations with ids, --sample with a number, or a filter"),
         (("--agent", mine, "--sample", "1", "--conversations", _UNKNOWN), "exclude each other"),
         (("--agent", mine, "--end", "lost"), "--end: 'lost' is not one of completed, failed, cancelled"),
-        (("--agent", mine, "--from", "soon"), "--from: 'soon' is no time in ISO 8601"),
+        (("--agent", mine, "--from", "soon"), "--from: 'soon' is not a time in ISO 8601"),
         (("--agent", mine, "--tag", "customer"), "--tag: 'customer' is not KEY=VALUE"),
         (("--agent", mine, "--to", "2020-01-01"), f"agent {mine} has no such run"),
         (("--agent", _UNKNOWN, "--sample", "1"), f"no such agent: {_UNKNOWN}"),
