@@ -25,7 +25,6 @@ from agentchat.conversations.aggregate.turn import (
     has_made_progress,
     list_tool_calls,
     open_turn,
-    rebuild_request,
 )
 from tests.conversations.given import (
     AGENT,
@@ -396,16 +395,3 @@ def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
         build_model_replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}])
     )
     assert call.input == {}
-
-
-def test_a_run_is_asked_for_again_with_the_facts_of_its_request() -> None:
-    conversation = build_run(
-        build_conversation_started(),
-        build_user_message("b"),
-        build_run_started("b", form="json", prompt_override="Be brief."),
-    )
-    run = conversation.run(trace("b"))
-    assert run is not None
-    again = rebuild_request(conversation, run, 3)
-    assert again == request("b", attempt=3, form="json", prompt="Be brief.", deadline=AT)
-    assert isinstance(open_turn(conversation, again, AGENT, now=LATER, expired=True), ResumeRun)

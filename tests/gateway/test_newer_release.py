@@ -6,7 +6,7 @@ import uuid
 
 from agentchat.contracts import frames, ids, messages
 from agentchat.contracts.events import ApprovalRequested
-from agentchat.conversations.aggregate.turn import CANCELLED
+from agentchat.conversations.aggregate.rebuild_request import CANCELLED
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import ConversationStore
 from tests.gateway import event_streams, stored

@@ -160,7 +160,7 @@ class World:
         """The same request, published another time."""
         return msgspec.structs.replace(request, attempt=attempt)
 
-    async def rebuild_request(self, request: ChatRequested) -> Listener:
+    async def request_again(self, request: ChatRequested) -> Listener:
         """As the sweeper does."""
         listener = await self.listen(request)
         await self.bus.queues.request_chat(self.again(request))

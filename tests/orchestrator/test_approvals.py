@@ -14,7 +14,7 @@ from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, Decide
 from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
+from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
 from agentchat.conversations.event_store.mapper import UNREADABLE
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
@@ -205,7 +205,7 @@ async def resume_elsewhere(world: World, count: int, **more: Any) -> tuple[Liste
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
     whole = life(request, **({"expires_at": format_time_ago(-3600)} | more))
     await world.begun(request, *whole[:count])
-    return await world.rebuild_request(request), whole[count - 1]
+    return await world.request_again(request), whole[count - 1]
 
 
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])

@@ -124,7 +124,7 @@ async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World)
     )
     await world.begun(request, compacted)
     async with world.worker():
-        caller = await world.rebuild_request(request)
+        caller = await world.request_again(request)
         completed = await caller.until(frames.Completed)
     (call,) = world.calls[1:]
     assert "They met." in texts(call)[0]

@@ -225,7 +225,7 @@ async def resume_elsewhere(
             input_requests=asked,
         )
         await world.bus.traces.finish_tool(found)
-    return await world.rebuild_request(request)
+    return await world.request_again(request)
 
 
 @pytest.mark.parametrize(

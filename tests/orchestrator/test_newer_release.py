@@ -69,7 +69,7 @@ async def test_unknown_event_leaves_request_to_newer_release(working: World, box
     request = await run_until_elicited(working, 4)
     working.will(reply_with("Done."))
     with capture_logs() as lines:
-        caller = await working.rebuild_request(request)
+        caller = await working.request_again(request)
         await wait_until_logged(
             lines, lambda line: line["event"] == "request_put_back" and NEW in line["reason"], count=4
         )

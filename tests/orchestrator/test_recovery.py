@@ -46,7 +46,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     )
     timings = Timings(tool_seconds=1.0, tool_slack_seconds=0.2)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
-        caller = await world.rebuild_request(request)
+        caller = await world.request_again(request)
         completed = await caller.until(frames.Completed)
         assert [asked.call_id for asked in box.requested] == ["a"]
     kinds = [type(frame).__name__ for frame in caller.frames]
@@ -80,7 +80,7 @@ async def test_handed_over_run_is_left_to_the_sweeper(world: World, store: Conve
     await _exhaust_deliveries(world, request)
     async with world.worker():
         await _wait_until_handled(world)
-        caller = await world.rebuild_request(request)
+        caller = await world.request_again(request)
         completed = await caller.until(frames.Completed)
     assert completed.message.content == "It has shipped."
 

@@ -53,7 +53,7 @@ async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: 
     async with Redis.from_url(redis_url, decode_responses=True) as redis:
         slots = f"limits:{{{working.account_id}}}:slots"
         await redis.zadd(slots, {request.trace_id: 2**33})
-        caller = await working.rebuild_request(request)
+        caller = await working.request_again(request)
         failed = await caller.until(frames.Failed)
         assert await redis.zscore(slots, request.trace_id) is None
     assert (failed.code, failed.message) == ("internal_error", mapper.UNREADABLE)
@@ -67,7 +67,7 @@ async def test_run_with_unknown_end_is_not_ended_again(working: World) -> None:
     async with open_store(working.settings.database_url) as store:
         version = await _begin(store, request)
         await store.append_stored(request.conversation_id, version, [("run_completed.v9", end)])
-    caller = await working.rebuild_request(request)
+    caller = await working.request_again(request)
     assert (await caller.until(frames.Failed)).code == "internal_error"
     assert (await _load_topics(working, request))[-1] == "run_completed.v9"
 

@@ -26,7 +26,7 @@ from agentchat.contracts.messages import (
 )
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
+from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log

@@ -11,7 +11,7 @@ import time
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.conversations.aggregate.turn import rebuild_request
+from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from agentchat.conversations.claims.idempotency import forget_old_keys
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_abandoned, forget_old_requests

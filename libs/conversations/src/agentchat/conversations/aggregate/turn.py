@@ -246,37 +246,6 @@ def _build_run_started(
 _OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
 """What a run that has no tools records instead of the agent's own."""
 
-DECIDED, CANCELLED = 1_000_000, 2_000_000
-"""From here on count publications after a decision, or a cancellation, that a run has waited for: by its
-attempt, so that none of them has the number of another, nor of one of the sweeper's.
-"""
-
-
-def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
-    """Build the request for the `attempt`-th publication of a run that has started.
-
-    Published by `projector.sweeper`, consumed by `orchestrator.inbox.inbox`.
-    """
-    return ChatRequested(
-        trace_id=run.trace_id,
-        attempt=attempt,
-        account_id=conversation.account_id or "",
-        agent_id=run.agent_id,
-        conversation_id=conversation.conversation_id,
-        new_conversation=False,
-        message_id=run.user_message_id,
-        message=run.user_text,
-        form=run.form,
-        requested_at=run.requested_at,
-        deadline=run.requested_at,  # it has started, so no deadline applies
-        prompt=run.prompt_override,
-        instructions=run.instructions,
-        shown_sha256=run.shown_sha256,
-        output_schema=run.output_schema,
-        requested_model=run.requested_model,
-        is_task=run.max_tool_rounds == 0 and not run.retrieves,
-    )
-
 
 class Retrieve(msgspec.Struct, frozen=True):
     """Search the agent's knowledge, and append SourcesRetrieved."""

@@ -4,7 +4,7 @@ from litestar import post
 
 from agentchat.contracts import http
 from agentchat.contracts.messages import CancelRequested
-from agentchat.conversations.aggregate.turn import CANCELLED, rebuild_request
+from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.json_request import JsonRequest

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
-from agentchat.conversations.aggregate.turn import StartRun, open_turn, rebuild_request
+from agentchat.conversations.aggregate.rebuild_request import rebuild_request
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.agent_loader import build_agent_facts, resolve_credentials

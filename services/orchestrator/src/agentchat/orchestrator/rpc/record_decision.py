@@ -13,8 +13,8 @@ from agentchat.contracts.messages import ApprovalAnswered, DecideApproval
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, DecisionRefused
 from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.rebuild_request import DECIDED, rebuild_request
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.conversations.aggregate.turn import DECIDED, rebuild_request
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store.mapper import UNREADABLE
