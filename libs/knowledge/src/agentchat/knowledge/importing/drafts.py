@@ -15,7 +15,7 @@ MOST_CHARACTERS = 16_000_000
 MOST_BYTES = 16 * 1024 * 1024
 FILE_KINDS: tuple[Kind, ...] = ("pdf", "docx")
 _MOST_NAME = 500
-_FORM = "2"
+_FORM = "3"
 """Part of every digest: a new number makes the next import cut unchanged documents again."""
 
 

@@ -139,11 +139,15 @@ ON CONFLICT (document_id) DO UPDATE SET
     characters = excluded.characters, chunks = excluded.chunks, imported_at = now()
 """
 
+# Documents in English and German are found by other forms of a word too, whatever the language of their
+# knowledge base: their stems in these languages are added, without positions.
 _PUT_CHUNKS = """
 INSERT INTO chunks (chunk_id, document_id, knowledge_base_id, position, title, text, words)
 SELECT chunk_id, %(document)s, %(base)s, position, title, text,
        setweight(to_tsvector(%(language)s::regconfig, title_words), 'A')
            || setweight(to_tsvector(%(language)s::regconfig, text_words), 'B')
+           || strip(to_tsvector('pg_catalog.english', title_words || ' ' || text_words))
+           || strip(to_tsvector('pg_catalog.german', title_words || ' ' || text_words))
            || array_to_tsvector(ARRAY[%(mark)s::text])
   FROM unnest(%(chunk_id)s::text[], %(position)s::integer[], %(title)s::text[], %(text)s::text[],
               %(title_words)s::text[], %(text_words)s::text[])

@@ -139,6 +139,8 @@ def _build_passage(
     return Passage(source, text)
 
 
+# A word of the question is found by its stem in the language of the knowledge base, and by its English and
+# German stems, which are indexed too (`importing.importer`); stop words of that language are left out.
 # One row with nulls if nothing is found, none if there is no such knowledge base. The chunks with a word come
 # from the index alone (OFFSET 0 keeps that, whatever the planner expects). The words of the many chunks with
 # a common word are not read: only the best 100, by the words that they hold, are weighed.
@@ -149,23 +151,31 @@ WITH base AS MATERIALIZED (
       FROM knowledge_bases WHERE account_id = %(account)s AND knowledge_base_id = %(base)s
 ), size AS (
     SELECT coalesce(sum(chunks), 0) AS total FROM documents WHERE knowledge_base_id = %(base)s
+), stem AS MATERIALIZED (
+    SELECT DISTINCT word, lexeme
+      FROM base, unnest(string_to_array(%(words)s, ' ')) AS asked
+           CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector(language, asked))) AS word
+           CROSS JOIN LATERAL unnest(word || tsvector_to_array(
+               to_tsvector('pg_catalog.english', asked) || to_tsvector('pg_catalog.german', asked))) AS lexeme
 ), word AS MATERIALIZED (
-    SELECT lexeme, mark && quote_literal(lexeme)::tsquery AS marked
-      FROM base, unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme
+    SELECT word, mark && string_agg(quote_literal(lexeme), ' | ')::tsquery AS marked
+      FROM base, stem GROUP BY word, mark
 ), hit AS MATERIALIZED (
-    SELECT lexeme, place FROM word CROSS JOIN LATERAL (
+    SELECT word, place FROM word CROSS JOIN LATERAL (
         SELECT ctid AS place FROM chunks WHERE words @@ marked OFFSET 0) AS held
 ), weight AS MATERIALIZED (
-    SELECT lexeme, count(place) AS chunks,
-           ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
-      FROM size, word LEFT JOIN hit USING (lexeme) GROUP BY lexeme, total
+    SELECT word, ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
+      FROM size, word LEFT JOIN hit USING (word) GROUP BY word, total
 ), best AS (
-    SELECT place FROM hit JOIN weight USING (lexeme) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
+    SELECT place FROM hit JOIN weight USING (word) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
 ), scored AS (
     SELECT chunk_id, position, words, sum(idf * often / (often + 1)) / (SELECT sum(idf) FROM weight) AS score
       FROM base, best JOIN chunks ON chunks.ctid = best.place CROSS JOIN LATERAL (
-           SELECT idf, cardinality(positions) + 2 * cardinality(array_positions(weights, 'A')) AS often
-             FROM unnest(words) AS held (lexeme, positions, weights) JOIN weight USING (lexeme)
+           SELECT idf, max(coalesce(
+                      cardinality(positions) + 2 * cardinality(array_positions(weights, 'A')), 1)) AS often
+             FROM unnest(words) AS held (lexeme, positions, weights)
+                  JOIN stem USING (lexeme) JOIN weight USING (word)
+            GROUP BY word, idf
       ) AS found
      WHERE chunks.knowledge_base_id = base.knowledge_base_id
      GROUP BY chunk_id, position, words
