@@ -17,6 +17,9 @@ from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage
 from tests.harness import embedded_nats, new_database
 
+PRICES = """{"currency": "EUR", "models": {
+    "demo-shop-1": {"input": 1000, "cache_read": 100, "cache_write": 2000, "output": 5000}}}"""
+
 
 @pytest.fixture(scope="session")
 def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
@@ -30,8 +33,13 @@ async def fresh_nats_url() -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="session")
-def environ(migrated_database_url: str, fresh_nats_url: str) -> dict[str, str]:
+def environ(
+    migrated_database_url: str, fresh_nats_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    prices = tmp_path_factory.mktemp("prices") / "prices.json"
+    prices.write_text(PRICES)
     return {
+        "AGENTCHAT_PRICES": str(prices),
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
         "AGENTCHAT_NATS_URL": fresh_nats_url,
         "AGENTCHAT_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),

@@ -1,7 +1,6 @@
 """Accounts, plans, agents, knowledge and webhooks: what a person changes, and what is refused."""
 
 import re
-from typing import Any
 
 import httpx
 import pytest
@@ -259,17 +258,14 @@ async def test_unknown_pages_are_not_found(browser: Browser, path: str, name: st
     assert "no such" in extract_text(response.text)
 
 
-def make_line(day: str, **counts: Any) -> UsageLine:
-    zeros = dict.fromkeys(UsageLine.__struct_fields__[4:], 0)
-    return UsageLine(account_id="a", day=day, agent_id="g", model="m", **{**zeros, **counts})
+def make_line(day: str, tokens: int, runs: int = 0) -> UsageLine:
+    counts = dict.fromkeys(UsageLine.__struct_fields__[4:], 0) | {"tokens": tokens, "runs": runs}
+    return UsageLine(account_id="a", day=day, agent_id="g", model="m", **counts)
 
 
 def test_bars_are_scaled_to_the_highest_day() -> None:
-    lines = [
-        make_line("2026-11-02", input_tokens=30, runs=1),
-        make_line("2026-11-02", output_tokens=10, runs=2),
-    ]
-    first, second = build_bars([*lines, make_line("2026-11-30", cache_read_tokens=10)])
+    lines = [make_line("2026-11-02", 30, runs=1), make_line("2026-11-02", 10, runs=2)]
+    first, second = build_bars([*lines, make_line("2026-11-30", 10)])
     assert (first.tokens, first.runs, first.x, first.height) == (40, 3, 1, 100)
     assert (second.x, second.height, second.y) == (29, 25, 75)
     assert build_bars([]) == ()

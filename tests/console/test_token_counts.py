@@ -60,6 +60,7 @@ async def test_kinds_of_a_month_and_its_lines_add_up(admin: Admin, account: str)
     month = await admin_usage.get_month(admin, account, AT[:7])
     shown: dict[str, Any] = msgspec.to_builtins(month)
     assert {kind: shown[kind] for kind in KINDS} == msgspec.to_builtins(USED)
+    assert [line["tokens"] for line in shown["lines"]] == [shown["tokens"]]
     assert shown["tokens"] == sum(shown[kind] for kind in KINDS)
     assert {kind: sum(line[kind] for line in shown["lines"]) for kind in KINDS} == msgspec.to_builtins(USED)
     listed = {each.account_id: each for each in await admin_usage.list_accounts(admin, AT[:7])}[account]
@@ -84,4 +85,4 @@ async def test_columns_of_a_run_add_up(browser: Browser, storage: Storage, accou
     shown = await browser.open_page(f"/conversations/{conversation}")
     assert "Input Cache reads Cache writes Output" in shown
     assert "130 tokens" in shown
-    assert re.search(r" 100 20 7 3 ", shown), shown
+    assert re.search(r" 100 20 7 3 EUR 0.13 ", shown), shown

@@ -82,17 +82,18 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
         output_tokens=2,
         cache_read_tokens=0,
         cache_creation_tokens=0,
+        tokens=15,
     )
     second = msgspec.structs.replace(
-        first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1
+        first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1, tokens=7
     )
     assert await sum_usage_of_month(storage.pool, "2020-02", ACCOUNT) == [first, second]
-    assert [(line.account_id, line.total) for line in await sum_usage_of_month(storage.pool, "2020-02")] == [
+    assert [(line.account_id, line.tokens) for line in await sum_usage_of_month(storage.pool, "2020-02")] == [
         (ACCOUNT, 15),
         (ACCOUNT, 7),
         (OTHER, 20),
     ]
-    assert [line.total for line in await sum_usage_of_month(storage.pool, "2020-03")] == [1]
+    assert [line.tokens for line in await sum_usage_of_month(storage.pool, "2020-03")] == [1]
 
 
 async def test_erased_conversation_gives_no_tokens_back(storage: Storage) -> None:

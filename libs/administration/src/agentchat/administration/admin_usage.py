@@ -48,9 +48,9 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def get_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
-    """What an account has spent in a month, by day, agent and model.
+    """Get what an account has spent in a month, by day, agent and model.
 
-    One account's month; None is the current one. Raises NotFound, Invalid, Unavailable.
+    None is the current month. Raises NotFound, Invalid, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
     with translate_errors():
@@ -61,11 +61,10 @@ async def get_month(admin: Admin, account_id: str, month: Month | None = None) -
 
 
 async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
-    """What each account has spent in a month and has stored, the one with the most tokens first.
+    """List what each account has spent in a month and has stored, the one with the most tokens first.
 
-    Every account that has spent or stored something, without `lines`.
-
-    Accounts that were deleted since are among them. Raises Invalid, Unavailable.
+    Lists every account that has spent or stored something, deleted ones too, without `lines`. Raises
+    Invalid, Unavailable.
     """
     with translate_errors():
         month = _check_month(month) or await read_current_month(admin.pool)
@@ -99,7 +98,7 @@ def _sum_up(
     return MonthUsage(
         account_id=account_id,
         month=month,
-        tokens=sum(line.total for line in lines),
+        tokens=sum(line.tokens for line in lines),
         input_tokens=sum(line.input_tokens for line in lines),
         cache_read_tokens=sum(line.cache_read_tokens for line in lines),
         cache_creation_tokens=sum(line.cache_creation_tokens for line in lines),

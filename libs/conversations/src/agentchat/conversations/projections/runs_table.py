@@ -77,7 +77,10 @@ _SQL = load_statements(__file__)
 
 
 class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums of the runs of one agent and model that ended on one day (UTC, such as "2026-11-21")."""
+    """Sums of the runs of one agent and model that ended on one day (UTC, such as "2026-11-21").
+
+    `tokens` is the sum of the four kinds (`contracts.values.Usage`), as a plan's month counts them.
+    """
 
     account_id: str
     day: str
@@ -91,11 +94,7 @@ class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     cache_read_tokens: int
     cache_creation_tokens: int
-
-    @property
-    def total(self) -> int:
-        """Every token, cached or not, as a plan's month counts them."""
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+    tokens: int
 
 
 async def sum_usage_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:

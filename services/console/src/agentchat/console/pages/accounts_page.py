@@ -253,7 +253,7 @@ def build_bars(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
     tokens: dict[str, int] = {}
     runs: dict[str, int] = {}
     for line in lines:
-        tokens[line.day] = tokens.get(line.day, 0) + line.total
+        tokens[line.day] = tokens.get(line.day, 0) + line.tokens
         runs[line.day] = runs.get(line.day, 0) + line.runs
     most = max(tokens.values(), default=0) or 1
     return tuple(
