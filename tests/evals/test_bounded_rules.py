@@ -10,7 +10,8 @@ import pytest
 from agentchat.evals.bounded_rules import RuleProcess, RuleTooSlow
 from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.errors import NotACase
-from agentchat.evals.suite import RedactionRule, parse_settings, render_settings
+from agentchat.evals.redaction_rules import RedactionRule
+from agentchat.evals.suite import parse_settings, render_settings
 from tests.evals.test_case_redaction import run_with
 
 DEFAULT_RULES = parse_settings(render_settings("agent", "account")).redact

@@ -15,7 +15,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.suite import RedactionRule
+from agentchat.evals.redaction_rules import RedactionRule
 from tests.conversations import given
 from tests.evals.made_cases import RUNS, history_case
 

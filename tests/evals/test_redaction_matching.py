@@ -6,7 +6,7 @@ import re
 import pytest
 
 from agentchat.evals.errors import NotACase
-from agentchat.evals.suite import RedactionRule
+from agentchat.evals.redaction_rules import RedactionRule
 from tests.conversations import given
 from tests.evals.test_case_redaction import redacted, run_of_case, run_with
 

@@ -10,8 +10,8 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import open_log
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic.client import AnthropicApi
-from agentchat.orchestrator.models.provider_calls import ProviderApi
-from agentchat.orchestrator.models.streaming_model import StreamingModel
+from agentchat.orchestrator.models.provider_api import ProviderApi
+from agentchat.orchestrator.models.retrying_model import RetryingModel
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, create_account
@@ -35,7 +35,7 @@ async def wire() -> ProviderApi[Any]:
 @pytest.fixture
 async def caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
     """A client of the scripted provider, whose retries follow each other at once."""
-    client = StreamingModel(wire, first_backoff_seconds=0.005)
+    client = RetryingModel(wire, first_backoff_seconds=0.005)
     yield Caller(client, provider.url)
     await client.aclose()
 
@@ -43,7 +43,7 @@ async def caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIte
 @pytest.fixture
 async def impatient(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
-    client = StreamingModel(
+    client = RetryingModel(
         wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005
     )
     yield Caller(client, provider.url)

@@ -11,7 +11,7 @@ from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
 from agentchat.orchestrator.models.anthropic.client import AnthropicApi
 from agentchat.orchestrator.models.openai.client import OpenAIApi
-from agentchat.orchestrator.models.streaming_model import StreamingModel
+from agentchat.orchestrator.models.retrying_model import RetryingModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with
@@ -26,7 +26,7 @@ def spoken(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> AsyncIterator[StreamingModel]:
+async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> AsyncIterator[RetryingModel]:
     """Agents may name the address NAME, which is the provider's."""
     provider.will(spoken[1])
 
@@ -34,13 +34,13 @@ async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> Asyn
         return {NAME: ["127.0.0.1"]}[host]
 
     guard = Guard([f"{NAME}:{urlsplit(provider.url).port}"], resolve)
-    model = StreamingModel(spoken[0](guard), first_backoff_seconds=0.005)
+    model = RetryingModel(spoken[0](guard), first_backoff_seconds=0.005)
     yield model
     await model.aclose()
 
 
 @pytest.fixture
-def either(client: StreamingModel, provider: ScriptedProvider) -> Caller:
+def either(client: RetryingModel, provider: ScriptedProvider) -> Caller:
     """A caller of each provider in turn."""
     return Caller(client, provider.url)
 

@@ -9,8 +9,9 @@ from agentchat.contracts.webhooks import PORTS, Attempt
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guard import build_guard
 from agentchat.webhooks import delivery_attempt
-from agentchat.webhooks.delivery_attempt import Clock, Signer, WebhookSender
+from agentchat.webhooks.delivery_attempt import Clock, WebhookSender
 from agentchat.webhooks.endpoints import check_url
+from agentchat.webhooks.webhook_signing import Signer
 from tests.webhooks.conftest import World, have_attempts
 from tests.webhooks.receiver import build_status
 

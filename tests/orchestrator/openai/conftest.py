@@ -6,7 +6,7 @@ import pytest
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.openai.client import OpenAIApi
-from agentchat.orchestrator.models.provider_calls import ProviderApi
+from agentchat.orchestrator.models.provider_api import ProviderApi
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries import what_if_runs
 from agentchat.runtime import migrations
 
-_SCHEMA = (Path(__file__).parent / "event_store" / "schema.sql").read_text()
+_STORE = Path(__file__).parent / "event_store"
 
 BASELINE = "\n".join(
     (
-        _SCHEMA,
+        *((_STORE / name).read_text() for name in ("schema.sql", "append_events.sql")),
         abandoned_runs.TABLES,
         erasures.TABLES,
         what_if_runs.TABLES,

@@ -12,8 +12,8 @@ import msgspec
 
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import NotACase
+from agentchat.evals.redaction_rules import RedactionRule
 from agentchat.evals.rule_process import SIZE, Redact, RuleRequest, RuleResult, Search, Validate
-from agentchat.evals.suite import RedactionRule
 
 _PATIENCE_SECONDS = 60.0
 """Longer than a request's CPU time takes on a busy machine."""

@@ -19,7 +19,8 @@ from agentchat.evals.case_redaction import check_rules
 from agentchat.evals.case_sampling import describe_slices
 from agentchat.evals.cases import MOST_BYTES, Case, encode_case
 from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed
-from agentchat.evals.suite import RedactionRule, SuiteAgent, parse_settings, render_settings
+from agentchat.evals.redaction_rules import RedactionRule
+from agentchat.evals.suite import SuiteAgent, parse_settings, render_settings
 from agentchat.knowledge.search.search import load_passages
 from agentchat.runtime.postgres import Pool
 

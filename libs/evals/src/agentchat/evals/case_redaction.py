@@ -22,7 +22,8 @@ from agentchat.evals.cases import Case
 from agentchat.evals.errors import NotACase, UnfitSuite
 from agentchat.evals.foreign_json import RepeatedValue, parse_json
 from agentchat.evals.redaction_matching import compile_value, fold_text, merge_spans, strip_value
-from agentchat.evals.suite import SETTINGS, RedactionRule
+from agentchat.evals.redaction_rules import RedactionRule
+from agentchat.evals.suite import SETTINGS
 
 METADATA = "metadata"
 _FIELD = re.compile(r"(?P<tool>[A-Za-z0-9_-]+)\.(?P<side>input|output)(?:\.(?P<path>.+))?")

@@ -17,7 +17,7 @@ import msgspec
 
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import SuiteError
-from agentchat.evals.suite import RedactionRule
+from agentchat.evals.redaction_rules import RedactionRule
 
 REDACTION_SECONDS = 10.0
 CHECK_SECONDS = 2.0

@@ -17,6 +17,7 @@ import yaml
 from agentchat.contracts.text import convert_to_utf8
 from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.errors import UnfitSuite
+from agentchat.evals.redaction_rules import DEFAULT_RULES, RedactionRule
 
 SETTINGS = "suite.yaml"
 CASES = "cases.jsonl"
@@ -30,29 +31,6 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount = Annotated[float, msgspec.Meta(gt=0)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _PATH = re.compile(r"(?P<reason>.*) - at `\$\.?(?P<path>[^`]*)`", re.DOTALL)
-
-
-class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rule for replacing values before a case is written: either a `pattern` or a `field`.
-
-    `pattern` is a regular expression that is searched in every text. `field` is a place in a tool's calls
-    (`get_order.input.email`, `get_order.output.items.*.price`) or in the metadata (`metadata.customer`). In
-    `replacement`, `{n}` is the number of the value in its case.
-    """
-
-    name: _Text | None = None
-    pattern: _Text | None = None
-    field: _Text | None = None
-    replacement: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.pattern is None) == (self.field is None):
-            raise ValueError("Expected either `pattern` or `field`")
-
-    @property
-    def label(self) -> str:
-        """The rule's name in cases and messages."""
-        return self.name or self.field or self.pattern or ""
 
 
 class SuiteBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,7 +127,7 @@ def parse_settings(data: bytes) -> SuiteSettings:
 
 def render_settings(agent_id: str, account_id: str) -> bytes:
     """Return a first `suite.yaml` for its owner to edit, with rules that redact what most logs contain."""
-    return _NEW_SETTINGS.format(agent=agent_id, account=account_id).encode()
+    return _NEW_SETTINGS.format(agent=agent_id, account=account_id, rules=DEFAULT_RULES).encode()
 
 
 def make_folder(folder: Path) -> None:
@@ -229,18 +207,9 @@ def _read_agent(folder: Path) -> SuiteAgent:
         raise UnfitSuite(AGENT, f"not JSON: {error}") from None
 
 
-_NEW_SETTINGS = r"""# A suite of recorded runs. All settings: docs/analyse/evals.md
+_NEW_SETTINGS = """# A suite of recorded runs. All settings: docs/analyse/evals.md
 agent: {agent}
 account: {account}
 concurrency: 4
 redact:
-  - name: email
-    pattern: '(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+'
-    replacement: 'person{{n}}@example.com'
-  - name: phone
-    pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{{6,}}[0-9]'
-  - name: card
-    pattern: '(?<![\w-])[2-6][0-9]{{3}}([ -]?)[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{1,7}}(?![\w-])'
-  - name: iban
-    pattern: '(?<!\w)[A-Z]{{2}}[0-9]{{2}}( ?[A-Z0-9]{{4}}){{3,7}}( ?[A-Z0-9]{{1,3}})?(?!\w)'
-"""
+{rules}"""

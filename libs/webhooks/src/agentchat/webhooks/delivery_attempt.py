@@ -4,9 +4,7 @@ Signed, to a checked address, bounded, without following redirects.
 """
 
 import asyncio
-import base64
 import contextlib
-import hmac
 import ssl
 import time
 from collections.abc import Sequence
@@ -21,6 +19,7 @@ from agentchat.contracts.webhooks import Attempt, AttemptError
 from agentchat.net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
 from agentchat.net_guard.guarded_session import judge, open_session
 from agentchat.webhooks.retry_schedule import LONGEST_RETRY_AFTER
+from agentchat.webhooks.webhook_signing import Signer
 
 ATTEMPT_SECONDS = 15.0
 """The time until the answer's status arrives, the look-up of the name included."""
@@ -49,22 +48,6 @@ class Clock:
     def now(self) -> datetime:
         """Return the time in UTC."""
         return datetime.fromtimestamp(time.monotonic() + self._ahead, UTC)
-
-
-class Signer:
-    """Signs as Standard Webhooks 1.0.0.
-
-    HMAC-SHA256 over id, time and body, by a secret `whsec_<base64>`. `standardwebhooks` takes four times as
-    long. Tests verify by it and other libraries.
-    """
-
-    def __init__(self, secret: str) -> None:
-        self._key = base64.b64decode(secret.removeprefix("whsec_"))
-
-    def sign(self, message_id: bytes, at: int, body: bytes) -> bytes:
-        """Return an entry of the header `webhook-signature`; `at` is in seconds since 1970."""
-        signed = hmac.digest(self._key, b"%b.%d.%b" % (message_id, at, body), "sha256")
-        return b"v1," + base64.b64encode(signed)
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from agentchat.webhooks import delivery_queue
-from agentchat.webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, Signer, WebhookSender
+from agentchat.webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, WebhookSender
 from agentchat.webhooks.delivery_queue import (
     CLAIM_SECONDS,
     AttemptOutcome,
@@ -28,6 +28,7 @@ from agentchat.webhooks.delivery_queue import (
 )
 from agentchat.webhooks.endpoints import build_seal_owner
 from agentchat.webhooks.retry_schedule import FAILURES_IN_A_ROW, compute_pause, compute_retry_delay
+from agentchat.webhooks.webhook_signing import Signer
 
 BATCH = 64
 AT_ONCE = 32

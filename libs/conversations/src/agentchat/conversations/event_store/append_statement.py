@@ -1,7 +1,7 @@
 """Build the one statement that stores all waiting appends.
 
-A call of `append_events` (schema.sql). One round trip and one commit for all of them, where the eventsourcing
-library's recorder takes five statements for each: half of an orchestrator's time went there (decision 44).
+It calls `append_events` (append_events.sql). One round trip and one commit store them all; the eventsourcing
+library's recorder takes five statements for each, half of an orchestrator's time (decision 44).
 """
 
 from collections.abc import Sequence

@@ -1,17 +1,13 @@
 """Check the host of each request; add a trace, a log line and security headers.
 
-Unmatched paths are checked too, since their error page has links. If nobody signs in, the Host header must be
-a loopback name with any port, since another site's name may resolve to 127.0.0.1 (DNS rebinding).
+Unmatched paths are checked too, since their error page has links.
 """
 
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
-from litestar.response.base import ASGIResponse
-
+from agentchat.console.frame.host_check import refuse_unknown_host
 from agentchat.runtime import logs, metrics, telemetry
-from agentchat.runtime.listening_socket import is_loopback
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -62,20 +58,9 @@ class ConsoleMiddleware:
                 await send(message)
 
             with logs.bind_context(trace_id=trace_id):
-                answer = self._app if path in _HEALTH else self._refuse_unknown_host(scope) or self._app
+                answer = self._app if path in _HEALTH else refuse_unknown_host(scope, self._url) or self._app
                 await answer(scope, receive, send_with_headers)
                 self._report(method, path, status, time.perf_counter() - began)
-
-    def _refuse_unknown_host(self, scope: Any) -> ASGIResponse | None:
-        hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-        if self._url is None:
-            is_known = len(hosts) == 1 and is_loopback(hosts[0])
-        else:
-            is_known = hosts == [urlsplit(self._url).netloc.lower()]
-        if is_known:
-            return None
-        text = f"Unknown host {', '.join(hosts)[:80]!r}; open the console at {self._url or 'localhost'}."
-        return ASGIResponse(body=text.encode(), status_code=403, media_type="text/plain")
 
     def _report(self, method: str, path: str, status: int, seconds: float) -> None:
         is_quiet = path.startswith(_QUIET)

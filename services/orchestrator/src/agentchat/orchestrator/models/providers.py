@@ -11,7 +11,7 @@ import msgspec
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.port import ModelClient, ModelFailure
-from agentchat.orchestrator.models.streaming_model import create_loop_budget
+from agentchat.orchestrator.models.retrying_model import create_loop_budget
 from agentchat.orchestrator.settings import Settings
 
 _UNKNOWN = "This service does not know the agent's model provider."

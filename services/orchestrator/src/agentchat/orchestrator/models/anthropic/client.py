@@ -14,7 +14,7 @@ from agentchat.directory.model_parameters import DEFAULT_MAX_TOKENS
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
 from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_calls import ProviderApi, join_path
+from agentchat.orchestrator.models.provider_api import ProviderApi, join_path
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _HEADERS = {"anthropic-version": "2026-10-21"}

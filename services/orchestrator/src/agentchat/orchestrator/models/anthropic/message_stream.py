@@ -22,7 +22,7 @@ from agentchat.orchestrator.models.loose_json import (
     to_text,
 )
 from agentchat.orchestrator.models.port import ModelFailure, clamp_tokens, make_cut_short, make_timeout
-from agentchat.orchestrator.models.provider_calls import from_http_status
+from agentchat.orchestrator.models.provider_api import from_http_status
 from agentchat.orchestrator.models.reply_builder import (
     MAX_BLOCKS,
     Content,

@@ -7,7 +7,7 @@ Nothing else imports `openai`, which takes over a second. `dialects` is the tabl
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.openai.client import OpenAIApi
 from agentchat.orchestrator.models.port import ModelClient
-from agentchat.orchestrator.models.streaming_model import QUIET_SECONDS, StreamingModel
+from agentchat.orchestrator.models.retrying_model import QUIET_SECONDS, RetryingModel
 from agentchat.runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]
@@ -18,4 +18,4 @@ def open_model(guard: Guard, loop: CpuBudget | None = None) -> ModelClient:
 
     Models of this API think without sending pings, hence the longer idle time.
     """
-    return StreamingModel(OpenAIApi(guard), loop=loop, idle_seconds=QUIET_SECONDS)
+    return RetryingModel(OpenAIApi(guard), loop=loop, idle_seconds=QUIET_SECONDS)

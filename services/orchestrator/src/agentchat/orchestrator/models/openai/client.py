@@ -13,7 +13,7 @@ from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import Dialect, find_dialect
 from agentchat.orchestrator.models.openai.request_messages import build_messages
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_calls import ProviderApi, join_path
+from agentchat.orchestrator.models.provider_api import ProviderApi, join_path
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _SHORTENED = "… [shortened]"

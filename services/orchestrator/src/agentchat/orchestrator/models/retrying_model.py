@@ -15,7 +15,7 @@ from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import port
 from agentchat.orchestrator.models.event_stream import StreamBroken
-from agentchat.orchestrator.models.provider_calls import ProviderApi
+from agentchat.orchestrator.models.provider_api import ProviderApi
 from agentchat.orchestrator.models.reply_builder import StreamedReply, add_estimates
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.loops import compute_backoff
@@ -53,7 +53,7 @@ def create_loop_budget() -> CpuBudget:
     return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
 
 
-class StreamingModel:
+class RetryingModel:
     """A `ModelClient` for a provider's API."""
 
     def __init__(
