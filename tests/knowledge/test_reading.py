@@ -1,8 +1,5 @@
 """PDF and DOCX files: what becomes of them, and of those that are broken, locked, or made to harm."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -82,15 +79,6 @@ async def test_a_file_that_cannot_be_read_is_refused_in_words(
         await read_file.convert_file(made(), kind)
 
 
-def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
-    """Either is more than a file of the largest size needs."""
-    begins = "from agentchat.knowledge.reading import reader_process; reader_process.limit_resources(); "
-    for work, ended in (("bytearray(2 << 30)", 1), ("exec('while True: pass')", -signal.SIGXCPU)):
-        fast = begins.replace("; reader_process.", "; reader_process.CPU_SECONDS = 1; reader_process.")
-        done = subprocess.run([sys.executable, "-c", fast + work], stderr=subprocess.DEVNULL, check=False)
-        assert done.returncode == ended
-
-
 async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf_reading, "MOST_PAGES", 2)
     with pytest.raises(UnreadableFile, match="more than 2 pages"):
@@ -100,6 +88,6 @@ async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(read_file, "SECONDS", 0.0)
+    monkeypatch.setattr(read_file, "CPU_SECONDS", 0.001)
     with pytest.raises(UnreadableFile, match="too much time or memory"):
         await read_file.convert_file(pdf("x"), "pdf")

@@ -1,23 +1,24 @@
-"""Read a file on stdin and write a `ReadResult` to stdout: `python -m ….reader_process pdf|docx`.
+"""Read files, as a process with limits: `python -m agentchat.knowledge.reading.reader_process`.
 
-The process limits its own resources before it reads a byte; its parent limits its time.
+The parent is `read_file`.
 """
 
-import contextlib
 import importlib
 import logging
-import resource
-import sys
 
 import msgspec
 
 from agentchat.knowledge.reading.file_errors import UnreadableFile
+from agentchat.runtime.limited_process import limit_resources, serve_requests
 
-CPU_SECONDS = 20
-MEMORY = 1024 * 1024 * 1024
+MEMORY_BYTES = 1024 * 1024 * 1024
 
-_BROKEN = "is broken, or of another kind than its name says"
-_TOO_LARGE = "takes too much time or memory to be read"
+
+class ReadRequest(msgspec.Struct, frozen=True):
+    """A file of a kind, "pdf" or "docx"."""
+
+    kind: str
+    content: bytes
 
 
 class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,36 +31,25 @@ class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def main() -> None:
     """Read, convert and answer."""
-    limit_resources()
+    limit_resources(MEMORY_BYTES)
     logging.disable()  # libraries warn of every oddity of a file
-    sys.stdout.buffer.write(msgspec.json.encode(_answer(sys.argv[1], sys.stdin.buffer.read())))
+    serve_requests(
+        lambda request: msgspec.msgpack.encode(_read(msgspec.msgpack.decode(request, type=ReadRequest)))
+    )
 
 
-def limit_resources() -> None:
-    """Limit this process's CPU time and memory, and forbid it to write files."""
-    bounds = {
-        resource.RLIMIT_CPU: (CPU_SECONDS, CPU_SECONDS + 1),
-        resource.RLIMIT_AS: (MEMORY, MEMORY),
-        resource.RLIMIT_FSIZE: (0, 0),
-        resource.RLIMIT_CORE: (0, 0),
-    }
-    for kind, bound in bounds.items():
-        with contextlib.suppress(ValueError, OSError):  # some systems lack some of them
-            resource.setrlimit(kind, bound)
-
-
-def _answer(kind: str, content: bytes) -> ReadResult:
+def _read(request: ReadRequest) -> ReadResult:
     # Imported after the limits are set, and only the one that is needed.
-    made = importlib.import_module(f"agentchat.knowledge.reading.{kind}").convert_to_html
+    convert = importlib.import_module(f"agentchat.knowledge.reading.{request.kind}").convert_to_html
     try:
-        html, warnings = made(content)
+        html, warnings = convert(request.content)
         return ReadResult(html=html, warnings=warnings)
     except UnreadableFile as unfit:
         return ReadResult(problem=unfit.reason)
     except MemoryError:
-        return ReadResult(problem=_TOO_LARGE)
+        return ReadResult(problem="takes too much time or memory to be read")
     except Exception:  # noqa: BLE001 - a library may raise anything for a broken file
-        return ReadResult(problem=_BROKEN)
+        return ReadResult(problem="is broken, or of another kind than its name says")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,18 @@
-"""Validate JSON against schemas, one request a line.
+"""Validate JSON against schemas: `python -m agentchat.orchestrator.output.schema_checker`.
 
-Run by `schema_checks` as `python -m agentchat.orchestrator.output.schema_checker`.
-
-This is a process of its own because a schema is untrusted: its patterns and references can take for ever, and
-nothing in Python interrupts a regular expression. The kernel ends the process when a check uses too much CPU
-time, also if its worker has died, and bounds its memory.
+This is a process with limits, run by `schema_checks`, because a schema is untrusted: its patterns and
+references can take for ever.
 """
 
-import resource
-import signal
-import sys
 import time
 from typing import Any
 
 import msgspec
 
+from agentchat.runtime.limited_process import limit_resources, serve_requests
+
 CPU_SECONDS = 1.0
-"""CPU time of one check, after which the kernel ends the process by SIGVTALRM."""
+"""CPU time of one check, after which the kernel ends the process."""
 MEMORY_BYTES = 1024 * 1024 * 1024
 
 _SHOWN_CHARS = 120
@@ -44,19 +40,16 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Answer the requests on stdin until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    """Answer the requests of `schema_checks`."""
+    limit_resources(MEMORY_BYTES)
     check_json(CheckRequest({}, "0"))  # imports the validator before the first request
-    decoder = msgspec.json.Decoder(CheckRequest)
-    for line in sys.stdin.buffer:
-        began = time.process_time()
-        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
-        found = check_json(decoder.decode(line))
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        result = msgspec.structs.replace(found, seconds=time.process_time() - began)
-        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
-        sys.stdout.buffer.flush()
+    serve_requests(_answer)
+
+
+def _answer(request: bytes) -> bytes:
+    began = time.process_time()
+    found = check_json(msgspec.json.decode(request, type=CheckRequest))
+    return msgspec.json.encode(msgspec.structs.replace(found, seconds=time.process_time() - began))
 
 
 def check_json(request: CheckRequest) -> CheckResult:

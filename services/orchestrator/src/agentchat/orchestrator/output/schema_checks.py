@@ -5,10 +5,6 @@ one free; if its checks use more CPU time than its share, only its own later che
 """
 
 import asyncio
-import contextlib
-import os
-import signal
-import sys
 from typing import Any
 
 import msgspec
@@ -18,13 +14,13 @@ from agentchat.orchestrator.output.schema_checker import CPU_SECONDS, CheckReque
 from agentchat.runtime import logs
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.fair_slots import FairSlots
+from agentchat.runtime.limited_process import LimitedProcess, ProcessEnded
 
 _PROCESSES = 4
 _CPU_SHARE = 0.5
 _CPU_BURST_SECONDS = 5.0
 _PATIENCE_SECONDS = 30.0
-_END_SECONDS = 1.0
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+_MODULE = "agentchat.orchestrator.output.schema_checker"
 _TOO_SLOW = "it could not be checked in time, as the schema takes too long"
 _LATE = "it could not be checked in time"
 _UNCHECKED = "it could not be checked"
@@ -36,7 +32,7 @@ class SchemaChecks:
     def __init__(self) -> None:
         self._turns = FairSlots(_PROCESSES)
         self._budget = CpuBudget(_CPU_SHARE, _CPU_BURST_SECONDS)
-        self._idle: list[_Checker] = []
+        self._idle: list[LimitedProcess] = []
         self._log = logs.get_logger("schema")
 
     async def find_problem(
@@ -58,7 +54,7 @@ class SchemaChecks:
 
     async def aclose(self) -> None:
         """End the processes."""
-        await asyncio.gather(*(checker.end() for checker in self._idle))
+        await asyncio.gather(*(process.aclose() for process in self._idle))
 
     async def _check(self, agent: AgentConfig, request: CheckRequest) -> CheckResult:
         while True:
@@ -76,60 +72,18 @@ class SchemaChecks:
     async def _run_check(self, request: CheckRequest) -> CheckResult | None:
         """Run the check; None if it takes too long."""
         for _ in range(2):  # the process may have died for another reason
-            checker = self._idle.pop() if self._idle else await _Checker.start()
-            result = await checker.check(request)
-            if result is not None:
-                self._idle.append(checker)
-                return result
-            if await checker.wait_for_exit() == -signal.SIGVTALRM:
-                return None
+            process = (
+                self._idle.pop()
+                if self._idle
+                else LimitedProcess(_MODULE, patience_seconds=_PATIENCE_SECONDS)
+            )
+            try:
+                answer = await process.ask(msgspec.json.encode(request), CPU_SECONDS)
+            except ProcessEnded as ended:
+                if ended.timed_out:
+                    return None
+            else:
+                self._idle.append(process)
+                return msgspec.json.decode(answer, type=CheckResult)
         self._log.warning("schema_checker_died")
         return CheckResult(_UNCHECKED, reason=_UNCHECKED)
-
-
-class _Checker:
-    """One process that runs `orchestrator.output.schema_checker`. It answers one request at a time."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    @classmethod
-    async def start(cls) -> "_Checker":
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "agentchat.orchestrator.output.schema_checker"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            )
-        )
-
-    async def check(self, request: CheckRequest) -> CheckResult | None:
-        """Send a request and read its result; None if the process has ended.
-
-        Ends the process when cancelled, or the next request would read this one's result.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-            await self._process.stdin.drain()
-            line = await self._process.stdout.readline()
-        except OSError:
-            return None
-        except asyncio.CancelledError:
-            await self.end()
-            raise
-        return msgspec.json.decode(line, type=CheckResult) if line.endswith(b"\n") else None
-
-    async def wait_for_exit(self) -> int:
-        """Return the exit status, or minus the signal; kill a process that no longer answers."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
-                return await self._process.wait()
-        return await self.end()
-
-    async def end(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        return await self._process.wait()
