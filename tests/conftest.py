@@ -38,6 +38,7 @@ _SHARING = {
     "tests/admin_cli/test_cli_of_a_stack.py": "stack",
     "tests/client/test_system.py": "stack",
     "tests/consumers/": "stack",
+    "tests/stack/test_database_users.py": "stack",
     "tests/stack/test_metrics.py": "stack",
     "tests/stack/test_running_stack.py": "stack",
     "tests/stack/test_status.py": "stack",

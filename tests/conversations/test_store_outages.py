@@ -39,6 +39,7 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
         assert await store.load(begun.conversation_id) == appended
 
 
+@pytest.mark.slow
 async def test_lost_writer_blocks_its_conversation_for_seconds(
     migrated_database_url: str,
 ) -> None:
@@ -67,6 +68,7 @@ async def test_lost_writer_blocks_its_conversation_for_seconds(
     await gone.close()
 
 
+@pytest.mark.slow
 async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
         begun = await store.append(build_new_conversation(), [build_conversation_started()])
@@ -87,6 +89,7 @@ async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_post
         assert await store.load(begun.conversation_id) == appended
 
 
+@pytest.mark.slow
 async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
         begun = await store.append(build_new_conversation(), [build_conversation_started()])
@@ -96,6 +99,7 @@ async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServe
         assert (await appending).version == 2
 
 
+@pytest.mark.slow
 async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer) -> None:
     await frail_postgres.stop()
     async with open_store(frail_postgres.url) as store:

@@ -120,6 +120,7 @@ def test_blocks_are_those_of_commonmark() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [
@@ -205,6 +206,7 @@ def test_what_is_not_well_formed_is_read_as_far_as_it_goes(text: str, seen: str)
     assert [section.text for section in parse(text, "html").sections] == [seen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [
@@ -225,5 +227,6 @@ def test_elements_that_are_nested_too_deep_are_refused(piece: str) -> None:
     assert section.text == "text"
 
 
+@pytest.mark.slow
 def test_combining_marks_cost_time_in_proportion() -> None:
     parse("a" + "\u0315\u0300" * 200_000, "text")

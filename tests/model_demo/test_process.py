@@ -1,16 +1,14 @@
-"""The process: its settings, its start, its stop."""
+"""The process: its port and its stop."""
 
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import httpx
-import pytest
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 
@@ -24,24 +22,6 @@ def start(**environ: str) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.parametrize(
-    ("environ", "name"),
-    [
-        ({}, "AGENTCHAT_MODEL_PORT"),
-        ({"AGENTCHAT_MODEL_PORT": "high"}, "AGENTCHAT_MODEL_PORT"),
-        ({"AGENTCHAT_MODEL_PORT": "70000"}, "AGENTCHAT_MODEL_PORT"),
-        ({"AGENTCHAT_MODEL_PORT": "0", "AGENTCHAT_LOG_LEVEL": "loud"}, "AGENTCHAT_LOG_LEVEL"),
-    ],
-)
-def test_a_wrong_setting_is_one_line_that_names_it(environ: dict[str, str], name: str) -> None:
-    with start(**environ) as process:
-        out, err = process.communicate(timeout=40)
-    assert process.returncode == 2
-    assert out == ""
-    assert err.count("\n") == 1
-    assert name in err
 
 
 def test_a_taken_port_is_one_line_that_names_it() -> None:
@@ -68,11 +48,10 @@ def streaming(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[st
         process.communicate(timeout=40)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.Signals) -> None:
+def test_sigterm_lets_streams_end_and_the_process_leaves_with_0() -> None:
     with streaming("demo-load?deltas=30&delay_ms=10") as (process, chunks):
         text = next(chunks)
-        process.send_signal(number)
+        process.terminate()
         text += "".join(chunks)
     assert process.returncode == 0
     assert text.count("text_delta") == 30

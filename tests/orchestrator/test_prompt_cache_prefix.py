@@ -95,6 +95,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
 async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: World, model: str) -> None:
     world.will(break_off("It ", "has ", how="hang"), reply_with("shipped."), reply_with("Yes."))

@@ -84,6 +84,7 @@ HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("schema", "value"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 async def test_a_hostile_schema_takes_bounded_time_and_memory(
     checks: SchemaChecks, schema: dict[str, Any], value: Any

@@ -124,6 +124,7 @@ async def check_each_applied_once(world: World, threads: int) -> None:
     assert all(one.ok and one.parked == () for one in await world.verify())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_another_projector_takes_over_within_five_seconds(
     projectors: Projectors, world: World, number: signal.Signals

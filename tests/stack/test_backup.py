@@ -34,6 +34,8 @@ from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.postgres import open_pool
 from tests.conversations.given import build_conversation_started, turn
 
+pytestmark = pytest.mark.slow
+
 _IS_FOLLOWED = "SELECT 1 FROM pg_replication_slots WHERE restart_lsn >= %s::pg_lsn"
 
 
@@ -191,7 +193,6 @@ async def test_restore_has_archived_commits_and_lists_lost_ones(
     assert (code, "from before a restore" in err) == (2, True)
 
 
-@pytest.mark.slow
 async def test_restore_to_a_time_lists_later_deletions(
     world: World,
 ) -> None:
@@ -209,7 +210,6 @@ async def test_restore_to_a_time_lists_later_deletions(
         assert await world.positions(servers) == before
 
 
-@pytest.mark.slow
 async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
     async with world.running() as servers:
         await world.append(servers)

@@ -1,22 +1,16 @@
-"""What the logins of the embedded Postgres may do, statement by statement, and the way from older folders."""
+"""What the logins of the embedded Postgres may do, statement by statement."""
 
-from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from agentchat.ops import table_rights
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import find_free_port
-from agentchat.ops.prepare import migrate
+from agentchat.ops import folder_secrets, table_rights
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
-from agentchat.ops.stack_report import QuietReport
-from agentchat.ops.supervisor import Supervisor
 from agentchat.runtime.database_roles import OPERATOR, SERVICES, Service, get_role
 from agentchat.runtime.postgres import act_as
-from tests.harness import temporary_folder
+from tests.harness import RunningStack
 
-_KEY = "a-key"
 _SERVICE_LOGINS = (OPERATOR, *map(get_role, SERVICES))
 
 _NOBODY_MAY = (
@@ -51,16 +45,10 @@ _NO_SERVICE_MAY = (
 
 
 @pytest.fixture(scope="module")
-async def cluster() -> AsyncIterator[tuple[Cluster, int]]:
-    """A server as `up` has it, with every table."""
-    with temporary_folder() as path:
-        folder = RunFolder(path)
-        folder.create()
-        made, port = Cluster(folder, _KEY), find_free_port()
-        async with Supervisor(folder, [made.process(port)], QuietReport()) as supervisor:
-            await supervisor.wait_up(30)
-            await migrate(made.url(port))
-            yield made, port
+def cluster(stack: RunningStack) -> tuple[Cluster, int]:
+    """The server of a stack, with every table."""
+    key = folder_secrets.load_or_create_secrets(stack.folder.secrets).servers_key
+    return Cluster(stack.folder, key), urlsplit(stack.environment.database_url).port or 0
 
 
 def _refusal(url: str, statement: str) -> str | None:

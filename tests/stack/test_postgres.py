@@ -37,7 +37,7 @@ def _postmaster(folder: RunFolder) -> int | None:
     return int(words[0]) if words else None
 
 
-async def test_settings_come_from_the_settings_file(folder: RunFolder) -> None:
+async def test_server_has_its_settings_and_asks_for_the_password(folder: RunFolder) -> None:
     wanted = {
         "server_version_num": r"18\d{4}",
         "shared_buffers": "64MB",
@@ -47,20 +47,22 @@ async def test_settings_come_from_the_settings_file(folder: RunFolder) -> None:
         "lc_messages": "C",
         "password_encryption": "scram-sha-256",
     }
+    half = folder.path / "postgres.new"  # left by an initdb that was cut short
+    half.mkdir()
+    (half / "PG_VERSION").write_text("18\n")
+    folder.postgres.mkdir()
     async with _serving(folder) as url:
         with psycopg.connect(url) as conn:
             for name, pattern in wanted.items():
                 (value,) = conn.execute("SELECT current_setting(%s)", [name]).fetchone() or ("",)
                 assert re.fullmatch(pattern, value), name
-
-
-async def test_without_the_password_nobody_gets_in(folder: RunFolder) -> None:
-    async with _serving(folder) as url:
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(make_conninfo(url, password="another"))
+    assert not half.exists()
 
 
-async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: RunFolder) -> None:
+@pytest.mark.slow
+async def test_data_survives_a_kill_and_a_stale_lock_file(folder: RunFolder) -> None:
     async with _serving(folder) as url:
         with psycopg.connect(url) as conn:
             conn.execute("CREATE TABLE kept AS SELECT 1 AS number")
@@ -68,31 +70,15 @@ async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: Run
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         await until(lambda: _postmaster(folder) not in (None, killed))
-    assert not (folder.postgres / "postmaster.pid").exists()
-    async with _serving(folder) as url:
-        with psycopg.connect(url) as conn:
-            assert conn.execute("SELECT number FROM kept").fetchone() == (1,)
-    assert running_for(folder.path) == {}
-
-
-async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(folder: RunFolder) -> None:
-    async with _serving(folder):
         lock_file = (folder.postgres / "postmaster.pid").read_text()
+    assert not (folder.postgres / "postmaster.pid").exists()
     someone_else = os.getppid()
     lines = [str(someone_else), *lock_file.splitlines()[1:]]
     (folder.postgres / "postmaster.pid").write_text("\n".join([*lines, ""]))
     async with _serving(folder) as url:
-        psycopg.connect(url).close()
-
-
-async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder) -> None:
-    half = folder.path / "postgres.new"
-    half.mkdir()
-    (half / "PG_VERSION").write_text("18\n")
-    folder.postgres.mkdir()
-    async with _serving(folder) as url:
-        psycopg.connect(url).close()
-    assert not half.exists()
+        with psycopg.connect(url) as conn:
+            assert conn.execute("SELECT number FROM kept").fetchone() == (1,)
+    assert running_for(folder.path) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,25 @@
 """A stack that runs: its processes, what leads to them, and what restarts them."""
 
 import asyncio
+import os
 import stat
 import subprocess
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import psycopg
 import redis.asyncio
 
 from tests.harness import RunningStack
-from tests.stack.processes import SERVERS, chat
+from tests.stack.processes import SERVERS, chat, running_for
+
+_LOGINS = {
+    "AGENTCHAT_DATABASE_URL": "database",
+    "AGENTCHAT_NATS_URL": "nats",
+    "AGENTCHAT_NATS_PROVISIONER_URL": "streams",
+    "AGENTCHAT_REDIS_URL": "redis",
+}
 
 
 async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStack) -> None:
@@ -49,3 +59,32 @@ async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack)
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
     )
     assert '"tool_calls":[' in printed.stdout
+
+
+async def test_command_lines_name_the_process_and_no_secret(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+    commands, found = running_for(stack.folder.path), stack.environment
+    for name in set(stack.names()) - SERVERS:
+        command = commands[stack.pid(name)]
+        assert f"--name {name} --run-dir {stack.folder.path}" in command
+        assert not any(secret in command for secret in (found.api_key, found.admin_token))
+    # Each is in a session of its own: a terminal's Ctrl-C reaches `up` alone.
+    assert all(os.getsid(stack.pid(name)) == stack.pid(name) for name in stack.names())
+
+
+async def test_each_process_holds_its_own_logins_and_no_others(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+
+    def logins(name: str) -> dict[str, str | None]:
+        environ = psutil.Process(stack.pid(name)).environ()
+        return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
+
+    assert logins("gateway-1") == {"database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"}
+    assert logins("orchestrator-1") == {
+        "database": "agentchat_orchestrator", "nats": "orchestrator", "redis": "orchestrator"
+    }  # fmt: skip
+    assert logins("tool-runner-1") == {"database": "agentchat_tool_runner", "nats": "tool-runner"}
+    assert logins("projector-1") == {
+        "database": "agentchat_projector", "nats": "projector", "streams": "provisioner"
+    }  # fmt: skip
+    assert logins("mcp-demo") == logins("model-demo") == {}

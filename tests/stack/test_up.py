@@ -1,76 +1,25 @@
 """`agentchat up` as a whole: what it starts, keeps running, and leaves."""
 
-import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
-import psutil
 import psycopg
 import pytest
 
 from agentchat.ops import environment
 from agentchat.ops.errors import NotRunningError
 from agentchat.ops.services import Servers
-from tests.harness import RunningStack, running_stack, start_stack
+from tests.harness import RunningStack, start_stack
 from tests.stack.processes import SERVERS, chat, running_for, until, wait_none_running
 
-_LOGINS = {
-    "AGENTCHAT_DATABASE_URL": "database",
-    "AGENTCHAT_NATS_URL": "nats",
-    "AGENTCHAT_NATS_PROVISIONER_URL": "streams",
-    "AGENTCHAT_REDIS_URL": "redis",
-}
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-async def executed() -> AsyncIterator[RunningStack]:
-    """A stack as users start it: each process is a program of its own. One of each service."""
-    async with running_stack() as started:
-        yield started
-
-
-def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
-    """By server, as whom a process logs in."""
-    environ = psutil.Process(stack.pid(name)).environ()
-    return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
-
-
-async def test_command_lines_name_the_process_and_no_secret(
-    executed: RunningStack,
-) -> None:
-    commands = running_for(executed.folder.path)
-    found = executed.environment
-    for name in set(executed.names()) - SERVERS:
-        command = commands[executed.pid(name)]
-        assert f"--name {name} --run-dir {executed.folder.path}" in command
-        assert not any(secret in command for secret in (found.api_key, found.admin_token))
-    # Each is in a session of its own: a terminal's Ctrl-C reaches `up` alone.
-    assert all(os.getsid(executed.pid(name)) == executed.pid(name) for name in executed.names())
-
-
-async def test_each_process_holds_its_own_logins_and_no_others(executed: RunningStack) -> None:
-    assert _logins(executed, "gateway-1") == {
-        "database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"
-    }  # fmt: skip
-    assert _logins(executed, "orchestrator-1") == {
-        "database": "agentchat_orchestrator", "nats": "orchestrator", "redis": "orchestrator"
-    }  # fmt: skip
-    assert _logins(executed, "tool-runner-1") == {"database": "agentchat_tool_runner", "nats": "tool-runner"}
-    assert _logins(executed, "projector-1") == {
-        "database": "agentchat_projector", "nats": "projector", "streams": "provisioner"
-    }  # fmt: skip
-    assert _logins(executed, "mcp-demo") == _logins(executed, "model-demo") == {}
-
-
-async def test_killed_stack_leaves_nothing_and_starts_again(
-    executed: RunningStack,
-) -> None:
-    """The last test that uses this stack."""
-    stack = executed
+async def test_killed_stack_leaves_nothing_and_starts_again(tmp_path: Path) -> None:
+    stack = start_stack(tmp_path / "run")
     try:
+        await stack.wait_up()
         assert _errors_of_postgres(stack) == []
         first = stack.environment
         answer = await chat(stack, first.api_key, first.agent_id)
@@ -107,7 +56,6 @@ async def test_killed_stack_leaves_nothing_and_starts_again(
     assert "killing it" not in printed
 
 
-@pytest.mark.slow
 async def test_second_ctrl_c_kills_services_but_not_postgres(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run")
     try:
@@ -133,7 +81,6 @@ async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None
     assert not stack.folder.demo_env.exists()
 
 
-@pytest.mark.slow
 async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"})
     assert await stack.wait_end() == 1
@@ -142,7 +89,6 @@ async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_pa
     assert running_for(stack.folder.path) == {}
 
 
-@pytest.mark.slow
 async def test_servers_that_run_elsewhere_are_used_and_left_alone(
     tmp_path: Path, servers: Servers, database_url: str, fresh_nats_url: str
 ) -> None:
