@@ -15,20 +15,30 @@ AI_SDK, AG_UI = "/ai-sdk/v1/agents/{agent}/chat", "/ag-ui/v1/agents/{agent}"
 SAMPLING = {"temperature": 0, "top_p": 1, "seed": 7, "user": "ada", "metadata": {"a": "b"}}
 CASES: list[tuple[str, dict[str, Any], str | None]] = [
     (COMPLETIONS, {}, None),
-    (COMPLETIONS, SAMPLING, "temperature, top_p, seed, user, metadata"),
-    (COMPLETIONS, {"max_tokens": 5, "stop": ["x"], "store": False}, "max_tokens, stop, store"),
+    (COMPLETIONS, SAMPLING, "user, metadata, top_p, seed"),
+    (COMPLETIONS, {"max_tokens": 5, "stop": ["x"], "store": False}, "store"),
     (COMPLETIONS, {"tools": [{"type": "function"}], "tool_choice": "auto"}, "tools"),
     (COMPLETIONS, {"tools": [], "stop": None, "user": "", "metadata": {}}, None),
     (COMPLETIONS, {"n": 1, "stream_options": {"include_usage": True}, "logprobs": False}, None),
     (COMPLETIONS, {"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
     (COMPLETIONS, {"a,b": 1, "x\r\ny": 1, "ä": 1, "z" * 65: 1, "fine": 1}, "fine"),
-    (RESPONSES, SAMPLING, "temperature, top_p, seed, user, metadata"),
-    (RESPONSES, {"max_output_tokens": 9, "reasoning": {"effort": "low"}}, "max_output_tokens, reasoning"),
+    (RESPONSES, SAMPLING, "seed, user, metadata, top_p"),
+    (
+        RESPONSES,
+        {"max_output_tokens": 9, "reasoning": {"effort": "low", "summary": "auto"}},
+        "reasoning.summary, reasoning.effort",
+    ),
     (RESPONSES, {"text": {"verbosity": "low", "format": {"type": "text"}}}, "text.verbosity"),
     (RESPONSES, {"store": True, "instructions": "Be brief."}, None),
     (AI_SDK, {"id": "c", "trigger": "submit-message"}, None),
     (AI_SDK, {"messageId": "m1", "model": "gpt", "tools": {"a": {}}}, "messageId, model, tools"),
     (AG_UI, {"tools": [], "state": {}, "forwardedProps": {}, "context": []}, None),
+    (AI_SDK, {"parameters": {"top_p": 0.5, "seed": 1}}, "parameters.seed"),
+    (
+        AG_UI,
+        {"forwardedProps": {"parameters": {"seed": 1}, "theme": "dark"}},
+        "forwardedProps.theme, forwardedProps.parameters.seed",
+    ),
     (AG_UI, {"tools": [{"name": "a"}], "state": {"a": 1}, "parentRunId": "r"}, "tools, state, parentRunId"),
 ]
 
@@ -63,12 +73,58 @@ async def test_ignored_parameters_are_named_in_a_header(
 
 
 async def test_refused_request_names_ignored_parameters_too(client: Client) -> None:
-    body = {"model": client.headers["X-Agent-Id"], "messages": [], "temperature": 1}
+    body = {"model": client.headers["X-Agent-Id"], "messages": [], "logit_bias": {"1": 1}}
     headers = {"Authorization": f"Bearer {client.headers['X-Api-Key']}"}
     response = await client.http.post(client.url + COMPLETIONS, json=body, headers=headers)
-    assert (response.status_code, response.headers["x-ignored-parameters"]) == (400, "temperature")
+    assert (response.status_code, response.headers["x-ignored-parameters"]) == (400, "logit_bias")
 
 
 async def test_own_api_refuses_unknown_fields(client: Client) -> None:
     response = await client.chat(temperature=1)
     assert (response.status_code, response.headers.get("x-ignored-parameters")) == (400, None)
+
+
+PARAMETERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (
+        COMPLETIONS,
+        {"temperature": 0.5, "max_tokens": 9, "max_completion_tokens": 8, "stop": "x"},
+        {"temperature": 0.5, "max_tokens": 8, "stop": "x"},
+    ),
+    (RESPONSES, {"top_p": 0.5, "max_output_tokens": 7}, {"top_p": 0.5, "max_tokens": 7}),
+    (AI_SDK, {"parameters": {"stop": ["x", "y"]}}, {"stop": ["x", "y"]}),
+    (AG_UI, {"forwardedProps": {"parameters": {"temperature": 0}}}, {"temperature": 0.0}),
+]
+
+
+@pytest.mark.parametrize(("path", "extra", "expected"), PARAMETERS)
+async def test_allowed_parameters_are_sent_to_the_worker(
+    client: Client, worker: Worker, path: str, extra: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    message = ids.make_id()
+    asked = asyncio.create_task(
+        client.http.post(
+            client.url + path.replace("{agent}", client.headers["X-Agent-Id"]),
+            json=make_body(path, client, message) | extra,
+            headers={"Authorization": f"Bearer {client.headers['X-Api-Key']}"},
+        )
+    )
+    turn = await worker.next(message)
+    assert turn.request.parameters == expected
+    await turn.answer()
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"temperature": 2.1}, "parameters.temperature"),
+        ({"max_tokens": 0}, "parameters.max_tokens"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, "parameters.stop"),
+        ({"reasoning_effort": "most"}, "parameters.reasoning_effort"),
+        ({"temprature": 1}, "parameters.temprature"),
+    ],
+)
+async def test_wrong_parameter_is_named(client: Client, parameters: dict[str, Any], field: str) -> None:
+    response = await client.chat(parameters=parameters)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["field"] == field

@@ -1,6 +1,7 @@
 """Whole turns on a server of this API, and threads whose agent changes its provider."""
 
 import pytest
+from msgspec.structs import replace
 
 from agentchat.bus.commands import check_agent
 from agentchat.contracts import frames
@@ -111,3 +112,18 @@ async def test_a_check_asks_the_provider_for_the_model_and_its_parameters(
     assert words in found.detail
     assert "SECRET" not in found.detail
     assert [(call.body["model"], call.body["temperature"]) for call in working.calls] == [("x", 0.5)]
+
+
+async def test_takeover_uses_the_recorded_parameters(working: World) -> None:
+    agent = await working.agent(
+        provider="openai", parameters={"dialect": "openai", "max_tokens": 9}, provider_key="k"
+    )
+    request = working.request(agent, parameters={"temperature": 0.5, "max_tokens": 7, "seed": 1})
+    await working.begun(request)
+    working.will(reply_with("Hello."))
+    listener = await working.listen(request)
+    await working.bus.queues.request_chat(replace(request, attempt=2, parameters=None))
+    await listener.until(frames.Completed)
+    sent = working.calls[-1].body
+    assert (sent["temperature"], sent["max_completion_tokens"]) == (0.5, 7)
+    assert not {"max_tokens", "seed"} & sent.keys()

@@ -17,6 +17,7 @@ from agentchat.directory.agent_config import (
     OnInterruption,
     OnToolServerError,
     OutputType,
+    RequestParameters,
     Retrieval,
     SystemPrompt,
 )
@@ -220,6 +221,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     output_type: OutputType
     output_schema: dict[str, Any] | None
     allow_request_schema: bool
+    request_parameters: RequestParameters
     mcp_servers: tuple[ShownServer, ...]
     on_interruption: OnInterruption
     on_tool_server_error: OnToolServerError

@@ -23,6 +23,7 @@ from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
+from agentchat.directory.request_parameters import DEFAULT_NAMES
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection
 
@@ -203,13 +204,20 @@ def _encode_config(draft: AgentDraft) -> str:
     """Encode the draft without its secrets: no provider key, no headers."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
-    if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
-        del fields["allow_request_schema"]
-    if draft.on_tool_server_error == "continue":
-        del fields["on_tool_server_error"]
+    for name, default in _NEWER.items():  # services of an earlier release refuse fields that they do not know
+        if getattr(draft, name) == default:
+            del fields[name]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()
+
+
+_NEWER = {
+    "allow_request_schema": True,
+    "on_tool_server_error": "continue",
+    "request_parameters": DEFAULT_NAMES,
+}
+"""Defaults of fields that earlier releases do not have."""
 
 
 def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:

@@ -102,7 +102,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     `instructions` are the caller's own, after the agent's prompt; `shown_sha256` is the hash of everything
     that the caller sent with the message (`conversations.queries.find_by_history`). `output_schema` is the
     caller's own for the reply, `requested_model` the agent as the caller named it, if the API calls agents
-    models.
+    models. `parameters` are the caller's own for the model's calls, by the names of `http.RunParameters`.
     """
 
     attempt: int
@@ -119,6 +119,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
+    parameters: dict[str, Any] | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):

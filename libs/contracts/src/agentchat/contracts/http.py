@@ -22,12 +22,39 @@ OAUTH_CALLBACK = "/v1/oauth/callback"
 """The path, below the gateways' public address, to which authorization servers send the browser back."""
 
 
+Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
+TopP = Annotated[float, msgspec.Meta(ge=0, le=1)]
+MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_StopSequence = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+Stop = _StopSequence | Annotated[tuple[_StopSequence, ...], msgspec.Meta(max_length=4)]
+Seed = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+
+class RunParameters(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A request's own parameters for the model's calls.
+
+    The agent uses those in its `request_parameters`.
+    """
+
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    max_tokens: MaxTokens | None = None
+    stop: Stop | None = None
+    seed: Seed | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    parallel_tool_calls: bool | None = None
+
+
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of both chat endpoints. A null or absent conversation_id starts a new conversation."""
 
     message: str
     conversation_id: str | None = None
     prompt: str | None = None
+    parameters: RunParameters | None = None
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
+from agentchat.directory.request_parameters import DEFAULT_NAMES, ParameterName
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ OnInterruption = Literal["continue", "fail"]
 OnToolServerError = Literal["continue", "fail"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
+RequestParameters = Annotated[tuple[ParameterName, ...], msgspec.Meta(max_length=7)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")]
 
 
@@ -74,8 +76,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     calls, or fails (`on_expiry`). A message that arrives meanwhile is refused, or ends the run
     (`on_new_message`).
 
-    With `allow_request_schema`, a request may ask for JSON with a schema of its own. With `compaction` None,
-    a thread that no longer fits into the model's context fails.
+    With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
+    parameters for the model's calls, those in `request_parameters` are used. With `compaction` None, a thread
+    that no longer fits into the model's context fails.
     """
 
     name: Name
@@ -88,6 +91,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     output_type: OutputType = "text"
     output_schema: dict[str, Any] | None = None
     allow_request_schema: bool = True
+    request_parameters: RequestParameters = DEFAULT_NAMES
     mcp_servers: McpServers = ()
     on_interruption: OnInterruption = "continue"
     on_tool_server_error: OnToolServerError = "continue"

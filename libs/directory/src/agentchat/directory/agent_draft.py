@@ -22,6 +22,7 @@ from agentchat.directory.agent_config import (
     OnInterruption,
     OnToolServerError,
     OutputType,
+    RequestParameters,
     Retrieval,
     SystemPrompt,
 )
@@ -105,6 +106,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     output_type: OutputType | UnsetType = UNSET
     output_schema: dict[str, Any] | UnsetType | None = UNSET
     allow_request_schema: bool | UnsetType = UNSET
+    request_parameters: RequestParameters | UnsetType = UNSET
     mcp_servers: McpServers | UnsetType = UNSET
     on_interruption: OnInterruption | UnsetType = UNSET
     on_tool_server_error: OnToolServerError | UnsetType = UNSET

@@ -75,6 +75,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
+    parameters: dict[str, Any] | None = None
     sources: tuple[Source, ...] | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
@@ -338,6 +339,7 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         # a worker of an earlier release omits these
         output_schema=event.output_schema or run.output_schema,
         requested_model=event.requested_model or run.requested_model,
+        parameters=event.parameters or run.parameters,
         **copy_agent_facts(event),
     )
 

@@ -32,5 +32,6 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         shown_sha256=run.shown_sha256,
         output_schema=run.output_schema,
         requested_model=run.requested_model,
+        parameters=run.parameters,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )

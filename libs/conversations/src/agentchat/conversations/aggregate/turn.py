@@ -240,6 +240,7 @@ def _build_run_started(
         shown_sha256=request.shown_sha256,
         output_schema=request.output_schema,
         requested_model=request.requested_model,
+        parameters=request.parameters,
     )
 
 

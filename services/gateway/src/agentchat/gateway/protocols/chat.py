@@ -16,6 +16,7 @@ from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
+from agentchat.gateway.protocols.run_parameters import choose_parameters
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -73,7 +74,7 @@ async def chat(
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
 ) -> http.ChatReply:
     """Start a run and return its reply once it is complete."""
-    started = await start_run(request, _run_request(request, data, "json"))
+    started = await start_run(request, await _run_request(request, data, "json"))
     finished, _ = await wait_for_reply(request, started.run)
     return http.ChatReply(
         conversation_id=started.claim.conversation_id,
@@ -107,13 +108,18 @@ async def stream_chat(
     or one `error`.
     """
     form = FORMS[read_stream_form(request)]
-    started = await start_run(request, _run_request(request, data, form))
+    started = await start_run(request, await _run_request(request, data, form))
     encoder = sse.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
     return EventStream(started.run, lambda: encoder.encode(started.run.take()))
 
 
-def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
-    """Build what the body asks of the agent in the headers. Raises Refusal: 400, 413, 404."""
+async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
+    """Build what the body asks of the agent in the headers.
+
+    Raises:
+        Refusal: 400, 413, 404.
+        DatabaseUnavailable
+    """
     message, prompt = replace_nul(body.message), body.prompt and replace_nul(body.prompt)
     if not message.strip():
         raise build_field_refusal("message", "The message is blank.")
@@ -122,13 +128,15 @@ def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRe
     conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
+    agent_id = get_admitted(request).agent_id
     return RunRequest(
         form=form,
-        agent_id=get_admitted(request).agent_id,
+        agent_id=agent_id,
         message=message,
         view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
         conversation_id=conversation_id,
         prompt=prompt,
+        parameters=await choose_parameters(request, agent_id, body.parameters),
     )
 
 

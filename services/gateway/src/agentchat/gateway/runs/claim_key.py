@@ -117,10 +117,14 @@ async def _claim(
 
 def _hash_of(request: ChatRequested) -> bytes:
     """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
+    options = tuple((name, value) for name in _OPTIONS if (value := getattr(request, name)) is not None)
     if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
-        shown = (request.shown_sha256, request.instructions)
-        schema = () if request.output_schema is None else (request.output_schema,)
-        return hashlib.sha256(wire.encode((*shown, *schema))).digest()
+        shown = (request.shown_sha256, request.instructions, *options)
+        return hashlib.sha256(wire.encode_canonical(shown)).digest()
     thread = None if request.new_conversation else request.conversation_id
-    fields = (request.agent_id, request.message, thread, request.prompt)
-    return hashlib.sha256(wire.encode(fields)).digest()
+    fields = (request.agent_id, request.message, thread, request.prompt, *options)
+    return hashlib.sha256(wire.encode_canonical(fields)).digest()
+
+
+_OPTIONS = ("output_schema", "parameters")
+"""Fields that few requests have."""

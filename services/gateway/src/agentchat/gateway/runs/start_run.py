@@ -94,6 +94,7 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         shown_sha256=run_request.shown_sha256,
         output_schema=run_request.output_schema,
         requested_model=run_request.model,
+        parameters=run_request.parameters,
         is_task=run_request.is_task,
     )
 

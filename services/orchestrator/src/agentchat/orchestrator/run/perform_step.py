@@ -17,6 +17,7 @@ from agentchat.conversations.aggregate.history import HistoryCache, Prompt, buil
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
+from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
 from agentchat.orchestrator.models.port import hash_prefix, hash_prompt, hash_tools
@@ -183,7 +184,7 @@ class Performer:
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
-            parameters=self.agent.parameters,
+            parameters=override_parameters(self.agent, run.parameters),
             tools=tuple((await self.list_offered_tools()).values()),
             account_id=self.agent.account_id,
         )

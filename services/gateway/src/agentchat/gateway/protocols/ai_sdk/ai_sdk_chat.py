@@ -10,6 +10,7 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
+from agentchat.contracts.http import RunParameters
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -23,6 +24,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
+from agentchat.gateway.protocols.run_parameters import choose_parameters
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
@@ -87,6 +89,7 @@ class UiChat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Inputs | None,
         Meta(description="By the ids of approvals: what their tools ask for, or are run with."),
     ] = None
+    parameters: RunParameters | None = None
 
 
 ChatData = Annotated[
@@ -166,6 +169,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     if verdicts:
         return replace(run_request, verdicts=verdicts)
     shown = read_history(body, get_max_message_bytes(request))
+    run_request = replace(run_request, parameters=await choose_parameters(request, agent_id, body.parameters))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
     hash_of = partial(find_by_history.hash_named, account_id, agent_id, name)

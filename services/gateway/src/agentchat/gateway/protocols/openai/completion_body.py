@@ -12,7 +12,7 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
 
-from agentchat.contracts import wire
+from agentchat.contracts import http, wire
 from agentchat.contracts.examples import AGENT
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
@@ -187,6 +187,26 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...] | None, Meta(extra_json_schema={"maxItems": 1, "items": {"enum": ["text"]}})
     ] = None
     response_format: CompletionFormat | None = None
+    temperature: http.Temperature | None = None
+    top_p: http.TopP | None = None
+    max_tokens: http.MaxTokens | None = None
+    max_completion_tokens: http.MaxTokens | None = None
+    stop: http.Stop | None = None
+    seed: http.Seed | None = None
+    reasoning_effort: http.ReasoningEffort | None = None
+    parallel_tool_calls: bool | None = None
+
+    def read_parameters(self) -> http.RunParameters:
+        """Return the parameters for the model's calls."""
+        return http.RunParameters(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=self.max_completion_tokens or self.max_tokens,
+            stop=self.stop or None,
+            seed=self.seed,
+            reasoning_effort=self.reasoning_effort,
+            parallel_tool_calls=self.parallel_tool_calls,
+        )
 
 
 CompletionData = Annotated[

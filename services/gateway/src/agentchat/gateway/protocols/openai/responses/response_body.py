@@ -7,6 +7,7 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
 
+from agentchat.contracts import http
 from agentchat.contracts.examples import AGENT
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory
@@ -36,6 +37,16 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     format: TextFormat | None = None
 
 
+class ReasoningOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the model thinks."""
+
+    effort: http.ReasoningEffort | None = None
+
+
+FIELDS = {"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"}
+"""The names that the body has for parameters of the model's calls."""
+
+
 class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a response: the fields that count."""
 
@@ -58,6 +69,21 @@ class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
     top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     text: TextOptions | None = None
     prompt: Annotated[Any, Meta(extra_json_schema=NULL)] = None
+    temperature: http.Temperature | None = None
+    top_p: http.TopP | None = None
+    max_output_tokens: http.MaxTokens | None = None
+    reasoning: ReasoningOptions | None = None
+    parallel_tool_calls: bool | None = None
+
+    def read_parameters(self) -> http.RunParameters:
+        """Return the parameters for the model's calls."""
+        return http.RunParameters(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=self.max_output_tokens,
+            reasoning_effort=None if self.reasoning is None else self.reasoning.effort,
+            parallel_tool_calls=self.parallel_tool_calls,
+        )
 
 
 ResponseData = Annotated[
