@@ -13,6 +13,8 @@ export type ToolCall = {
   name: string;
   input: Record<string, unknown>;
   output: string;
+  id: string;
+  is_error: boolean;
 };
 
 export type Reply = {
@@ -24,7 +26,7 @@ export type Reply = {
 export type ChatEvent =
   | { type: "start"; conversation_id: string }
   | { type: "delta"; content: string }
-  | { type: "tool_call"; name: string; input: Record<string, unknown> }
+  | { type: "tool_call"; name: string; input: Record<string, unknown>; id: string }
   | { type: "done"; message: Message; tool_calls?: ToolCall[] }
   | { type: "error"; code: string; message: string };
 

@@ -14,7 +14,13 @@ MESSAGE: dict[str, Any] = {
     "token_count": 42,
     "created_at": "2026-11-21T08:00:00.000Z",
 }
-TOOL: dict[str, Any] = {"name": "get_order", "input": {"order_id": "ORD-1"}, "output": '{"status":"sent"}'}
+TOOL: dict[str, Any] = {
+    "name": "get_order",
+    "input": {"order_id": "ORD-1"},
+    "output": '{"status":"sent"}',
+    "id": "call-1",
+    "is_error": False,
+}
 SOURCE: dict[str, Any] = {
     "index": 1,
     "id": "s1",
@@ -31,7 +37,7 @@ SOURCES = {"type": "sources", "sources": [SOURCE]}
 START = {"type": "start", "conversation_id": THREAD}
 HELLO = {"type": "delta", "content": "Grüße, "}
 ADA = {"type": "delta", "content": "Ada."}
-TOOL_CALL = {"type": "tool_call", "name": TOOL["name"], "input": TOOL["input"]}
+TOOL_CALL = {"type": "tool_call", "name": TOOL["name"], "input": TOOL["input"], "id": TOOL["id"]}
 DONE_1 = {"type": "done", "conversation_id": THREAD, "trace_id": TRACE}
 DONE_2 = {"type": "done", "message": MESSAGE, "tool_calls": [TOOL]}
 FAILURE = {"type": "error", "code": "provider_error", "message": "The model provider failed."}

@@ -30,7 +30,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.Failure, http.ErrorEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
-TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}")
+TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}", id="c", is_error=False)
 ASKED = values.Elicitation(message="Why?", requested_schema={"type": "object"})
 NEEDED = values.ApprovalNeeded(
     id="a", tool="cancel", input={"order_id": "ORD-1"}, expires_at="later", elicitation=ASKED
@@ -68,7 +68,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
         http.DeltaEvent(content="Grüße\u2028"),
         http.DoneEvent(conversation_id="c", trace_id="t"),
         http.StartEvent(conversation_id="c"),
-        http.ToolCallEvent(name="get_order", input={"order_id": "ORD-1"}),
+        http.ToolCallEvent(name="get_order", input={"order_id": "ORD-1"}, id="c"),
         http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL,)),
         http.ErrorEvent(code="approval_required", message="A person has to.", approvals=(NEEDED,)),
     ],

@@ -72,7 +72,7 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     assert result.events == [
         Start(conversation_id=THREAD),
         Delta(content="Grüße, "),
-        ToolCall(name="get_order", input={"order_id": "ORD-1"}),
+        ToolCall(name="get_order", input={"order_id": "ORD-1"}, id="call-1"),
         Delta(content="Ada."),
         MessageDone(message=Message(**MESSAGE), tool_calls=(ToolRun(**TOOL),)),
     ]

@@ -45,7 +45,9 @@ async def test_tool_outputs_that_were_lost_come_from_the_log(
         *stored.has_ended(turn.request, "Found it."),
     )
     await turn.complete("Found it.", tool_calls=1)
-    assert (await waiting).json()["tool_calls"] == [{"name": "find", "input": {"q": "x"}, "output": "[1]"}]
+    assert (await waiting).json()["tool_calls"] == [
+        {"name": "find", "input": {"q": "x"}, "output": "[1]", "id": "c1", "is_error": False}
+    ]
 
 
 @pytest.mark.parametrize("completed", [False, True])

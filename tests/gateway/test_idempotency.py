@@ -104,7 +104,9 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
         told = await again.rest()
         assert again.bytes == first.bytes
     assert [event["type"] for event in told] == ["start", "delta", "delta", "tool_call", "delta", "done"]
-    assert told[-1]["tool_calls"] == [{"name": "order", "input": {"id": 1}, "output": "{}"}]
+    assert told[-1]["tool_calls"] == [
+        {"name": "order", "input": {"id": 1}, "output": "{}", "id": "call-3", "is_error": False}
+    ]
     form1 = await (await add_key(elsewhere, key).open(message)).rest()
     assert [event["type"] for event in form1] == ["meta", "delta", "delta", "delta", "done"]
     assert form1[0]["trace_id"] == trace

@@ -62,8 +62,8 @@ async def test_tool_calls_are_there_when_tools_ran(
     await turn.delta("done")
     await stored.complete(store, turn)
     assert (await waiting).json()["tool_calls"] == [
-        {"name": "first", "input": {"id": 1}, "output": "{}"},
-        {"name": "second", "input": {"id": 1}, "output": "[1]"},
+        {"name": "first", "input": {"id": 1}, "output": "{}", "id": "call-1", "is_error": False},
+        {"name": "second", "input": {"id": 1}, "output": "[1]", "id": "call-3", "is_error": False},
     ]
 
 

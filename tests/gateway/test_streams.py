@@ -14,6 +14,7 @@ from tests.gateway.client import Client, check_problem, is_accepted
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.worker import Worker
 
+CALL = {"id": "call-2", "is_error": False}
 SOURCE = Source(
     index=1, id="returns#2", title="Returns", url="u", source_type="document", score=0.83, snippet="30 days"
 )
@@ -53,7 +54,7 @@ async def test_form_2_is_start_deltas_tool_calls_done(
         assert await events.rest() == [
             {"type": "start", "conversation_id": conversation_id},
             {"type": "delta", "content": "Let me see. "},
-            {"type": "tool_call", "name": "get_order", "input": {"id": 1}},
+            {"type": "tool_call", "name": "get_order", "input": {"id": 1}, "id": "call-2"},
             {"type": "delta", "content": "It has shipped."},
             {
                 "type": "done",
@@ -65,7 +66,9 @@ async def test_form_2_is_start_deltas_tool_calls_done(
                     "token_count": 7,
                     "created_at": message.created_at,
                 },
-                "tool_calls": [{"name": "get_order", "input": {"id": 1}, "output": '{"status":"shipped"}'}],
+                "tool_calls": [
+                    {"name": "get_order", "input": {"id": 1}, "output": '{"status":"shipped"}', **CALL}
+                ],
             },
         ]
     assert turn.request.form == "form2"

@@ -62,7 +62,10 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False),
         TextUpdate("llo"),
-        Finished(make_message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
+        Finished(
+            make_message("Hello"),
+            (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+        ),
     ]
 
 
@@ -153,7 +156,10 @@ def test_run_ended_before_first_update_is_sent_in_full(streaming: bool) -> None:
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False, output="{}"),
         NextRound(2),
-        Finished(make_message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
+        Finished(
+            make_message("Let me see.Done"),
+            (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+        ),
     ]
     pieces = [update.text for update in told if isinstance(update, TextUpdate)]
     assert pieces == (["Let", " me see.", "Done"] if streaming else [])

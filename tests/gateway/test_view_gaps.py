@@ -191,7 +191,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
         reply=make_message("ok"),
         rounds=(Round(number=1, calls=(call,)), Round(number=2, text="ok")),
     )
-    tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
+    tools = (ToolCall(name="find", input={"q": 1}, output="[]", id="call", is_error=False),)
     assert view.feed_log(done) == [
         ToolStarted("call", "find", {"q": 1}),
         ToolEnded("call", is_error=False, output="[]"),

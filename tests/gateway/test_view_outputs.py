@@ -40,7 +40,8 @@ def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
     told = feed(view, make_returned(5), make_delta(6, "llo", 2))
     assert (told, view.wants_log) == ([TextUpdate("llo")], False), "it is told once"
     assert feed(view, make_completed(7, "Hello", tool_calls=1))[-1] == Finished(
-        make_message("Hello"), (ToolCall(name="find", input={"q": 1}, output="[1]"),)
+        make_message("Hello"),
+        (ToolCall(name="find", input={"q": 1}, output="[1]", id="call", is_error=False),),
     )
 
 

@@ -132,7 +132,10 @@ async def test_planted_secrets_are_nowhere(
     events = await plant.ask(await plant.agent(f"demo-echo?tool={called}"), SAID)
     assert set(indiscreet.called) == set(TOOLS)
     assert planted.bearer in " ".join(indiscreet.heard), "the server did get its credentials"
-    assert len(events[-1]["tool_calls"]) == len(TOOLS)
+    outputs = {call["name"]: call["output"] for call in events[-1]["tool_calls"] if call["is_error"]}
+    assert outputs.keys() == {*TOOLS} - {"result"}
+    for quoted in ("You sent", "not with", "Traceback"):
+        assert quoted not in str(outputs), "what a server says of an error is for the model"
     assert "not accepted: " in _logged(plant.stack, "orchestrator"), "what a server refuses is logged"
     for status in (400, 401, 403, 500):
         await plant.ask(await plant.agent(f"demo-echo?fail={status}"), SAID)

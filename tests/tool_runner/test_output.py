@@ -19,7 +19,14 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from agentchat.tool_runner.calls.call_output import MAX_BYTES, render_error, render_result
+from agentchat.contracts.tool_messages import ToolRequested
+from agentchat.tool_runner.calls.call_output import (
+    MAX_BYTES,
+    build_finished_call,
+    render_error,
+    render_result,
+)
+from agentchat.tool_runner.faults import ToolFault
 
 
 def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
@@ -197,3 +204,26 @@ def test_every_output_parses_as_json(texts: list[str], structured: Any, is_error
     parsed = msgspec.json.decode(output.encode())
     if is_error:
         assert isinstance(parsed["error"], str)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "quotes"),
+    [
+        (CallToolResult(content=[TextContent(type="text", text="KeyError: 'host'")], is_error=True), True),
+        (CallToolResult(content=[TextContent(type="text", text="ok")]), False),
+        (ToolFault("refused", explanation="no such column"), True),
+        (ToolFault("timeout"), False),
+    ],
+)
+def test_an_error_says_if_it_quotes_the_server(outcome: CallToolResult | ToolFault, quotes: bool) -> None:
+    request = ToolRequested(
+        trace_id="t",
+        call_id="c",
+        account_id="a",
+        agent_id="a",
+        agent_version=1,
+        server="s",
+        tool="t",
+        input={},
+    )
+    assert build_finished_call(request, outcome, 0.1).quotes_server is quotes

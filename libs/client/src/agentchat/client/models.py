@@ -31,11 +31,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool that ran for a reply: `output` is a string that parses as JSON."""
+    """One tool that ran for a reply: `output` is a string that parses as JSON; `is_error` if it failed."""
 
     name: str
     input: dict[str, Any]
     output: str
+    id: str
+    is_error: bool
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

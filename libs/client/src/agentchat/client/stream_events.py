@@ -48,10 +48,11 @@ class Start(StreamEvent, frozen=True, kw_only=True, tag="start"):
 
 
 class ToolCall(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
-    """Form 2: the agent calls a tool; its output is in MessageDone."""
+    """Form 2: the agent calls a tool; MessageDone has its output, under the same `id`."""
 
     name: str
     input: dict[str, Any]
+    id: str
 
 
 class MessageDone(StreamEvent, frozen=True, kw_only=True, tag="done"):

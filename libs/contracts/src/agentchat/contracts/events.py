@@ -288,13 +288,18 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
-    """A tool's result. `output` is a string that parses as JSON; `ms` is the time it took."""
+    """A tool's result. `output` is a string that parses as JSON; `ms` is the time it took.
+
+    `quotes_server`: the error has text of the tool's server, which may hold addresses and secrets. The model
+    and operators get it, API clients do not.
+    """
 
     round: int
     call_id: str
     output: str
     is_error: bool
     ms: int
+    quotes_server: bool = False
 
 
 class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):

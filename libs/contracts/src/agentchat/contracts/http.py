@@ -102,10 +102,11 @@ class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
 
 
 class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
-    """Form 2: the agent calls an MCP tool."""
+    """Form 2: the agent calls an MCP tool. `id` is that of its entry in `done.tool_calls`."""
 
     name: str
     input: dict[str, Any]
+    id: str
 
 
 class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):

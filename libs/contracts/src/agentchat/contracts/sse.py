@@ -79,7 +79,7 @@ class Encoder:
             case Started():
                 return http.StartEvent(conversation_id=self._conversation_id)
             case ToolStarted():
-                return http.ToolCallEvent(name=update.name, input=update.input)
+                return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case Finished():
                 return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
             case Broken():

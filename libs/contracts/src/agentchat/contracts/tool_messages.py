@@ -65,6 +65,8 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     Published by `tool_runner.calls.handler`; consumed by `orchestrator.tools.tool_calls`.
 
+    `quotes_server`: the error is, or has, text of the tool's server, which API clients do not get.
+
     `recorded`: the log has the outcome, and this message, with an empty `output`, replaced it on the subject.
 
     With `input_requests` the tool has no outcome yet: it asks a person, and the call is made again with
@@ -76,6 +78,7 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     output: str
     is_error: bool
     ms: int
+    quotes_server: bool = False
     recorded: bool = False
     leg: int = 0
     input_requests: tuple[InputRequest, ...] = ()

@@ -97,11 +97,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call as callers see it. `output` is a string that parses as JSON."""
+    """One tool call as callers see it. `output` is a string that parses as JSON.
+
+    `id` is the model's id of the call. With `is_error` the output says that the call failed.
+    """
 
     name: str
     input: dict[str, Any]
     output: str
+    id: str
+    is_error: bool
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,17 @@ def encode_tool_error(problem: str) -> str:
     return encode({"error": problem}).decode()
 
 
+def decode_tool_error(output: str) -> str:
+    """Return the words of `encode_tool_error`; any other output as it is."""
+    value = msgspec.json.decode(output)
+    match value:
+        case {"error": str(words)} if len(value) == 1:
+            return words
+        case str():
+            return value
+    return output
+
+
 def decode_event(data: bytes) -> events.Event:
     """Decode a stored event by its tag."""
     return _decode(_event_decoder, data)

@@ -10,7 +10,7 @@ from agentchat.contracts import http, sse, updates, wire
 from agentchat.contracts.http import build_problem
 from agentchat.contracts.values import Form, ToolCall
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.rounds import Round
+from agentchat.conversations.aggregate.rounds import Call, Round
 
 
 def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
@@ -34,6 +34,8 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
         )
     )
 
+
+TOOL_FAILED = wire.encode_tool_error("The tool failed.")
 
 MOST_PIECES = 2_000
 """The most pieces of text in a stored round, and in a run that is replayed.
@@ -69,7 +71,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
             yield updates.ToolStarted(call.call_id, call.name, call.input)
         for call in each.calls:
             if call.output is not None:
-                yield updates.ToolEnded(call.call_id, call.is_error, call.output)
+                yield updates.ToolEnded(call.call_id, call.is_error, get_client_output(call))
     if run.state != "running":
         yield build_last_update(run)
 
@@ -87,10 +89,26 @@ def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
     """List the calls that have returned, with the inputs they ran with."""
     calls = (call for each in run.rounds for call in each.calls)
     return tuple(
-        ToolCall(name=call.name, input=call.ran_input, output=call.output)
+        ToolCall(
+            name=call.name,
+            input=call.ran_input,
+            output=get_client_output(call),
+            id=call.call_id,
+            is_error=call.is_error,
+        )
         for call in calls
         if call.output is not None
     )
+
+
+def get_client_output(call: Call) -> str:
+    """Return the output of a call that has returned, as clients get it.
+
+    In the place of an error of the tool's server, often the text of an exception, they get a sentence.
+    """
+    if call.is_error and call.quotes_server:
+        return TOOL_FAILED
+    return call.output or "null"
 
 
 def _split_text(each: Round, step: int) -> Iterator[updates.TextUpdate]:

@@ -299,8 +299,15 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.ApprovalDecided():
             return _apply_decision(run, event)
         case events.ToolReturned():
-            output = {"output": event.output, "is_error": event.is_error, "ms": event.ms}
-            rounds = update_call(run.rounds, event.round, event.call_id, **output)
+            rounds = update_call(
+                run.rounds,
+                event.round,
+                event.call_id,
+                output=event.output,
+                is_error=event.is_error,
+                quotes_server=event.quotes_server,
+                ms=event.ms,
+            )
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():
             return replace(run, reply=event.to_message(conversation_id))

@@ -55,7 +55,8 @@ class CallApproval(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call of a round, recorded at `at` (ISO 8601 UTC) by an attempt.
 
-    `output` (a string that parses as JSON) is None until it returned. `input` is the model's own. `approvals`
+    `output` (a string that parses as JSON) is None until it returned; `quotes_server` is as in
+    `ToolReturned`. `input` is the model's own. `approvals`
     are the questions to people about it, in order: whether it may run, then those of its tool.
     """
 
@@ -65,6 +66,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     input: dict[str, Any]
     output: str | None = None
     is_error: bool = False
+    quotes_server: bool = False
     ms: int = 0
     attempt: int = 0
     needs_approval: bool = False

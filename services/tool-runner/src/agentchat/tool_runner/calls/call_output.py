@@ -34,19 +34,22 @@ def build_finished_call(
 
     The consumer is orchestrator.tools.tool_calls.
     """
-    asked = outcome if isinstance(outcome, InputRequired) else None
+    asked, quotes_server = outcome if isinstance(outcome, InputRequired) else None, False
     match outcome:
         case InputRequired():
             is_error, output = True, render_error(ToolFault("input").words)
         case ToolFault():
             is_error, output = True, render_error(outcome.words)
+            quotes_server = bool(outcome.explanation)
         case mcp_types.CallToolResult():
             is_error, output = bool(outcome.is_error), render_result(outcome)
+            quotes_server = is_error
     return tool_messages.ToolFinished(
         trace_id=request.trace_id,
         call_id=request.call_id,
         output=output,
         is_error=is_error,
+        quotes_server=quotes_server,
         ms=round((seconds or 0.0) * 1000),
         leg=request.leg,
         input_requests=() if asked is None else asked.requests,

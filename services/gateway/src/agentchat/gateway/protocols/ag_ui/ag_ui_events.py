@@ -65,12 +65,14 @@ class AgUiEvents:
             case updates.ToolStarted():
                 return self._end_text() + self._encode_call(update)
             case updates.ToolEnded():
+                failed = {"metadata": {"isError": True}} if update.is_error else {}
                 return _encode_event(
                     "TOOL_CALL_RESULT",
                     messageId=f"result-{update.call_id}",
                     toolCallId=update.call_id,
                     content=update.output or "null",
                     role="tool",
+                    **failed,
                 )
             case updates.NextRound():
                 before = self._end_text()

@@ -80,8 +80,7 @@ class AiSdkChunks:
             return _encode_chunk("tool-output-denied", toolCallId=returned.call_id)
         output = returned.output or "null"
         if returned.is_error:
-            value = msgspec.json.decode(output)
-            text = value if isinstance(value, str) else output
+            text = json.decode_tool_error(output)
             return _encode_call_chunk("tool-output-error", returned.call_id, errorText=text)
         return _encode_call_chunk("tool-output-available", returned.call_id, output=_on_one_line(output))
 

@@ -193,7 +193,9 @@ class ResponseOutput:
         index, output = self._calls[returned.call_id], returned.output or "null"
         place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
         if returned.is_error:
-            error = response_types.CallError(content=({"type": "text", "text": _read_text(output)},))
+            error = response_types.CallError(
+                content=({"type": "text", "text": json.decode_tool_error(output)},)
+            )
             item = self._change(index, response_types.McpCall, status="failed", error=error)
             data = self._send("response.mcp_call.failed", **place)
         else:
@@ -308,11 +310,6 @@ def _encode_event(kind: str, number: int, fields: dict[str, object]) -> bytes:
 def _to_cited_url(citation: Citation) -> response_types.CitedUrl:
     source, start, end = citation
     return response_types.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
-
-
-def _read_text(output: str) -> str:
-    value = msgspec.json.decode(output)
-    return value if isinstance(value, str) else output
 
 
 def _to_usage(total: int, usage: Usage) -> response_types.ResponseUsage:
