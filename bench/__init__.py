@@ -1,1 +1,1 @@
-"""What a chat costs: next to hand-written baselines (`make bench`), and counted (`make bench-counts`)."""
+"""Measure what a chat costs: next to hand-written baselines (`make bench`), or counted (`bench-counts`)."""

@@ -51,7 +51,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_seconds(self) -> float:
-        """What the provider needs for one stream."""
+        """Return the seconds that the provider takes for one stream."""
         return self.spacing_ms / 1000 * (self.deltas - 1)
 
 

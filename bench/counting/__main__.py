@@ -12,7 +12,7 @@ from bench.report import build_counts_table, show
 
 
 def render_bounds(found: dict[str, Cost]) -> str:
-    """As tests/bench/one_chat.toml has them. WAL has 5 % of room: it depends on how full pages are."""
+    """Render the bounds for tests/bench/one_chat.toml. WAL has 5 % of room, since pages fill differently."""
     lines = []
     for kind, cost in found.items():
         lines += ["", f'["{kind}"]']

@@ -83,7 +83,7 @@ class Logged(msgspec.Struct):
 
 
 def log_all(folder: RunFolder) -> None:
-    """From the next statement of each session on; connections that are made later too."""
+    """Log all statements, from the next one of each session on, also of later connections."""
     with (folder.postgres / "postgresql.auto.conf").open("a") as settings:
         settings.write(_SETTINGS)
     os.kill(int((folder.postgres / "postmaster.pid").read_text().split()[0]), signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""What one chat costs: each kind is asked some times in turn, and the low quartile of each count is taken.
+"""Count what one chat costs: send each kind several times in turn, and take the low quartile of each count.
 
 What the services do now and then without a chat (heartbeats, sweeps) falls out of a quartile, on a busy
 machine too; the work of a chat after its answer (read models, the feed) is in it, since the next
@@ -44,14 +44,14 @@ Key = TypeVar("Key", str, Statement)
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of one kind of chat, zeros left out; `statements` are those after `statements.<service>`."""
+    """The counts of one kind of chat, without zeros; `statements` are those after `statements.<service>`."""
 
     counts: Counts
     statements: dict[Statement, int]
 
 
 async def measure_chats(counted: Counted, chats: int = 12) -> dict[str, Cost]:
-    """By kind of chat: the first message of a conversation, the next one, and one with a tool call."""
+    """Return the cost by kind of chat: a conversation's first message, its next, and one with a tool call."""
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
     async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=300) as session:
@@ -109,7 +109,7 @@ class _Counter:
 
     @contextlib.contextmanager
     def _hold_projector(self) -> Iterator[None]:
-        """So that it reads all events of a chat at once, as under load, and not in parts by chance."""
+        """Hold the projector, so that it reads all events of a chat at once, as under load."""
         pid = self._counted.stack.pid("projector-1")
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -118,7 +118,7 @@ class _Counter:
             os.kill(pid, signal.SIGCONT)
 
     async def wait_until(self, query: LiteralString) -> None:
-        """Until the query says so. Raises TimeoutError."""
+        """Wait until the query returns true. Raises TimeoutError."""
         async with asyncio.timeout(_SETTLED_SECONDS):
             while not (await self._fetch_row(query))[0]:  # noqa: ASYNC110 - a table has no event
                 await asyncio.sleep(0.01)

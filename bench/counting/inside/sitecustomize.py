@@ -1,4 +1,4 @@
-"""In each service of a stack that is counted, by PYTHONPATH: how many tasks its event loop makes.
+"""Count the tasks that a service's event loop creates. Loaded into each counted service by PYTHONPATH.
 
 The file `<AGENTCHAT_BENCH_COUNTS>/<process name>` has the number, 64 bits.
 """

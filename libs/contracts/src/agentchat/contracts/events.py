@@ -183,7 +183,7 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
 
 
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
-    """From here on the model sees `summary` in place of everything up to `through_version`. Nobody else does.
+    """A summary that the model sees in place of everything up to `through_version`. Nobody else sees it.
 
     It belongs to the run that needed the room and precedes the model call that relies on it. The events after
     `through_version` begin with a run. `model` wrote the summary at the cost of `usage`; `prompt_sha256`, in
@@ -358,7 +358,7 @@ class FeedbackWithdrawn(Fact, frozen=True, kw_only=True, tag="feedback_withdrawn
 
 
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
-    """All earlier events of the conversation were removed at the account's request."""
+    """The removal of all earlier events of the conversation, at the account's request."""
 
     account_id: str
 

@@ -107,7 +107,7 @@ class ModelChecked(BusMessage, frozen=True, kw_only=True):
 
 
 class AgentCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that an agent version needs of others: its tool servers and its model provider."""
+    """The outcome of checking an agent version's tool servers and model provider."""
 
     servers: tuple[ServerCheck, ...]
     provider: ProviderCheck

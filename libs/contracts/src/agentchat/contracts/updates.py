@@ -69,7 +69,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """No reply follows here. `code` is one of the error table. The last update.
+    """The failure of a run: the last update. `code` is one of the error table.
 
     `local`: only the readers at this gateway get it; the run continues, or ended otherwise. `approvals` are
     those that the run or the conversation waits for, `calls` the ids of their tool calls, `usage` what a run

@@ -54,7 +54,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All tokens, input and output, cached or not: the API's `token_count`."""
+        """Return all tokens, input and output, cached or not: the API's `token_count`."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
 
     def __add__(self, other: "Usage") -> "Usage":

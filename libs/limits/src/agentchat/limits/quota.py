@@ -26,7 +26,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many a minute, evenly, and `burst` of them at once."""
+    """A rate of requests a minute, evenly spread, with `burst` of them at once."""
 
     per_minute: int
     burst: int

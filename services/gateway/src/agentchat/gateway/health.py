@@ -18,7 +18,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether all that is needed answers; `checks` has `ok`, or what is wrong, of each part."""
+    """The readiness of the service; `checks` has `ok` or the problem for each dependency."""
 
     status: Literal["ok", "unavailable"]
     checks: dict[str, str]

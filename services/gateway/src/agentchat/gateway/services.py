@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Pool
 
 
 class DemoAccess(msgspec.Struct, frozen=True):
-    """What `/docs` fills in where a demo runs: a key of the demo account, and one of its agents."""
+    """The key and the agent of the demo account, which `/docs` fills in where a demo runs."""
 
     key: str
     agent_id: str

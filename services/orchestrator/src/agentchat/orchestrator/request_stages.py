@@ -133,7 +133,7 @@ def _get_leased_fields(stage: LeasedRequest) -> dict[str, Any]:
 
 
 class Register:
-    """All requests of this worker: each can be interrupted.
+    """The requests of this worker, each of which can be interrupted.
 
     A trace may be registered twice: a second delivery of its request is received before its lease is refused.
     """

@@ -56,13 +56,13 @@ class MustWait(msgspec.Struct, frozen=True):
 
 
 class AlreadyEnded(msgspec.Struct, frozen=True):
-    """This request's run has ended; only its result is announced again."""
+    """An opening: this request's run has ended; only its result is announced again."""
 
     run: Run
 
 
 class AlreadyPaused(msgspec.Struct, frozen=True):
-    """This request's run waits for approvals; only that is announced again."""
+    """An opening: this request's run waits for approvals; only that is announced again."""
 
     run: Run
 

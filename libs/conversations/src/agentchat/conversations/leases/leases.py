@@ -26,7 +26,7 @@ _LATE_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseTimings:
-    """For `lease_seconds` nobody else can take a lease.
+    """The times of leases. For `lease_seconds` nobody else can take a lease.
 
     For `hold_seconds` its holder relies on that. For `give_up_seconds` after that, a worker that cannot reach
     Postgres waits silently for a renewal; a renewal takes `renewal_seconds` at most.

@@ -34,7 +34,7 @@ _PAIRS = Meta(
 
 
 class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is set of a conversation; what is left out stays as it is."""
+    """Changes of a conversation's title and metadata; a field that is left out stays as it is."""
 
     title: Annotated[
         Annotated[str, _TITLE] | msgspec.UnsetType | None,

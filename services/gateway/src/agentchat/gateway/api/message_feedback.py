@@ -56,13 +56,13 @@ FeedbackData = Annotated[
 
 
 class FeedbackList(msgspec.Struct, frozen=True, kw_only=True):
-    """All feedback on a reply, the newest first."""
+    """The feedback on a reply, the newest first."""
 
     data: tuple[http.Feedback, ...]
 
 
 class _Reply(msgspec.Struct, frozen=True):
-    """Where a message of the caller's is, up to a version of its conversation."""
+    """A message of the caller: its conversation, and the version that it has there."""
 
     message_id: str
     trace_id: str

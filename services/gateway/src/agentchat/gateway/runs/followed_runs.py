@@ -23,7 +23,7 @@ SHUTDOWN = Broken(
 
 
 class Stopping(Refusal):
-    """This gateway is about to stop and begins nothing: 503."""
+    """This gateway is stopping and starts nothing: 503."""
 
     def __init__(self) -> None:
         super().__init__("server_shutdown")

@@ -42,7 +42,7 @@ class TextProgress:
 
 
 class SentUpdates:
-    """What was sent of a run. With `needs_outputs` the end of a tool call is sent with its output alone.
+    """The part of a run that was sent. With `needs_outputs`, a tool call's end is sent only with its output.
 
     `owed`: calls that have returned, whose end is sent once their output is known.
     """

@@ -81,7 +81,7 @@ class MarkedUpdate:
 
 
 class UpdateHistory:
-    """All updates of a run from its beginning, for any number of readers, who may come late or be slow."""
+    """The updates of a run from its beginning, for any number of readers, also late and slow ones."""
 
     def __init__(self) -> None:
         self.ended = False

@@ -48,14 +48,14 @@ class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgUiContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the application has the agent know."""
+    """Context that the application gives the agent."""
 
     description: str
     value: str
 
 
 class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a person says of a tool call, or, with an `input`, to what its tool asks for."""
+    """A person's decision about a tool call, or, with an `input`, the answer to its tool's question."""
 
     approved: bool
     edited_args: Annotated[

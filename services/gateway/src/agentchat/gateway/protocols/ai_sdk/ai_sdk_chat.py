@@ -35,7 +35,7 @@ _TRIGGERS = ("submit-message", "regenerate-message")
 
 
 class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person was asked about a tool call, and the answer."""
+    """A person's answer to the request for approval of a tool call."""
 
     id: str = ""
     approved: bool | None = None

@@ -60,7 +60,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all model calls of the run."""
+    """The tokens of all model calls of the run."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -114,7 +114,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is new of the reply."""
+    """The new part of the reply."""
 
     role: str | None = None
     content: str | None = None

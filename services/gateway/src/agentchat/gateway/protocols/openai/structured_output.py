@@ -37,14 +37,14 @@ class RequestedSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reply is to be, of Chat Completions: with the type json_schema there is one."""
+    """The wanted format of a reply in Chat Completions; the type json_schema has a schema."""
 
     type: Annotated[str, _TYPE] = "text"
     json_schema: RequestedSchema | None = None
 
 
 class TextFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """What the text is to be, of Responses: with the type json_schema there are a name and a schema."""
+    """The wanted format of a text in Responses; the type json_schema has a name and a schema."""
 
     type: Annotated[str, _TYPE] = "text"
     name: str | None = None

@@ -38,7 +38,7 @@ class ConversationPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What the id of a response says: a run, or the part of it after one of its pauses."""
+    """The run that a response id names, or the part of it after one of its pauses."""
 
     trace_id: str
     pause: PausePoint | None

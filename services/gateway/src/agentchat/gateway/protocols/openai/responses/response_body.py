@@ -32,7 +32,7 @@ class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the text is to be."""
+    """The wanted format of the text."""
 
     format: TextFormat | None = None
 

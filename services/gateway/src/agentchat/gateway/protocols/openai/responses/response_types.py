@@ -80,7 +80,7 @@ Item = MessageItem | FunctionCallItem | McpCall | McpApprovalRequest
 
 
 class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the input tokens, those read from and written to the provider's cache."""
+    """The input tokens that were read from and written to the provider's cache."""
 
     cached_tokens: int
     cache_write_tokens: int
@@ -93,7 +93,7 @@ class OutputDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all model calls of the run."""
+    """The tokens of all model calls of the run."""
 
     input_tokens: int
     input_tokens_details: InputDetails
