@@ -32,16 +32,16 @@ NOT_IMPORTED = {
 }
 
 
-def _package(table: dict[str, Any]) -> str:
+def _get_package(table: dict[str, Any]) -> str:
     return str(table["tool"]["uv"]["build-backend"]["module-name"])
 
 
 # An editable install does not tell importlib which modules it holds.
-OURS = {_package(table): table["project"]["name"] for table in MEMBERS.values()}
+OURS = {_get_package(table): table["project"]["name"] for table in MEMBERS.values()}
 THEIRS = packages_distributions()
 
 
-def _declared(table: dict[str, Any]) -> tuple[set[str], set[str]]:
+def _list_declared(table: dict[str, Any]) -> tuple[set[str], set[str]]:
     """The distributions that a member names, and those that come as an extra of them (psycopg-pool)."""
     project = table["project"]
     lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
@@ -49,7 +49,7 @@ def _declared(table: dict[str, Any]) -> tuple[set[str], set[str]]:
     return {each.name for each in asked}, {f"{each.name}-{extra}" for each in asked for extra in each.extras}
 
 
-def _imported(member: Path) -> Iterator[str]:
+def _iterate_imports(member: Path) -> Iterator[str]:
     """Every name that a member imports, in full: `a.b.c` for `from a.b import c`."""
     for path in member.glob("src/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -60,34 +60,39 @@ def _imported(member: Path) -> Iterator[str]:
 
 
 @functools.cache
-def _distribution(name: str) -> str:
+def _find_distribution(name: str) -> str:
     """The one that holds a module; several share the top of a namespace package."""
     package = ".".join(name.split(".")[:2])
     found = {OURS[package]} if package in OURS else set(THEIRS[name.partition(".")[0]])
     if len(found) > 1:
-        found = {each for each in found if _holds(each, name)}
+        found = {each for each in found if _holds_module(each, name)}
     (only,) = found
     return canonicalize_name(only)
 
 
-def _holds(distribution: str, name: str) -> bool:
+def _holds_module(distribution: str, name: str) -> bool:
     parts = name.split(".")
     paths = ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
     wanted = {path + tail for path in paths for tail in (".py", "/__init__.py")}
-    return any(str(file) in wanted for file in files(distribution) or ())
+    return not wanted.isdisjoint(_list_files(distribution))
+
+
+@functools.cache
+def _list_files(distribution: str) -> frozenset[str]:
+    return frozenset(map(str, files(distribution) or ()))
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_a_member_declares_what_it_imports(member: Path) -> None:
     table = MEMBERS[member]
-    declared, extras = _declared(table)
+    declared, extras = _list_declared(table)
     foreign = [
         name
-        for name in _imported(member)
-        if not f"{name}.".startswith(f"{_package(table)}.")
+        for name in _iterate_imports(member)
+        if not f"{name}.".startswith(f"{_get_package(table)}.")
         and name.partition(".")[0] not in sys.stdlib_module_names
     ]
-    used = {_distribution(name) for name in foreign}
+    used = {_find_distribution(name) for name in foreign}
     assert used - declared - extras == set(), "imported, not declared"
     assert declared - used - NOT_IMPORTED.keys() == set(), "declared, not imported"
 
