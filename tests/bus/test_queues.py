@@ -13,7 +13,7 @@ from agentchat.contracts import ids, messages, subjects, wire
 from agentchat.contracts.timings import ACK_WAIT_SECONDS
 from agentchat.runtime.readiness import ReadinessFlag
 from tests.bus.nats_server import NatsServer
-from tests.bus.queue_state import until_nobody_pulls
+from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
 CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
@@ -185,7 +185,7 @@ async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: Nat
     await bus.queues.request_chat(chat())
     await worker.next()
     readiness.set(False)
-    await until_nobody_pulls(shared_nats.url, "REQUESTS")
+    await wait_until_nobody_pulls(shared_nats.url, "REQUESTS")
     request = chat()
     await bus.queues.request_chat(request)
     with pytest.raises(TimeoutError):

@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.contracts import events, frames, subjects
 from agentchat.orchestrator.services import Timings
-from tests.bus.queue_state import until_nobody_pulls
+from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, break_off, is_holding, reply_with
@@ -35,7 +35,7 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
         caller = await world.ask(await world.agent())
         await caller.wait_until_said("...")
         old.send(signal.SIGTERM)
-        await until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
+        await wait_until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
         gate.set()
         await caller.until(frames.Completed)
         assert await old.ended() == 0

@@ -18,7 +18,7 @@ from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import acquire_connection, open_pool
-from tests.bus.queue_state import until_nobody_pulls
+from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.conversations.outages import make_steady
 from tests.orchestrator.given import SECONDS, World, wait_until_logged
 from tests.orchestrator.scripted import Exchange, is_holding, reply_with
@@ -169,7 +169,7 @@ async def test_worker_without_postgres_takes_no_requests(
         ):
             await link.set_mode("cut")
             await wait_until_logged(lines, lambda line: line["event"] == "store_unavailable")
-            await until_nobody_pulls(
+            await wait_until_nobody_pulls(
                 world.settings.nats_url, subjects.REQUESTS
             )  # a message sent to it would be late
             first = await world.ask(agent)

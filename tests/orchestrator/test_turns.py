@@ -5,7 +5,7 @@ import pytest
 from agentchat.contracts import events, frames, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
-from tests.bus.queue_state import until_all_acknowledged
+from tests.bus.queue_state import wait_until_all_acknowledged
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import break_off, reply_with
 
@@ -38,11 +38,11 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     working: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
-    before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
+    before = await wait_until_all_acknowledged(working.settings.nats_url, "REQUESTS")
     monkeypatch.setattr("agentchat.bus.work_queue._HELD_SECONDS", 3600.0)
     caller = await working.ask(make_id())
     await caller.until(frames.Refused)
-    assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
+    assert await wait_until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
 
 
 async def test_redelivered_finished_request_is_announced_again(working: World) -> None:

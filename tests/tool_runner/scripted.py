@@ -186,7 +186,7 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> C
 async def serve_script(
     on_call: OnCall, tools: Sequence[Json] = (), **options: Any
 ) -> AsyncIterator[ScriptedServer]:
-    """A start_runner scripted server."""
+    """Run a scripted server while the block runs."""
     server = ScriptedServer(on_call, tools, **options)
     await server.start()
     try:

@@ -186,6 +186,7 @@ async def test_revoked_refresh_token_needs_a_new_link(scene: Scene) -> None:
         assert await scene.open_tokens(worker).get_token() in scene.server.issuer.access
 
 
+@pytest.mark.slow
 async def test_killed_refresh_leaves_lock_and_token_to_next_runner(
     scene: Scene, fresh_nats_url: str, migrated_database_url: str
 ) -> None:

@@ -85,16 +85,16 @@ async def test_a_lost_session_does_not_touch_the_calls_that_still_run_on_it(
     async with serve_script(on_call, [make_tool("long"), make_tool("short")]) as scripted:
         scripted.session_id = "first"
         server = connect(scripted)
-        start_runner = asyncio.create_task(call(server, "long"))
+        running = asyncio.create_task(call(server, "long"))
         await scripted.wait_for_request("tools/call")
         scripted.session_id = "second"
         assert not (await call(server, "short")).is_error
         may_end.set()
         if dies:
             with pytest.raises(ToolFailed, match="broken"):
-                await start_runner
+                await running
         else:
-            assert render_result(await start_runner) == '{"text":"done"}'
+            assert render_result(await running) == '{"text":"done"}'
         assert [seen.tool for seen in scripted.list_calls()].count("long") == 1
 
 
@@ -108,7 +108,7 @@ async def test_a_session_is_ended_with_the_server_when_it_is_closed(connect: Con
         assert scripted.seen[-1].headers["mcp-session-id"] == "s-1"
 
 
-def _sdk_server() -> MCPServer:
+def _build_sdk_server() -> MCPServer:
     server = MCPServer("newest", log_level="ERROR")
 
     @server.tool()
@@ -125,9 +125,9 @@ def _sdk_server() -> MCPServer:
 
 
 @asynccontextmanager
-async def _running(*, json_response: bool, stateless: bool) -> AsyncIterator[ScriptedServer]:
+async def _serve_sdk_server(*, json_response: bool, stateless: bool) -> AsyncIterator[ScriptedServer]:
     """The SDK's own server; the scripted one only carries its address."""
-    app = _sdk_server().streamable_http_app(json_response=json_response, stateless_http=stateless)
+    app = _build_sdk_server().streamable_http_app(json_response=json_response, stateless_http=stateless)
     address = ScriptedServer(_echo)
     async with listening(app) as address.port:
         try:
@@ -142,7 +142,7 @@ async def _running(*, json_response: bool, stateless: bool) -> AsyncIterator[Scr
 async def test_the_newest_protocol_is_spoken_where_the_server_knows_it(
     json_response: bool, stateless: bool, connect: Connect
 ) -> None:
-    async with _running(json_response=json_response, stateless=stateless) as address:
+    async with _serve_sdk_server(json_response=json_response, stateless=stateless) as address:
         server = connect(address)
         assert render_result(await call(server, "add", a=1, b=2)) == '{"sum":3}'
         assert server.protocol_version == "2026-07-28"
@@ -153,7 +153,7 @@ async def test_the_newest_protocol_is_spoken_where_the_server_knows_it(
 async def test_the_server_gets_the_trace_context_of_the_call(connect: Connect) -> None:
     telemetry.configure("test", None, exporter=InMemorySpanExporter())
     try:
-        async with _running(json_response=True, stateless=True) as address:
+        async with _serve_sdk_server(json_response=True, stateless=True) as address:
             server = connect(address)
             with telemetry.open_span("outer") as span:
                 result = await call(server, "traced")

@@ -27,10 +27,7 @@ async def send(call: Call, message: dict[str, Any], form: str, status: int = 200
 
 @pytest.mark.parametrize("form", ["json", "events", "400", "500"])
 @pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("tool", ["read", "write"])
-async def test_server_error_is_told_in_its_own_words(
-    connect: Connect, code: int, form: str, tool: str
-) -> None:
+async def test_server_error_is_told_in_its_own_words(connect: Connect, code: int, form: str) -> None:
     async def fail(call: Call) -> None:
         error = {"code": code, "message": "Row 7 is locked", "data": {"retry": False, "by": "ada"}}
         status = int(form) if form.isdigit() else 200
@@ -39,7 +36,7 @@ async def test_server_error_is_told_in_its_own_words(
     async with serve_script(fail, TOOLS) as scripted:
         server = connect(scripted)
         with pytest.raises(ToolFailed) as failed:
-            await call(server, tool)
+            await call(server, "read" if code % 2 else "write")
         assert len(scripted.list_calls()) == 1
     fault = failed.value.fault
     assert fault.kind == "refused"
@@ -79,8 +76,7 @@ TEXT = {"type": "text", "text": "The file."}
 UNSUPPORTED = "The content has a type that is not supported."
 
 
-@pytest.mark.parametrize("form", ["json", "events"])
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize(("version", "form"), [("2024-11-05", "json"), ("2025-11-25", "events")])
 @pytest.mark.parametrize(
     ("block", "kind"),
     [

@@ -92,8 +92,9 @@ def forget_session(scripted: ScriptedServer, status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("tool", ["read", "write"])
-@pytest.mark.parametrize("body", [RPC, b"Bad Request: No valid session ID provided"])
+@pytest.mark.parametrize(
+    ("tool", "body"), [("write", RPC), ("read", b"Bad Request: No valid session ID provided")]
+)
 async def test_call_is_made_again_on_a_new_session(
     connect: Connect, status: int, tool: str, body: bytes
 ) -> None:

@@ -1,0 +1,59 @@
+"""The handler of calls in this process, between a real bus, a real directory and tool servers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from agentchat.bus.bus import Bus
+from agentchat.directory.secrets import Sealer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.runtime.postgres import Pool, open_pool
+from agentchat.tool_runner.calls.executor import Executor
+from agentchat.tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from agentchat.tool_runner.calls.result_quota import ResultQuota
+from agentchat.tool_runner.database_clock import DatabaseClock
+from agentchat.tool_runner.journal import Journal
+from agentchat.tool_runner.servers.agent_servers import AgentServers
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.tools.listing import ToolLister
+from tests.tool_runner.runner import SECRET_KEY, Calls
+
+
+class Handling:
+    """A running handler: `calls` asks it over the bus, `lister` lists the tools of its servers."""
+
+    def __init__(self, calls: Calls, pool: Pool, executor: Executor, lister: ToolLister) -> None:
+        self.calls = calls
+        self.pool = pool
+        self.executor = executor
+        self.lister = lister
+
+
+@contextlib.asynccontextmanager
+async def handle_calls(
+    nats_url: str, database_url: str, *ports: int, slots: int = 4, quota: ResultQuota | None = None
+) -> AsyncIterator[Handling]:
+    """Handle calls while the block runs; tool servers may be at `ports` of this machine."""
+    async with (
+        open_pool(database_url) as pool,
+        Bus.connect(nats_url, name="test") as bus,
+        asyncio.TaskGroup() as group,
+    ):
+        guard = Guard([f"127.0.0.1:{port}" for port in ports], Resolver())
+        servers = ServerPool(guard, httpx2.create_ssl_context())
+        agents = AgentServers(pool, Sealer.from_setting(SECRET_KEY))
+        executor = Executor(agents, servers)
+        handler = CallHandler(
+            bus, executor, Journal(pool, "test"), DatabaseClock(pool), quota or ResultQuota(), slots
+        )
+        stop = asyncio.Event()
+        group.create_task(bus.queues.consume("TOOLS", handler.handle, slots=slots * HELD_PER_SLOT, stop=stop))
+        try:
+            yield Handling(Calls(bus), pool, executor, ToolLister(agents, servers))
+        finally:
+            stop.set()
+            handler.close()
+            executor.interrupt()
+            await servers.close(5.0)
