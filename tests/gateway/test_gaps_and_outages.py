@@ -74,6 +74,7 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
         ]
 
 
+@pytest.mark.slow
 async def test_a_run_survives_a_restart_of_nats(
     http: httpx.AsyncClient,
     nats_server: NatsServer,
@@ -150,6 +151,7 @@ async def test_run_that_starts_during_log_read_is_not_lost(
             await run.close()
 
 
+@pytest.mark.slow
 async def test_postgres_outage_is_503_within_seconds_then_recovers(
     http: httpx.AsyncClient, start_process: StartProcess, worker: Worker, tmp_path: Path
 ) -> None:

@@ -182,7 +182,7 @@ async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worke
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
 
 
-async def test_hundred_streams_at_once_keep_their_texts_apart(client: Client, worker: Worker) -> None:
+async def test_thirty_streams_at_once_keep_their_texts_apart(client: Client, worker: Worker) -> None:
     async def one(number: int) -> str:
         async with is_accepted(client, worker, message=f"number {number}") as (turn, events):
             for word in ("I ", "am ", str(number)):
@@ -193,5 +193,5 @@ async def test_hundred_streams_at_once_keep_their_texts_apart(client: Client, wo
         assert seen[-1]["type"] == "done", seen[-1]
         return "".join(event["content"] for event in seen if event["type"] == "delta")
 
-    told = await asyncio.gather(*map(one, range(100)))
-    assert told == [f"I am {number}" for number in range(100)]
+    told = await asyncio.gather(*map(one, range(30)))
+    assert told == [f"I am {number}" for number in range(30)]

@@ -201,7 +201,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(pieces=PIECES, data=st.data())
 def test_any_loss_still_gives_a_prefix_that_ends_as_the_reply(pieces: list[str], data: st.DataObject) -> None:
     """Frames are lost, doubled, swapped and kept or not kept by TRACES; a worker may be replaced."""
