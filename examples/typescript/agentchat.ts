@@ -17,17 +17,20 @@ export type ToolCall = {
   is_error: boolean;
 };
 
+export type Source = { index: number; title: string; url: string; snippet: string; document?: string };
+
 export type Reply = {
   conversation_id: string;
   message: Message;
   tool_calls?: ToolCall[];
+  sources?: Source[];
 };
 
 export type ChatEvent =
   | { type: "start"; conversation_id: string }
   | { type: "delta"; content: string }
   | { type: "tool_call"; name: string; input: Record<string, unknown>; id: string }
-  | { type: "done"; message: Message; tool_calls?: ToolCall[] }
+  | { type: "done"; message: Message; tool_calls?: ToolCall[]; sources?: Source[] }
   | { type: "error"; code: string; message: string };
 
 const RETRIES = 2;

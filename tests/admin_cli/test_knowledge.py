@@ -66,6 +66,11 @@ def test_import_reports_unreadable_files(cli: Cli, base: str, docs: Path) -> Non
     (best,) = cli.json(*search)["data"]
     assert "30 days" in best["source"]["snippet"]
     assert cli.json("GET", f"/knowledge_bases/{base}")["documents"] == 2
+    linked = ("knowledge", "import", base, str(docs), "--url")
+    assert cli(*linked, "https://help.example/").code == 2, "one address for several documents"
+    assert cli.json(*linked, "https://help.example/{name}")["changed"] == 2
+    (best,) = cli.json(*search)["data"]
+    assert best["source"]["url"] == "https://help.example/docs/returns.md"
     nothing = cli("knowledge", "import", base, str(docs / "picture.png.md"))
     assert nothing.code == 1
 

@@ -27,8 +27,9 @@ def make_message(content: str) -> Message:
     return Message(id="m", conversation_id="c", content=content, token_count=3, created_at="t")
 
 
-def make_completed(seq: int, content: str, *, attempt: int = 1, tool_calls: int = 0) -> frames.Completed:
-    return frames.Completed(seq=seq, attempt=attempt, message=make_message(content), tool_calls=tool_calls)
+def make_completed(seq: int, content: str, *, attempt: int = 1, **more: Any) -> frames.Completed:
+    fields = {"tool_calls": 0} | more
+    return frames.Completed(seq=seq, attempt=attempt, message=make_message(content), **fields)
 
 
 def make_resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Resumed:

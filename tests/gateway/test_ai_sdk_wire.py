@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agentchat.contracts import ids
 from agentchat.contracts.examples import CONVERSATION, SOURCE, TRACE
@@ -29,6 +30,7 @@ def make_message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
 
 
 HI = make_message("user", "hi")
+FILE = replace(SOURCE, id="f", url="", document="docs/terms.pdf")
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
@@ -68,7 +70,7 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     told = read_events(
         [
             Started(),
-            RetrievedSources((SOURCE,)),
+            RetrievedSources((SOURCE, FILE)),
             TextUpdate("a"),
             TextUpdate("b\u2028"),
             ToolStarted("1", "find", {"q": 1}),
@@ -89,6 +91,13 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
         },
         {"type": "start-step"},
         {"type": "source-url", "sourceId": SOURCE.id, "url": SOURCE.url, "title": SOURCE.title},
+        {
+            "type": "source-document",
+            "sourceId": "f",
+            "mediaType": "text/plain",
+            "title": SOURCE.title,
+            "filename": "docs/terms.pdf",
+        },
         {"type": "text-start", "id": "1"},
         {"type": "text-delta", "id": "1", "delta": "a"},
         {"type": "text-delta", "id": "1", "delta": "b\u2028"},

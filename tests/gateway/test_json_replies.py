@@ -39,6 +39,7 @@ async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: A
             "token_count": 42,
             "created_at": message.created_at,
         },
+        "usage": {"input": 0, "cache_read": 0, "cache_write": 0, "output": 0, "total": 0},
     }
     request = turn.request
     assert request.account_id == accounts.free.account_id

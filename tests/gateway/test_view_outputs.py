@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from agentchat.contracts import frames
 from agentchat.contracts.updates import Finished, Started, TextUpdate, ToolEnded, ToolStarted
 from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
@@ -10,6 +11,7 @@ from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
+    SOURCE,
     feed,
     make_called,
     make_completed,
@@ -63,21 +65,33 @@ def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
     view = View(ViewKind(calls_at_end=False))
-    frames = (
+    said = (
         ACCEPTED,
         make_delta(2, "He", 0),
         make_called(3),
         make_returned(4),
         make_completed(5, "He", tool_calls=1),
     )
-    told = view.feed_all(frames) if lost else feed(view, *frames)
+    told = view.feed_all(said) if lost else feed(view, *said)
     assert told[-1] == Finished(make_message("He"), ())
     assert (view.ended, view.wants_log) == (True, False)
 
 
 def test_what_traces_repeat_is_told_with_outputs_too() -> None:
     view = View(ViewKind(outputs=True))
-    frames = (ACCEPTED, make_delta(2, "He", 0), make_called(3), make_returned(4), make_delta(5, "llo", 2))
-    assert view.feed_all(frames) == [Started(), TextUpdate("He"), STARTED, TextUpdate("llo")]
+    said = (ACCEPTED, make_delta(2, "He", 0), make_called(3), make_returned(4), make_delta(5, "llo", 2))
+    assert view.feed_all(said) == [Started(), TextUpdate("He"), STARTED, TextUpdate("llo")]
     assert view.wants_log
     assert view.feed_log(run(rounds=tuple(log_events(RETURNED)))) == [TOLD]
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_the_end_has_the_sources_even_if_their_frame_was_missed(missed: bool) -> None:
+    view = View(ViewKind(streaming=False))
+    found = () if missed else (frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),)
+    told = feed(view, ACCEPTED, *found, make_completed(3, "It is. [1]", is_sourced=True))
+    if missed:
+        assert (told, view.wants_log) == ([Started()], True)
+        reply = make_message("It is. [1]")
+        told = view.feed_log(run(state="completed", reply=reply, sources=(SOURCE,)))
+    assert told[-1] == Finished(make_message("It is. [1]"), (), sources=(SOURCE,))

@@ -6,6 +6,7 @@ from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.knowledge.errors import Disabled
+from agentchat.knowledge.importing.drafts import derive_document_id
 from agentchat.knowledge.search import search
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
@@ -31,6 +32,10 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
     assert source.title == "Returns"
     assert source.url == "https://shop.example/returns"
     assert source.source_type == "text"
+    assert source.document == ""
+    (unlinked,) = await shop.ask("invoice")
+    assert (unlinked.source.url, unlinked.source.document) == ("", "payment.txt")
+    assert unlinked.source.document_id == derive_document_id(shop.id, "payment.txt")
     assert source.snippet == RETURNS
     assert 0 < source.score <= 1
 

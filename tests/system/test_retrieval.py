@@ -18,6 +18,10 @@ async def test_sources_come_after_meta_and_before_the_deltas(policies: Caller) -
     assert all(0 <= source["score"] <= 1 for source in sources)
     assert any("return" in source["title"].lower() for source in sources)
     assert "[1]" in text_of(events)
+    done = (await policies.stream(QUESTION, form=2))[-1]
+    reply = (await policies.chat(QUESTION)).json()
+    assert done["sources"] == reply["sources"] == sources, "[1] can be looked up in all of them"
+    assert reply["usage"]["total"] == reply["message"]["token_count"]
 
 
 async def test_a_question_that_nothing_answers_still_says_that_it_looked(policies: Caller) -> None:

@@ -7,7 +7,7 @@ import msgspec
 T = TypeVar("T")
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A passage that retrieval found."""
 
     index: int
@@ -17,6 +17,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     source_type: str
     score: float
     snippet: str
+    document_id: str = ""
+    document: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +42,27 @@ class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
 
 
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of a reply in four kinds that do not overlap, and their sum."""
+
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    total: int
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete reply; `tool_calls` is empty where no tool ran. `trace_id` names the request to support."""
+    """A complete reply; `tool_calls` and `sources` are empty if there are none.
+
+    `trace_id` names the request to support.
+    """
 
     conversation_id: str
     message: Message
     tool_calls: tuple[ToolRun, ...] = ()
+    sources: tuple[Source, ...] = ()
+    usage: TokenCounts | None = None
     trace_id: str | None = None
 
     @property

@@ -60,6 +60,7 @@ class MessageDone(StreamEvent, frozen=True, kw_only=True, tag="done"):
 
     message: Message
     tool_calls: tuple[ToolRun, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Failure(StreamEvent, frozen=True, kw_only=True, tag="error"):

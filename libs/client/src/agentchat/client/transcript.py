@@ -110,6 +110,7 @@ class Transcript:
             case stream_events.MessageDone():
                 self.message = event.message
                 self.tool_calls = event.tool_calls
+                self.sources = event.sources
                 self.ended = True
             case stream_events.Done():
                 self.ended = True

@@ -103,11 +103,12 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
 class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
 
-    `usage` is the run's. `cut` says why the reply is incomplete.
+    `is_sourced`: retrieval ran. `usage` is the run's. `cut` says why the reply is incomplete.
     """
 
     message: Message
     tool_calls: int
+    is_sourced: bool = False
     usage: Usage = Usage()
     cut: Cut | None = None
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agentchat.contracts import errors
+from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import (
     MAX_COMMENT,
     MAX_LABEL,
@@ -16,6 +17,7 @@ from agentchat.contracts.values import (
     Message,
     Source,
     ToolCall,
+    Usage,
 )
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
@@ -57,12 +59,27 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     parameters: RunParameters | None = None
 
 
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum."""
+
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    total: int
+
+
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Reply of `POST /v1/chat`. `tool_calls` is present only if tools ran."""
+    """Reply of `POST /v1/chat`.
+
+    `tool_calls` is present only if tools ran, `sources` only if retrieval ran.
+    """
 
     conversation_id: str
     message: Message
     tool_calls: tuple[ToolCall, ...] | None = None
+    sources: tuple[Source, ...] | None = None
+    usage: TokenCounts | None = None
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -110,10 +127,14 @@ class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
 
 
 class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
-    """Form 2: final event, with the saved message and, if tools ran, their outputs."""
+    """Form 2: final event, with the saved message.
+
+    If tools ran it has their outputs, and if retrieval ran the sources that the text cites as `[1]`.
+    """
 
     message: Message
     tool_calls: tuple[ToolCall, ...] | None = None
+    sources: tuple[Source, ...] | None = None
 
 
 class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
@@ -178,6 +199,28 @@ def build_problem(
         errors=tuple(fields) or None,
         approvals=tuple(approvals) or None,
         conversation_id=conversation_id,
+    )
+
+
+def count_tokens(usage: Usage) -> TokenCounts:
+    """Return the tokens as the API has them."""
+    return TokenCounts(
+        input=usage.input_tokens,
+        cache_read=usage.cache_read_tokens,
+        cache_write=usage.cache_creation_tokens,
+        output=usage.output_tokens,
+        total=usage.total,
+    )
+
+
+def build_chat_reply(conversation_id: str, finished: Finished) -> ChatReply:
+    """Build the reply of a run that has finished."""
+    return ChatReply(
+        conversation_id=conversation_id,
+        message=finished.message,
+        tool_calls=finished.tool_calls or None,
+        sources=finished.sources,
+        usage=count_tokens(finished.usage),
     )
 
 

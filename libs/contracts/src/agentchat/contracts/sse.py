@@ -81,7 +81,9 @@ class Encoder:
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case Finished():
-                return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
+                return http.MessageDoneEvent(
+                    message=update.message, tool_calls=update.tool_calls or None, sources=update.sources
+                )
             case Broken():
                 return _to_error_event(update)
             case RetrievedSources() | ToolEnded() | NextRound():

@@ -59,13 +59,15 @@ class NextRound(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """The reply is saved, and the texts so far are its content. The last update.
 
-    `usage` adds up the run's model calls. `cut` says why the reply is incomplete.
+    `usage` adds up the run's model calls. `cut` says why the reply is incomplete. `sources` is None if no
+    retrieval ran.
     """
 
     message: Message
     tool_calls: tuple[ToolCall, ...]
     usage: Usage = Usage()
     cut: Cut | None = None
+    sources: tuple[Source, ...] | None = None
 
 
 class Broken(msgspec.Struct, frozen=True):

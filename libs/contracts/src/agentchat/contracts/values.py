@@ -66,8 +66,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that retrieval found (interface specification, section 2)."""
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A passage that retrieval found (interface specification, section 2).
+
+    A document without a `url` is named by `document_id` and `document`, its name, such as a file's path.
+    """
 
     index: int
     id: str
@@ -76,6 +79,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     source_type: str
     score: float
     snippet: str
+    document_id: str = ""
+    document: str = ""
 
 
 class ShownMessage(msgspec.Struct, frozen=True):

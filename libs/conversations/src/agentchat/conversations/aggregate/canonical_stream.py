@@ -28,11 +28,7 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
         return wire.encode(
             build_problem(last.code, last.message, run.trace_id, conversation_id=conversation_id)
         )
-    return wire.encode(
-        http.ChatReply(
-            conversation_id=conversation_id, message=last.message, tool_calls=last.tool_calls or None
-        )
-    )
+    return wire.encode(http.build_chat_reply(conversation_id, last))
 
 
 TOOL_FAILED = wire.encode_tool_error("The tool failed.")
@@ -79,7 +75,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
 def build_last_update(run: Run) -> updates.Finished | updates.Broken:
     """Return the update that ends the stream of a run that has ended."""
     if run.state == "completed" and run.reply is not None:
-        return updates.Finished(run.reply, list_returned_calls(run), run.usage, run.cut)
+        return updates.Finished(run.reply, list_returned_calls(run), run.usage, run.cut, run.sources)
     if run.state == "cancelled":
         return updates.CANCELLED
     return updates.Broken(run.code or "internal_error", run.detail or "")

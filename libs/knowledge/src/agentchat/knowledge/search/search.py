@@ -125,7 +125,16 @@ async def _rank_by_meaning(
 
 
 def _build_passage(
-    index: int, chunk_id: str, score: float, title: str, text: str, url: str, kind: str, fragment: str
+    index: int,
+    chunk_id: str,
+    score: float,
+    title: str,
+    text: str,
+    url: str,
+    kind: str,
+    document_id: str,
+    document: str,
+    fragment: str,
 ) -> Passage:
     source = Source(
         index=index,
@@ -135,6 +144,8 @@ def _build_passage(
         source_type=kind,
         score=round(min(1.0, score), 4),
         snippet=build_snippet(text, fragment),
+        document_id="" if url else document_id,
+        document="" if url else document,
     )
     return Passage(source, text)
 
@@ -194,7 +205,7 @@ WITH asked AS MATERIALIZED (
            LEFT JOIN LATERAL unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme ON true
      GROUP BY language
 )
-SELECT c.chunk_id, c.title, c.text, d.url, d.kind,
+SELECT c.chunk_id, c.title, c.text, d.url, d.kind, d.document_id, d.name,
        ts_headline(language, c.text, query,
                    'MaxFragments=1, MaxWords=70, MinWords=40, StartSel="", StopSel=""')
   FROM asked, chunks c JOIN documents d USING (document_id)

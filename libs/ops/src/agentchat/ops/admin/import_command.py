@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import msgspec
 import typer
@@ -52,6 +53,13 @@ def import_(
         str | None,
         typer.Option(help="Document name for standard input; its ending gives the kind: guide.md."),
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the document, which sources link to; of several documents with {name} in it: "
+            "https://help.example.com/{name}."
+        ),
+    ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Afterwards delete documents that are not among these files.")
     ] = False,
@@ -78,13 +86,15 @@ def import_(
         raise SetupError("use `-` and --name together: --name is the document name for standard input")
     found = [*import_files.find_files((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [import_files.read_piped(sys.stdin.buffer, name)]
+    if url is not None and "{name}" not in url and len(found) > 1:
+        raise SetupError(f"--url is the address of one document, and these are {len(found)}: add {{name}}")
     report, api = ImportReport(dry_run=dry_run), find_api()
     api.call("GET", f"/knowledge_bases/{base}")
     with build_progress("importing") as bar:
         task = bar.add_task("", total=len(found))
         for done, file in enumerate(found, start=1):
             bar.update(task, completed=done, description=shorten(file.name, 40))
-            if reason := _import_file(api, base, file, report):
+            if reason := _import_file(api, base, file, url, report):
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
     for warning in report.warnings:
@@ -100,10 +110,14 @@ def import_(
         sys.exit(1)
 
 
-def _import_file(api: AdminApi, base: str, file: FoundFile, report: ImportReport) -> str | None:
+def _import_file(
+    api: AdminApi, base: str, file: FoundFile, url: str | None, report: ImportReport
+) -> str | None:
     """Import the document, or in a dry run only read it. Return the reason if that failed."""
     try:
         draft = import_files.read_draft(file)
+        if url is not None:
+            draft = msgspec.structs.replace(draft, url=url.replace("{name}", quote(file.name)))
         if report.dry_run:
             report.add_warnings(file, asyncio.run(importer.read_text(draft)).warnings)
             report.added += 1

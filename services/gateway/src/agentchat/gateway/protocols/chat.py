@@ -76,11 +76,7 @@ async def chat(
     """Start a run and return its reply once it is complete."""
     started = await start_run(request, await _run_request(request, data, "json"))
     finished, _ = await wait_for_reply(request, started.run)
-    return http.ChatReply(
-        conversation_id=started.claim.conversation_id,
-        message=finished.message,
-        tool_calls=finished.tool_calls or None,
-    )
+    return http.build_chat_reply(started.claim.conversation_id, finished)
 
 
 @post(

@@ -24,7 +24,7 @@ from agentchat.contracts.updates import (
     ToolStarted,
     Update,
 )
-from agentchat.contracts.values import Cut, Message, ToolCall, Usage
+from agentchat.contracts.values import Cut, Message, Source, ToolCall, Usage
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
@@ -88,8 +88,8 @@ class View:
 
     A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
     ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
-    outputs, for which the end waits. `publication` is how often the request was published by now; what became
-    of earlier publications does not count.
+    outputs, and the sources, for which the end waits. `publication` is how often the request was published by
+    now; what became of earlier publications does not count.
     """
 
     def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:
@@ -98,11 +98,12 @@ class View:
         self.wants_repair = False
         self.wants_log = False
         self.awaits_calls = False
-        """The run has completed; the end waits for its calls."""
+        """The run has completed; the end waits for its calls or its sources."""
         self._kind = kind
         self._publication = publication
         self._sent = SentUpdates(needs_outputs=kind.outputs)
         self._calls: tuple[ToolCall, ...] = ()  # that have returned, as the log has them
+        self._sources: tuple[Source, ...] | None = None
         self._new: list[Update] = []
 
     @property
@@ -323,6 +324,8 @@ class View:
             self._send(Started())
 
     def _send(self, update: Update) -> None:
+        if isinstance(update, RetrievedSources):
+            self._sources = update.sources
         if self._sent.add(update):
             self._new.append(update)
 
@@ -367,7 +370,8 @@ class View:
             self._end(INTERRUPTED)
 
     def _complete(self, frame: frames.Completed) -> None:
-        if self._kind.calls_at_end and len(self._calls) < frame.tool_calls:
+        misses_sources = frame.is_sourced and self._sources is None
+        if self._kind.calls_at_end and (misses_sources or len(self._calls) < frame.tool_calls):
             self.awaits_calls = self.wants_log = True
         else:
             self._finish(frame.message, frame.usage, frame.cut)
@@ -378,7 +382,7 @@ class View:
             self._end(INTERRUPTED)
             return
         self._add_text(message.content[self._sent.text.length :])
-        self._end(Finished(message, self._calls, usage, cut))
+        self._end(Finished(message, self._calls, usage, cut, self._sources))
 
     def _end(self, last: Finished | Broken) -> None:
         self.phase = Phase.ENDED

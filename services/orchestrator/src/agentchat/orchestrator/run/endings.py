@@ -130,6 +130,7 @@ def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
             attempt=run.attempt,
             message=run.reply,
             tool_calls=tool_calls,
+            is_sourced=run.sources is not None,
             usage=run.usage,
             cut=run.cut,
         )

@@ -6,7 +6,7 @@ import msgspec
 
 from agentchat.contracts import errors, ids, updates
 from agentchat.contracts import wire as json
-from agentchat.contracts.values import Cut
+from agentchat.contracts.values import Cut, Source
 from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
 from agentchat.gateway.runs.after_pause import AfterPause
 
@@ -39,10 +39,7 @@ class AiSdkChunks:
             case updates.Started():
                 return self._start()
             case updates.RetrievedSources():
-                return b"".join(
-                    _encode_chunk("source-url", sourceId=each.id, url=each.url, title=each.title)
-                    for each in update.sources
-                )
+                return b"".join(map(_encode_source, update.sources))
             case updates.ToolStarted():
                 return self._end_text() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input
@@ -104,6 +101,18 @@ def _encode_chunk(kind: str, **fields: object) -> bytes:
     Its client stops at a type that it does not know; it passes over fields that it does not know.
     """
     return json.encode_sse({"type": kind, **fields})
+
+
+def _encode_source(source: Source) -> bytes:
+    if source.url:
+        return _encode_chunk("source-url", sourceId=source.id, url=source.url, title=source.title)
+    return _encode_chunk(
+        "source-document",
+        sourceId=source.id,
+        mediaType="text/plain",
+        title=source.title,
+        filename=source.document,
+    )
 
 
 def _encode_call_chunk(kind: str, call_id: str, **fields: object) -> bytes:
