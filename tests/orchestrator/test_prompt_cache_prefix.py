@@ -95,6 +95,33 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
 
 
+async def test_variables_stand_behind_the_first_breakpoint(working: World) -> None:
+    working.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
+    agent = await working.agent(
+        system_prompt="Be brief. Today is {{current_date}}. The customer is {{name}}.", variables=("name",)
+    )
+    first = await working.answered(agent, "Hello", context={"name": "Ada"})
+    await (await working.go_on(first, "And?", context={"name": "Ada"})).until(frames.Completed)
+    await working.answered(agent, "Hello", context={"name": "Bob"})
+    one, two, three = map(Sent, working.calls[-3:])
+    assert one.head == 2
+    assert b"Be brief. Today is " in one.pieces[0]
+    assert b". The customer is Ada." in one.pieces[1]
+    assert [one.marks[0], three.marks[0], one.measure_shared(three)] == [0, 0, 1]
+    assert two.measure_shared(one) == len(one)
+    assert two.marks == [0, len(two) - 2, len(two) - 1]
+
+
+async def test_missing_variables_refuse_the_message(working: World) -> None:
+    agent = await working.agent(system_prompt="For {{name}}.", variables=("name", "tier"))
+    listener = await working.ask(agent, context={"tier": "gold"})
+    refused = await listener.until(frames.Refused)
+    assert (refused.code, refused.message) == (
+        "invalid_request",
+        "context: The agent needs values for: name.",
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
 async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: World, model: str) -> None:

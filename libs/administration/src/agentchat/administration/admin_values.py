@@ -24,6 +24,7 @@ from agentchat.directory.agent_config import (
 from agentchat.directory.approval_policy import ApprovalPolicy
 from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import Compaction
+from agentchat.directory.prompt_variables import TimeZone, Variables
 from agentchat.knowledge.documents import Kind
 
 T = TypeVar("T")
@@ -216,6 +217,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     model: Name
     base_url: BaseUrl | None
     system_prompt: SystemPrompt
+    variables: Variables
+    time_zone: TimeZone
     parameters: dict[str, Any]
     max_tool_rounds: MaxToolRounds
     output_type: OutputType

@@ -216,6 +216,8 @@ _NEWER = {
     "allow_request_schema": True,
     "on_tool_server_error": "continue",
     "request_parameters": DEFAULT_NAMES,
+    "variables": (),
+    "time_zone": "UTC",
 }
 """Defaults of fields that earlier releases do not have."""
 

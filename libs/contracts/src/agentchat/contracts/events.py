@@ -103,6 +103,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     that the caller sent with the message (`conversations.queries.find_by_history`). `output_schema` is the
     caller's own for the reply, `requested_model` the agent as the caller named it, if the API calls agents
     models. `parameters` are the caller's own for the model's calls, by the names of `http.RunParameters`.
+    `context` has values for the variables of the agent's prompt and for its tools.
     """
 
     attempt: int
@@ -120,6 +121,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):

@@ -50,12 +50,25 @@ class RunParameters(
     parallel_tool_calls: bool | None = None
 
 
-class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of both chat endpoints. A null or absent conversation_id starts a new conversation."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request may bring for its run, in every protocol."""
+
+    context: Annotated[
+        dict[str, Any] | None,
+        msgspec.Meta(description="For the variables of the agent's prompt and for its tools; up to 4 KiB."),
+    ] = None
+
+
+class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of both chat endpoints. A null or absent conversation_id starts a new conversation.
+
+    `prompt` replaces the agent's system prompt, `instructions` are added to it.
+    """
 
     message: str
     conversation_id: str | None = None
     prompt: str | None = None
+    instructions: str | None = None
     parameters: RunParameters | None = None
 
 

@@ -33,7 +33,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `requested_model`: the agent as the caller named it, if the API calls agents models.
 
-    `parameters`: the caller's own for the model's calls, by the names of `http.RunParameters`.
+    `parameters`: the caller's own for the model's calls, by the names of `http.RunParameters`. `context`:
+    values for the variables of the agent's prompt and for its tools.
 
     `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken one of the
     account's run slots for it, so the worker does. A worker of an earlier release uses the current version.
@@ -59,6 +60,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
     agent_version: int | None = None
 
 

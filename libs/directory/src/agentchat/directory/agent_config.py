@@ -13,6 +13,7 @@ from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
+from agentchat.directory.prompt_variables import TimeZone, Variables
 from agentchat.directory.request_parameters import DEFAULT_NAMES, ParameterName
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -70,7 +71,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The configuration of an agent, without its provider key.
 
     `base_url` None means the deployment's URL for the provider. `parameters` are sent to the provider
-    unchanged (max_tokens, temperature, stop_sequences, thinking, ...).
+    unchanged (max_tokens, temperature, stop_sequences, thinking, ...). `variables` are the names that the
+    system prompt takes from a request's context; the current date in it is that of `time_zone`.
 
     `approvers` may approve tool calls within `approval_seconds`. After that the run continues without the
     calls, or fails (`on_expiry`). A message that arrives meanwhile is refused, or ends the run
@@ -86,6 +88,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     model: Name
     base_url: BaseUrl | None = None
     system_prompt: SystemPrompt = ""
+    variables: Variables = ()
+    time_zone: TimeZone = "UTC"
     parameters: dict[str, Any] = {}
     max_tool_rounds: MaxToolRounds = 8
     output_type: OutputType = "text"

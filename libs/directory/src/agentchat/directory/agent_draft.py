@@ -31,6 +31,7 @@ from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import COMPACTING, Compaction
 from agentchat.directory.model_parameters import check_parameters
 from agentchat.directory.output_schema import check_output_schema
+from agentchat.directory.prompt_variables import TimeZone, Variables, check_variables
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
 _VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
@@ -101,6 +102,8 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     model: Name | UnsetType = UNSET
     base_url: BaseUrl | UnsetType | None = UNSET
     system_prompt: SystemPrompt | UnsetType = UNSET
+    variables: Variables | UnsetType = UNSET
+    time_zone: TimeZone | UnsetType = UNSET
     parameters: dict[str, Any] | UnsetType = UNSET
     max_tool_rounds: MaxToolRounds | UnsetType = UNSET
     output_type: OutputType | UnsetType = UNSET
@@ -130,13 +133,14 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
         draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
-        if " matching regex " in reason:  # the only pattern is that of ServerName
-            reason = "must be 1 to 32 letters, digits, underscores and hyphens"
+        if " matching regex " in reason:
+            reason = _describe_pattern(path)
         raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
     _check_line(draft.name, "name")
     _check_line(draft.model, "model")
     _check_text(draft.system_prompt, "system_prompt")
-    _check_json(draft.parameters, "parameters", _DEPTH)
+    check_variables(draft.system_prompt, draft.variables, draft.time_zone)
+    check_json(draft.parameters, "parameters")
     check_parameters(draft.provider, draft.parameters)
     if draft.base_url is not None:
         _check_base_url(draft.base_url)
@@ -149,6 +153,13 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
     if draft.provider_key is not None and not is_header_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")
     return draft
+
+
+def _describe_pattern(path: str) -> str:
+    """Return what a field with a pattern must be: a variable's name or a server's."""
+    if path.startswith(".variables"):
+        return "must be 1 to 64 letters, digits and underscores, no digit first"
+    return "must be 1 to 32 letters, digits, underscores and hyphens"
 
 
 def _check_text(text: str, field: str) -> None:
@@ -173,7 +184,7 @@ def _check_output(draft: AgentDraft) -> None:
     if draft.output_type != "json" and draft.output_schema is not None:
         raise Invalid("output_schema", "needs output_type json")
     if draft.output_schema is not None:
-        _check_json(draft.output_schema, "output_schema", _DEPTH)
+        check_json(draft.output_schema, "output_schema")
         check_output_schema(draft.output_schema)
 
 
@@ -222,7 +233,8 @@ def _check_base_url(url: str) -> None:
         raise Invalid("base_url", "must carry no query: paths are put after it")
 
 
-def _check_json(value: Any, field: str, depth: int) -> None:
+def check_json(value: Any, field: str, depth: int = _DEPTH) -> None:
+    """Check that every JSON reader and Postgres can hold a value. Raises Invalid, with the path of a part."""
     if depth == 0:
         raise Invalid(field, f"is nested deeper than {_DEPTH}")
     match value:
@@ -233,7 +245,7 @@ def _check_json(value: Any, field: str, depth: int) -> None:
         case dict():
             for key, item in value.items():
                 _check_text(key, field)
-                _check_json(item, f"{field}.{key}", depth - 1)
+                check_json(item, f"{field}.{key}", depth - 1)
         case list():
             for item in value:
-                _check_json(item, field, depth - 1)
+                check_json(item, field, depth - 1)

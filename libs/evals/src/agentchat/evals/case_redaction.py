@@ -38,7 +38,7 @@ _IDENTIFIERS = frozenset(
     )
 )
 """Fields of events, and of the blocks and sources in them, that nobody writes."""
-_FREE = frozenset(("input", "metadata", "requested_schema", "output_schema", "parameters"))
+_FREE = frozenset(("input", "metadata", "requested_schema", "output_schema", "parameters", "context"))
 """Fields with JSON of tools and callers: all keys and values in them are looked into."""
 _LEFT_OUT = frozenset(("provider_data", "request_state", "shown_sha256", "signature", "citations"))
 _OPERATOR = "operator"

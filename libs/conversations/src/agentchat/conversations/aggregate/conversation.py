@@ -76,6 +76,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
     sources: tuple[Source, ...] | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
@@ -347,6 +348,7 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         output_schema=event.output_schema or run.output_schema,
         requested_model=event.requested_model or run.requested_model,
         parameters=event.parameters or run.parameters,
+        context=event.context or run.context,
         **copy_agent_facts(event),
     )
 

@@ -33,5 +33,6 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         output_schema=run.output_schema,
         requested_model=run.requested_model,
         parameters=run.parameters,
+        context=run.context,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )

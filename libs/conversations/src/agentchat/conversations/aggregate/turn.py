@@ -241,6 +241,7 @@ def _build_run_started(
         output_schema=request.output_schema,
         requested_model=request.requested_model,
         parameters=request.parameters,
+        context=request.context,
     )
 
 

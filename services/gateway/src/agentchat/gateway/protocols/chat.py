@@ -16,7 +16,7 @@ from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
-from agentchat.gateway.protocols.run_parameters import choose_parameters
+from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -120,7 +120,9 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
     if not message.strip():
         raise build_field_refusal("message", "The message is blank.")
     check_size("message", message, get_max_message_bytes(request))
+    instructions = body.instructions and replace_nul(body.instructions)
     check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
+    check_size("instructions", instructions or "", MAX_PROMPT_BYTES)
     conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
@@ -132,7 +134,9 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
         conversation_id=conversation_id,
         prompt=prompt,
+        instructions=instructions or None,
         parameters=await choose_parameters(request, agent_id, body.parameters),
+        **read_options(body),
     )
 
 

@@ -122,9 +122,9 @@ def _hash_of(request: ChatRequested) -> bytes:
         shown = (request.shown_sha256, request.instructions, *options)
         return hashlib.sha256(wire.encode_canonical(shown)).digest()
     thread = None if request.new_conversation else request.conversation_id
-    fields = (request.agent_id, request.message, thread, request.prompt, *options)
+    fields = (request.agent_id, request.message, thread, request.prompt, request.instructions, *options)
     return hashlib.sha256(wire.encode_canonical(fields)).digest()
 
 
-_OPTIONS = ("output_schema", "parameters")
+_OPTIONS = ("output_schema", "parameters", "context")
 """Fields that few requests have."""

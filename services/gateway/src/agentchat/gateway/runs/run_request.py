@@ -57,8 +57,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     form: The name that stored events have for the protocol.
     conversation_id: None for a new conversation; lists do not show it if `unlisted`.
-    history, after, instructions, output_schema, parameters, shown_sha256, is_task: As in ChatRequested.
-        `shown_sha256`, if given, is what a repeated Idempotency-Key must agree with.
+    history, after, instructions, output_schema, parameters, context, shown_sha256, is_task: As in
+        ChatRequested. `shown_sha256`, if given, is what a repeated Idempotency-Key must agree with.
     fork: If it cannot be made, a new conversation begins with the `history`.
     key: An Idempotency-Key from the body, for a request without the header.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
@@ -80,6 +80,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
     model: str | None = None
     key: str | None = None
     is_task: bool = False

@@ -95,6 +95,7 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         output_schema=run_request.output_schema,
         requested_model=run_request.model,
         parameters=run_request.parameters,
+        context=run_request.context,
         is_task=run_request.is_task,
     )
 

@@ -49,10 +49,12 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     runs. `settled`: the first messages, with JSON that other calls may have encoded. `compaction`: the reply
     must be the provider's own summary, by these instructions or, if "", by its own. `account_id` pays for
     reading the reply. `already_sent`: text of this reply that readers have; the model must continue after it.
+    `shared_system`: the first characters of `system` that are the same in all runs; None: all of them.
     """
 
     model: str
     system: str
+    shared_system: int | None = None
     messages: list[dict[str, Any]]
     parameters: dict[str, Any]
     tools: tuple[ToolSpec, ...] = ()

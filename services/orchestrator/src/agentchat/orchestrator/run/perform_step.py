@@ -17,6 +17,7 @@ from agentchat.conversations.aggregate.history import HistoryCache, Prompt, buil
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
+from agentchat.directory.prompt_variables import RenderedPrompt, render_prompt
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
@@ -178,9 +179,11 @@ class Performer:
 
     async def build_call(self, run: Run, prompt: Prompt) -> ModelCall:
         """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
+        system = self._build_system_prompt(run)
         return ModelCall(
             model=run.model,
-            system=self._build_system_prompt(run),
+            system=system.text,
+            shared_system=system.shared,
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
@@ -195,13 +198,18 @@ class Performer:
             self._call_ids = _collect_call_ids(self.log.conversation)
         return self._call_ids
 
-    def _build_system_prompt(self, run: Run) -> str:
-        system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
-        system = "\n\n".join(filter(None, (system, run.instructions)))
+    def _build_system_prompt(self, run: Run) -> RenderedPrompt:
+        """Build the run's system prompt. Its date is that of the message, so it is the same in all rounds."""
+        agent = self.agent
+        rendered = render_prompt(
+            agent.system_prompt if run.prompt_override is None else run.prompt_override,
+            *(agent.variables, agent.time_zone, run.context, run.requested_at),
+        )
+        system = "\n\n".join(filter(None, (rendered.text, run.instructions)))
         if self.missing_servers:
             note = _MISSING.format(", ".join(self.missing_servers))
             system = f"{system}\n\n{note}".lstrip()
-        return self.output.add_instruction(self.retriever.add_instruction(system))
+        return replace(rendered, text=self.output.add_instruction(self.retriever.add_instruction(system)))
 
     def _build_warnings(self, run: Run) -> list[events.Event]:
         """Build the warnings of servers that the run has none of yet."""
@@ -221,7 +229,7 @@ class Performer:
         runs = self.log.conversation.runs
         opening, _ = find_opening(self.log.conversation, find_run_index(run.trace_id, runs))
         covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
-        return hash_prefix(self._build_system_prompt(run), tuple(offered.values()), documents, covered)
+        return hash_prefix(self._build_system_prompt(run).text, tuple(offered.values()), documents, covered)
 
     def _build_reply_events(
         self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str

@@ -12,6 +12,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig
+from agentchat.directory.prompt_variables import list_missing_variables
 from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
 from agentchat.orchestrator.run.endings import CANCELLED, publish_end, read_streamed_text
@@ -22,6 +23,7 @@ from agentchat.orchestrator.starting.run_slots import NoSlot, take_slot, take_sl
 from agentchat.runtime import failpoints
 
 _NO_AGENT = "The agent does not exist."
+_MISSING = "context: The agent needs values for: {}."
 
 
 async def decide_request(
@@ -157,6 +159,8 @@ async def _open_turn(
         return turn.Rejected(code="cancelled", message=CANCELLED)
     elif agent is None:
         return turn.Rejected(code="agent_not_found", message=_NO_AGENT)
+    elif missing := list_missing_variables(agent.variables, request.context):
+        return turn.Rejected(code="invalid_request", message=_MISSING.format(", ".join(missing)))
     else:
         facts = build_agent_facts(agent)
     return open_turn(

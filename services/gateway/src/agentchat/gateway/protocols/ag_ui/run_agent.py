@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
-from agentchat.contracts.http import DecisionBody, RunParameters
+from agentchat.contracts.http import DecisionBody, RunOptions, RunParameters
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -24,7 +24,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from agentchat.gateway.protocols.run_parameters import NESTED, choose_parameters
+from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
@@ -73,7 +73,7 @@ class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     payload: InterruptAnswer | None = None
 
 
-class ForwardedProps(msgspec.Struct, frozen=True, kw_only=True):
+class ForwardedProps(RunOptions, frozen=True, kw_only=True):
     """What the application sends beside the thread: the fields that count."""
 
     parameters: RunParameters | None = None
@@ -212,7 +212,8 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     props = body.forwarded_props or ForwardedProps()
     parameters = await choose_parameters(request, agent_id, props.parameters, _FIELDS)
-    run_request = replace(run_request, key=key, parameters=parameters)
+    options = read_options(props, "forwardedProps.")
+    run_request = replace(run_request, key=key, parameters=parameters, **options)
     return await place_in_conversation(request, run_request, shown, thread_id, hash_of)
 
 

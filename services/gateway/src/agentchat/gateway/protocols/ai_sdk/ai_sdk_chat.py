@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
-from agentchat.contracts.http import RunParameters
+from agentchat.contracts.http import RunOptions, RunParameters
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -24,7 +24,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from agentchat.gateway.protocols.run_parameters import choose_parameters
+from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
@@ -66,7 +66,7 @@ class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[AiSdkPart, ...]
 
 
-class UiChat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class UiChat(RunOptions, frozen=True, kw_only=True, rename="camel"):
     """A chat: the fields that count. All others are the application's own, and passed over."""
 
     messages: Annotated[
@@ -169,7 +169,8 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     if verdicts:
         return replace(run_request, verdicts=verdicts)
     shown = read_history(body, get_max_message_bytes(request))
-    run_request = replace(run_request, parameters=await choose_parameters(request, agent_id, body.parameters))
+    parameters = await choose_parameters(request, agent_id, body.parameters)
+    run_request = replace(run_request, parameters=parameters, **read_options(body))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
     hash_of = partial(find_by_history.hash_named, account_id, agent_id, name)

@@ -164,7 +164,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
-class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
+class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
     """A request for a chat completion: the fields that count."""
 
     model: ModelName

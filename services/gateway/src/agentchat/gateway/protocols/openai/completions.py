@@ -31,7 +31,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
     read_output_function,
     read_wanted_format,
 )
-from agentchat.gateway.protocols.run_parameters import choose_parameters
+from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -112,6 +112,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         is_task=is_task,
         output_schema=await choose_schema(pool, account_id, agent_id, wanted),
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), {"max_tokens": limit}),
+        **read_options(body),
     )
     hash_of = partial(find_by_history.hash_shown, account_id, agent_id, key or "")
     return await place_in_conversation(request, run_request, shown, key, hash_of)

@@ -46,7 +46,7 @@ def build_body(call: ModelCall, *, drops_blocks: bool = False) -> dict[str, Any]
     messages = [_strip_provider_data(message) for message in build_messages(call)]
     body |= {"model": call.model, "messages": messages, "stream": True}
     if call.system:
-        body["system"] = [{"type": "text", "text": call.system}]
+        body["system"] = _build_system(call)
     _add_tools(body, call)
     _add_format(body, call)
     if call.compaction is not None:
@@ -56,6 +56,14 @@ def build_body(call: ModelCall, *, drops_blocks: bool = False) -> dict[str, Any]
         body["thinking"] = body["thinking"] | _DROPPING
     mark(body, call)
     return body
+
+
+def _build_system(call: ModelCall) -> list[dict[str, Any]]:
+    """Build the blocks of the system prompt: one, or two if only the first part is the same in all runs."""
+    end = len(call.system) if call.shared_system is None else call.shared_system
+    shared, own = call.system[:end], call.system[end:]
+    parts = (shared, own) if shared.strip() and own.strip() else (call.system,)
+    return [{"type": "text", "text": part} for part in parts]
 
 
 def _has_bound_thinking(call: ModelCall) -> bool:
@@ -151,8 +159,11 @@ def mark(body: dict[str, Any], call: ModelCall) -> None:
     control = body.pop("cache_control", None) or _DEFAULT
     if control["type"] == _OFF:
         return
-    shared = body.get("system") or body.get("tools") or []
-    _mark_block(shared, len(shared), control)
+    system, tools = body.get("system", []), body.get("tools", [])
+    if shared := len(system) - (call.shared_system is not None):
+        _mark_block(system, shared, control)
+    else:
+        _mark_block(tools, len(tools), control)
     tail = sum(len(message["content"]) for message in call.messages)
     for number in {call.earlier, tail}:
         _mark_block_of(body["messages"], number, control)

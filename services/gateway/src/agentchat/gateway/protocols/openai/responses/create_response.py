@@ -43,7 +43,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
     read_output_function,
     read_wanted_format,
 )
-from agentchat.gateway.protocols.run_parameters import choose_parameters
+from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.after_pause import PausePoint
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -125,6 +125,7 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
         is_task=is_task,
         output_schema=await choose_schema(pool, account_id, agent_id, wanted),
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), FIELDS),
+        **read_options(body),
     )
     if named is None:
         return await place_in_conversation(request, run_request, shown, key, hash_of)

@@ -47,7 +47,7 @@ FIELDS = {"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effo
 """The names that the body has for parameters of the model's calls."""
 
 
-class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
+class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
     """A request for a response: the fields that count."""
 
     model: ModelName

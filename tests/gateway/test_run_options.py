@@ -1,0 +1,74 @@
+"""What a request brings for its run, in every protocol: parameters, a context, instructions."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentchat.contracts import ids
+from tests.gateway.client import Client
+from tests.gateway.test_ignored_parameters import AG_UI, AI_SDK, COMPLETIONS, RESPONSES, make_body
+from tests.gateway.worker import Worker
+
+CHAT = "/v1/chat"
+CONTEXT = {"context": {"customer_name": "Ada", "basket": [1, {"sku": "A"}]}}
+PARAMETERS = {"parameters": {"temperature": 0.5}}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (
+        CHAT,
+        CONTEXT | PARAMETERS | {"instructions": "Be brief."},
+        CONTEXT | PARAMETERS | {"instructions": "Be brief.", "prompt": None},
+    ),
+    (
+        COMPLETIONS,
+        CONTEXT | {"temperature": 0.5, "max_tokens": 9, "max_completion_tokens": 8, "stop": "x"},
+        CONTEXT | {"parameters": {"temperature": 0.5, "max_tokens": 8, "stop": "x"}},
+    ),
+    (
+        RESPONSES,
+        CONTEXT | {"top_p": 0.5, "max_output_tokens": 7},
+        CONTEXT | {"parameters": {"top_p": 0.5, "max_tokens": 7}},
+    ),
+    (AI_SDK, CONTEXT | PARAMETERS, CONTEXT | PARAMETERS),
+    (AG_UI, {"forwardedProps": CONTEXT | PARAMETERS}, CONTEXT | PARAMETERS),
+    (CHAT, {"context": {}, "parameters": {}}, {"context": None, "parameters": None, "instructions": None}),
+]
+
+
+def send(client: Client, path: str, message: str, extra: dict[str, Any]) -> "asyncio.Task[Any]":
+    key = client.headers["X-Api-Key"]
+    headers = client.headers if path == CHAT else {"Authorization": f"Bearer {key}"}
+    body = {"message": message} if path == CHAT else make_body(path, client, message)
+    url = client.url + path.replace("{agent}", client.headers["X-Agent-Id"])
+    return asyncio.create_task(client.http.post(url, json=body | extra, headers=headers))
+
+
+@pytest.mark.parametrize(("path", "extra", "expected"), CASES)
+async def test_options_reach_the_worker(
+    client: Client, worker: Worker, path: str, extra: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    message = ids.make_id()
+    asked = send(client, path, message, extra)
+    turn = await worker.next(message)
+    assert {name: getattr(turn.request, name) for name in expected} == expected
+    await turn.answer()
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ({"parameters": {"temperature": 2.1}}, "parameters.temperature"),
+        ({"parameters": {"max_tokens": 0}}, "parameters.max_tokens"),
+        ({"parameters": {"stop": ["a", "b", "c", "d", "e"]}}, "parameters.stop"),
+        ({"parameters": {"reasoning_effort": "most"}}, "parameters.reasoning_effort"),
+        ({"parameters": {"temprature": 1}}, "parameters.temprature"),
+        ({"context": "Ada"}, "context"),
+        ({"context": {"a": "x" * 4090}}, "context"),
+        ({"context": {"a": ["\x00"]}}, "context.a"),
+    ],
+)
+async def test_wrong_option_is_named(client: Client, extra: dict[str, Any], field: str) -> None:
+    response = await client.chat(**extra)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["field"] == field
