@@ -86,6 +86,7 @@ async def publish(bus: Bus, message: str) -> None:
             return await bus.queues.request_chat(request)
 
 
+@pytest.mark.slow
 async def test_replicated_streams_outlive_their_leader(
     cluster: Cluster,
 ) -> None:

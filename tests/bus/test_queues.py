@@ -257,6 +257,7 @@ async def test_shutdown_drains_the_handlers(bus: Bus) -> None:
     await worker.ended()
 
 
+@pytest.mark.slow
 async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))

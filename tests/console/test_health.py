@@ -3,6 +3,8 @@
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.console.pages import Browser, extract_text
 from tests.console.process import ConsoleProcess
 from tests.support.proxy import proxied
@@ -21,6 +23,7 @@ async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
     assert "Open runs" in extract_text(response.text)
 
 
+@pytest.mark.slow
 async def test_pages_recover_after_a_database_outage(
     environ: dict[str, str], migrated_database_url: str
 ) -> None:

@@ -60,6 +60,7 @@ def test_redaction_by_the_default_rules_is_linear(piece: str) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 async def test_a_slow_pattern_refuses_its_case_and_no_other() -> None:
     rules = [RedactionRule(name="slow", pattern=SLOW)]
     async with RuleProcess() as process:
@@ -69,6 +70,7 @@ async def test_a_slow_pattern_refuses_its_case_and_no_other() -> None:
         assert (await process.redact(rules, run_with("xaa"))).redacted == ("slow",)
 
 
+@pytest.mark.slow
 async def test_a_slow_pattern_or_schema_of_an_evaluator_is_ended() -> None:
     schema = {"type": "string", "pattern": SLOW}
     async with RuleProcess() as process:

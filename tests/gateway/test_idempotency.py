@@ -222,6 +222,7 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
     assert (await asking).headers["x-trace-id"] == turn.request.trace_id != left.request.trace_id
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     start_process: StartProcess,
     accounts: Accounts,

@@ -285,6 +285,7 @@ async def test_account_has_few_reads_at_once_without_delaying_others() -> None:
     assert inside.qsize() == 10 - READS_AT_ONCE
 
 
+@pytest.mark.slow
 async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
     gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:

@@ -7,6 +7,8 @@ from html import escape
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject, StreamObject
 
+from agentchat.knowledge.reading.reader_process import ReadRequest, ReadResult, convert_file
+
 _DOCUMENT = (
     '<?xml version="1.0"?>{prolog}<w:document xmlns:w='
     '"http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{body}</w:body></w:document>'
@@ -20,6 +22,11 @@ _RELATIONS = (
     '<Relationship Id="a" Target="word/document.xml" Type='
     '"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"/></Relationships>'
 )
+
+
+def convert(content: bytes, kind: str) -> ReadResult:
+    """What the reading process answers, without a process."""
+    return convert_file(ReadRequest(kind, content))
 
 
 def pdf(

@@ -11,9 +11,8 @@ from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, Na
 
 from agentchat.knowledge.documents import parse
 from agentchat.knowledge.importing.import_files import FoundFile, read_draft
-from agentchat.knowledge.reading.file_errors import UnreadableFile
-from agentchat.knowledge.reading.read_file import convert_file
 from tests.knowledge import made_files
+from tests.knowledge.made_files import convert
 
 MAIN = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -54,10 +53,10 @@ def make_relationships(target: str, kind: str = "image") -> str:
     )
 
 
-async def test_a_table_of_word_has_rows() -> None:
-    html, warnings = await convert_file(make_docx(TABLE), "docx")
-    assert parse(html, "docx").sections[0].text == "Kept\n\nSize | Price"
-    assert warnings == ()
+def test_a_table_of_word_has_rows() -> None:
+    read = convert(make_docx(TABLE), "docx")
+    assert parse(read.html, "docx").sections[0].text == "Kept\n\nSize | Price"
+    assert read.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -94,12 +93,12 @@ async def test_a_table_of_word_has_rows() -> None:
         ),
     ],
 )
-async def test_the_rest_of_a_broken_docx_is_read(content: bytes, is_told: bool) -> None:
-    html, warnings = await convert_file(content, "docx")
-    (section,) = parse(html, "docx").sections
+def test_the_rest_of_a_broken_docx_is_read(content: bytes, is_told: bool) -> None:
+    read = convert(content, "docx")
+    (section,) = parse(read.html, "docx").sections
     assert section.path == ("Head",)
     assert section.text.startswith("Kept")
-    assert len(warnings) <= is_told
+    assert len(read.warnings) <= is_told
 
 
 def break_pdf(*pages: str, damage: Callable[[PdfWriter], None]) -> bytes:
@@ -148,19 +147,16 @@ def break_info(writer: PdfWriter) -> None:
     ],
     ids=["page", "pages", "outline", "entry", "info"],
 )
-async def test_the_rest_of_a_broken_pdf_is_read(
-    damage: Callable[[PdfWriter], None], warning: str | None
-) -> None:
-    html, warnings = await convert_file(break_pdf("Alpha", "Beta", "Gamma", "Delta", damage=damage), "pdf")
-    assert "Delta" in html
+def test_the_rest_of_a_broken_pdf_is_read(damage: Callable[[PdfWriter], None], warning: str | None) -> None:
+    read = convert(break_pdf("Alpha", "Beta", "Gamma", "Delta", damage=damage), "pdf")
+    assert "Delta" in read.html
     if warning is not None:
-        assert warnings == (warning,)
+        assert read.warnings == (warning,)
 
 
-async def test_a_pdf_without_a_readable_page_is_refused() -> None:
+def test_a_pdf_without_a_readable_page_is_refused() -> None:
     content = break_pdf("Alpha", "Beta", damage=lambda writer: break_contents(writer, 0, 1))
-    with pytest.raises(UnreadableFile, match="has no page that can be read"):
-        await convert_file(content, "pdf")
+    assert "has no page that can be read" in convert(content, "pdf").problem
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_every_word_stands_whole_in_a_chunk_in_order(text: str) -> None:
 
 
 @given(st.text(max_size=4000), KINDS)
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_any_text_of_any_kind_is_cut_within_bounds_and_the_same_again(text: str, kind: Kind) -> None:
     chunks = cut_chunks("Title", parse(text, kind).sections)
     assert chunks == cut_chunks("Title", parse(text, kind).sections)
@@ -44,7 +44,7 @@ def test_any_text_of_any_kind_is_cut_within_bounds_and_the_same_again(text: str,
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), WORDS, TEXTS), max_size=5))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_markdown_loses_no_word_of_headings_and_paragraphs(parts: list[tuple[int, str, str]]) -> None:
     text = "\n\n".join(
         f"{'#' * level} {''.join(filter(str.isalnum, head))}\n\n{' '.join(filter(str.isalnum, body.split()))}"

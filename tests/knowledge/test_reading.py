@@ -8,13 +8,13 @@ from agentchat.knowledge.documents import Section, parse
 from agentchat.knowledge.reading import pdf as pdf_reading
 from agentchat.knowledge.reading import read_file
 from agentchat.knowledge.reading.file_errors import UnreadableFile
-from tests.knowledge.made_files import docx, pdf, swollen_pdf
+from tests.knowledge.made_files import convert, docx, pdf, swollen_pdf
 
 _LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 _ENTITIES = f'<!DOCTYPE w [<!ENTITY l0 "ha">{_LAUGHS}]>'
 
 
-async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
+def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
     content = pdf(
         *(
             "Welcome.",
@@ -25,7 +25,7 @@ async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
         title="Handbook",
         outline=(("Returns", 1, False), ("Stoves", 2, True), ("Contact", 3, False)),
     )
-    parsed = parse((await read_file.convert_file(content, "pdf")).html, "pdf")
+    parsed = parse(convert(content, "pdf").html, "pdf")
     assert parsed.title == "Handbook"
     assert parsed.sections == (
         Section(("page 1",), "Welcome."),
@@ -35,6 +35,7 @@ async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_titles_of_a_pdf_are_no_longer_than_titles_are() -> None:
     """A file of 25 KB can hold headings of megabytes, which stand above each of its pages again."""
     long = ("A" * 1_000_000, "B" * 1_000_000)
@@ -46,11 +47,11 @@ async def test_a_pdf_that_opens_without_a_password_is_read() -> None:
     assert "Open to all" in (await read_file.convert_file(pdf("Open to all", password=""), "pdf")).html
 
 
-async def test_a_docx_has_its_headings_and_no_pictures() -> None:
+def test_a_docx_has_its_headings_and_no_pictures() -> None:
     content = docx(
         ("Heading1", "Returns"), ("Normal", "Tents <here>."), ("Heading2", "Stoves"), ("Normal", "No.")
     )
-    parsed = parse((await read_file.convert_file(content, "docx")).html, "docx")
+    parsed = parse(convert(content, "docx").html, "docx")
     assert parsed.title == "Returns"
     assert parsed.sections == (Section(("Returns",), "Tents <here>."), Section(("Returns", "Stoves"), "No."))
 
@@ -63,16 +64,28 @@ async def test_a_docx_has_its_headings_and_no_pictures() -> None:
         ("pdf", lambda: pdf("Whole")[:200], "is broken"),
         ("pdf", lambda: docx(("Normal", "x")), "is broken"),
         ("pdf", lambda: pdf("Secret", password="geheim"), "is encrypted"),
-        ("pdf", lambda: swollen_pdf(100 * 2**20), "unpacks to more"),
         ("pdf", lambda: pdf("", ""), "holds no text"),
         ("docx", lambda: b"PK\x03\x04 and nothing else", "is broken"),
         ("docx", lambda: pdf("Whole"), "is broken"),
         ("docx", lambda: bytes.fromhex("d0cf11e0a1b11ae1") + bytes(512), "is encrypted"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_words(
+    kind: str, made: Callable[[], bytes], reason: str
+) -> None:
+    assert reason in convert(made(), kind).problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "made", "reason"),
+    [
+        ("pdf", lambda: swollen_pdf(100 * 2**20), "unpacks to more"),
         ("docx", lambda: docx(("Normal", "x"), swollen=257 * 2**20), "unpacks to more"),
         ("docx", lambda: docx(("Normal", "&l9;"), prolog=_ENTITIES), "is broken"),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_refused_in_words(
+async def test_a_file_that_unpacks_to_too_much_is_refused(
     kind: str, made: Callable[[], bytes], reason: str
 ) -> None:
     with pytest.raises(UnreadableFile, match=reason):

@@ -208,6 +208,7 @@ async def resume_elsewhere(world: World, count: int, **more: Any) -> tuple[Liste
     return await world.request_again(request), whole[count - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
 async def test_crash_after_approval_runs_tool_at_most_once(
     working: World, box: Toolbox, count: int, runs: list[Any]

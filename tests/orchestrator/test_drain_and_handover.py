@@ -28,6 +28,7 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     assert (await world.run(caller)).usage.total == completed.message.token_count == 10 + 2 + 15
 
 
+@pytest.mark.slow
 async def test_shutdown_drains_short_runs(world: World) -> None:
     gate = asyncio.Event()
     world.will(is_holding(gate, "...", "shipped."))
@@ -42,6 +43,7 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
     assert caller.of(frames.Resumed) == []
 
 
+@pytest.mark.slow
 async def test_frozen_worker_without_lease_sends_no_frames(world: World) -> None:
     """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
     frozen_now = asyncio.Event()

@@ -228,6 +228,7 @@ async def resume_elsewhere(
     return await world.request_again(request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "result", "legs", "told"),
     [(4, 0, [1], '{"leg": 1}'), (5, 0, [], "its outcome is unknown"), (5, 1, [], '{"kept": 1}')],

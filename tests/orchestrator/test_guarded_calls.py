@@ -137,13 +137,17 @@ async def test_a_charset_of_python_alone_is_not_decoded(
     [
         b"no HTTP\r\n\r\n",
         b"HTTP/1.1 204 X\r\ncontent-length: 2\r\n\r\n{}",
-        b"HTTP/1.1 304 X\r\ncontent-length: 2\r\n\r\n{}",
+        pytest.param(b"HTTP/1.1 304 X\r\ncontent-length: 2\r\n\r\n{}", marks=pytest.mark.slow),
         b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n",
-        b"HTTP/1.1 500 X\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n",
-        b"HTTP/1.1 200 X\r\ntransfer-encoding: gzip\r\n\r\n",
-        b"HTTP/1.1 200 X\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}",
-        b"HTTP/1.1 200 X\r\n" + b"x: y\r\n" * 100_000 + b"\r\n",
-        b"HTTP/1.1 200 X\r\nx: \xff\xfe\r\n\r\n",
+        pytest.param(
+            b"HTTP/1.1 500 X\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n", marks=pytest.mark.slow
+        ),
+        pytest.param(b"HTTP/1.1 200 X\r\ntransfer-encoding: gzip\r\n\r\n", marks=pytest.mark.slow),
+        pytest.param(
+            b"HTTP/1.1 200 X\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}", marks=pytest.mark.slow
+        ),
+        pytest.param(b"HTTP/1.1 200 X\r\n" + b"x: y\r\n" * 100_000 + b"\r\n", marks=pytest.mark.slow),
+        pytest.param(b"HTTP/1.1 200 X\r\nx: \xff\xfe\r\n\r\n", marks=pytest.mark.slow),
         b"HTTP/1.1 999 X\r\ncontent-length: 0\r\n\r\n",
     ],
 )

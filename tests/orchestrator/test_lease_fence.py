@@ -57,6 +57,7 @@ async def _wait_until_free(world: World, trace_id: str) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_stream_moves_to_next_worker_without_postgres(
     world: World,
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
     assert channel.text == caller.text == "before, after"
 
 
+@pytest.mark.slow
 async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: World) -> None:
     world.will(_keep_writing)
     agent = await world.agent()
@@ -157,6 +159,7 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
         world.will(reply_with("ok"))
 
 
+@pytest.mark.slow
 async def test_worker_without_postgres_takes_no_requests(
     world: World,
 ) -> None:
@@ -182,6 +185,7 @@ async def test_worker_without_postgres_takes_no_requests(
             await second.until(frames.Completed, seconds=40.0)
 
 
+@pytest.mark.slow
 async def test_a_request_that_another_worker_has_taken_is_not_refused(world: World) -> None:
     """Its first worker finds no agent, but only when its lease is another's."""
     async with (

@@ -65,6 +65,7 @@ def _rename_event(state: bytes) -> tuple[str, bytes]:
     return NEW, wire.encode(msgspec.json.decode(state, type=dict[str, Any]) | {"type": NEW})
 
 
+@pytest.mark.slow
 async def test_unknown_event_leaves_request_to_newer_release(working: World, box: Toolbox) -> None:
     request = await run_until_elicited(working, 4)
     working.will(reply_with("Done."))

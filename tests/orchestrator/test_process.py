@@ -5,42 +5,17 @@ import os
 import signal
 import sys
 
-import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentchat.contracts import frames
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime import telemetry
 from tests.orchestrator.given import World
-from tests.orchestrator.process import orchestrator, starting
+from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 from tests.ports import find_free_port
-
-
-@pytest.mark.parametrize(
-    ("change", "says_"),
-    [
-        ({"AGENTCHAT_NATS_URL": ""}, "AGENTCHAT_NATS_URL"),
-        ({"AGENTCHAT_RUN_SLOTS": "many"}, "AGENTCHAT_RUN_SLOTS"),
-    ],
-)
-async def test_a_setting_that_does_not_do_is_one_line_and_exit_code_2(
-    world: World, change: dict[str, str], says_: str
-) -> None:
-    async with starting(world.settings, "wrong", **change) as process:
-        assert await process.ended() == 2
-        (line,) = process.log.read_text().splitlines()
-    assert says_ in line
-
-
-async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> None:
-    async with starting(world.settings, "wrong", AGENTCHAT_SECRET_KEY="hunter2") as process:
-        assert await process.ended() == 2
-        text = process.log.read_text()
-    assert "AGENTCHAT_SECRET_KEY" in text.splitlines()[-1]
-    assert "hunter2" not in text
 
 
 async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(world: World) -> None:

@@ -194,6 +194,7 @@ async def test_text_before_a_broken_tail_is_sent_on(provider: ScriptedProvider, 
     assert caller.said == ["All."]
 
 
+@pytest.mark.slow
 def test_a_long_event_in_tiny_pieces_is_read_in_no_time() -> None:
     reader = EventReader()
     for _ in range(2**20):

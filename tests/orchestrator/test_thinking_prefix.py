@@ -52,6 +52,7 @@ def count_thinking(call: Exchange) -> int:
     return sum(block["type"] == "thinking" for message in call.messages for block in message["content"])
 
 
+@pytest.mark.slow
 async def test_thinking_before_other_tools_is_left_out(world: World) -> None:
     """The tools changed during a hand-over. First in this file: `working` and `box` would take part."""
     requested = asyncio.Event()

@@ -20,6 +20,8 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, break_off, r
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
+pytestmark = pytest.mark.slow
+
 _RECOVERY_SECONDS = 15.0
 
 

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import nats
+import pytest
 from nats.aio.msg import Msg
 
 from agentchat.bus.bus import Bus
@@ -109,6 +110,7 @@ async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
         assert await (await conn.execute("SELECT 1 FROM erasures")).fetchall() == []
 
 
+@pytest.mark.slow
 async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world: World) -> None:
     dice = random.Random(7)
     threads = [await tell(world, f"w{number}") for number in range(12)]

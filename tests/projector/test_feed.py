@@ -83,6 +83,7 @@ async def test_a_new_leader_goes_on_where_events_ends(world: World) -> None:
     assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
+@pytest.mark.slow
 async def test_two_leaders_publish_each_event_once(world: World) -> None:
     feeds = [asyncio.create_task(LogFollower(name, world.publisher().step).run()) for name in ("one", "two")]
     for _ in range(20):

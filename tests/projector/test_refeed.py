@@ -62,6 +62,7 @@ async def test_events_just_published_are_published_again_from_any_position(world
     assert await world.positions() == await store_events(world, every[-1] - 1)
 
 
+@pytest.mark.slow
 async def test_refeeding_while_a_leader_feeds_and_appends_go_on(world: World) -> None:
     for _ in range(10):
         await tell(world, turns=10)

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -156,25 +155,6 @@ async def test_a_projector_that_is_stopped_hands_over_at_once(projectors: Projec
     assert time.monotonic() - ended_at < TAKEOVER_SECONDS
     await telling
     await check_each_applied_once(world, 20)
-
-
-async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projectors) -> None:
-    await projectors.start("projector-1")
-    await projectors.wait_ready("projector-1")
-    status, body = await projectors.ready("projector-1")
-    assert status == 200
-    assert body == {"status": "ok", "checks": {"postgres": "ok", "nats": "ok", "log": "ok"}}
-
-
-async def test_an_unset_setting_is_said_in_one_line() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agentchat.projector"), env=environment, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(START_SECONDS):
-        _, said = await process.communicate()
-    assert process.returncode == 2
-    assert said.decode().splitlines() == ["AGENTCHAT_DATABASE_URL is not set"]
 
 
 def _get(url: str) -> tuple[int, dict[str, object]]:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.simulator.plan import plan_of
 from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
@@ -21,6 +23,7 @@ def digest() -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_histories_do_not_depend_on_the_order_of_sets() -> None:
     here = digest()
     there = subprocess.run(

@@ -171,6 +171,7 @@ async def test_restarts_have_a_time_and_a_reason(
     assert (service.reason or "").endswith("being restarted")
 
 
+@pytest.mark.slow
 async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: RunningStack) -> None:
     await stack.wait_all_ready()
     nats = stack.pid("nats")
@@ -190,6 +191,7 @@ async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: Runnin
     await stack.wait_all_ready()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_watch_repeats_until_a_signal(stack: RunningStack, number: signal.Signals) -> None:
     watching = await asyncio.create_subprocess_exec(

@@ -102,6 +102,7 @@ async def test_all_that_is_waited_for_is_answered_at_once(make_agent: MakeAgent)
     assert others[0] in response.json()["message"]
 
 
+@pytest.mark.slow
 async def test_what_has_expired_is_only_dismissed(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True, asks=True, approval_seconds=1)
     interrupt = await asked_of(caller, "expired")

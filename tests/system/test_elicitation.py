@@ -98,6 +98,7 @@ async def until_decided(caller: Caller, conversation_id: str, count: int) -> lis
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.slow
 async def test_approvals_outlive_the_death_of_every_service(town: Town, http: httpx.AsyncClient) -> None:
     """A call that waits to be allowed, and in each version of the protocol one that asks two questions."""
     shop = pro(town.stack, http)

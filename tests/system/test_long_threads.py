@@ -43,6 +43,7 @@ async def summaries(stack: RunningStack, conversation_id: str) -> list[ContextCo
     return [run.compacted for run in conversation.runs if run.compacted]
 
 
+@pytest.mark.slow
 async def test_a_summary_outlives_its_worker_and_has_no_part_in_the_past(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

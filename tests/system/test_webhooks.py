@@ -58,6 +58,7 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     await _call(stack, http, "DELETE", f"/{made['id']}")
 
 
+@pytest.mark.slow
 async def test_a_wiped_nats_loses_nothing_that_is_owed(
     stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
 ) -> None:
@@ -76,6 +77,7 @@ async def test_a_wiped_nats_loses_nothing_that_is_owed(
     await _call(stack, http, "DELETE", f"/{made['id']}")
 
 
+@pytest.mark.slow
 async def test_the_example_verifies_and_prints_what_comes_until_ctrl_c(
     stack: RunningStack, caller: Caller
 ) -> None:

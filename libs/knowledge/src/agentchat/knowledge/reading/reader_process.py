@@ -34,11 +34,14 @@ def main() -> None:
     limit_resources(MEMORY_BYTES)
     logging.disable()  # libraries warn of every oddity of a file
     serve_requests(
-        lambda request: msgspec.msgpack.encode(_read(msgspec.msgpack.decode(request, type=ReadRequest)))
+        lambda request: msgspec.msgpack.encode(
+            convert_file(msgspec.msgpack.decode(request, type=ReadRequest))
+        )
     )
 
 
-def _read(request: ReadRequest) -> ReadResult:
+def convert_file(request: ReadRequest) -> ReadResult:
+    """Convert the file to HTML, or return why it cannot be read."""
     # Imported after the limits are set, and only the one that is needed.
     convert = importlib.import_module(f"agentchat.knowledge.reading.{request.kind}").convert_to_html
     try:
