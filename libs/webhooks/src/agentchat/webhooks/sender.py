@@ -40,7 +40,7 @@ ENDPOINTS = 256
 BEGIN_SECONDS = CLAIM_SECONDS - ATTEMPT_SECONDS - 5.0
 """No attempt begins later than this after its claim, so that it is recorded before the claim ends."""
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 2.5
 _TOGETHER_SECONDS = 0.1
 """The time between two claims.
 

@@ -10,7 +10,10 @@ from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 POLL_SECONDS = 1.0
-"""If a notification is missed, an event is found after this time."""
+"""If a notification is missed soon after another, an event is found after this time."""
+
+LONGEST_POLL_SECONDS = 8.0
+"""While nothing happens, the time between two polls doubles up to this one."""
 
 TOGETHER_SECONDS = 0.02
 """The time between two steps, unless the log has more than a step takes.
@@ -35,7 +38,7 @@ class LogFollower:
     def __init__(self, name: str, step: Step, *, poll_seconds: float = POLL_SECONDS) -> None:
         self.name = name
         self._step = step
-        self._poll_seconds = poll_seconds
+        self._poll_seconds = self._pause = poll_seconds
         self._appended = asyncio.Event()
         self._at_end = time.monotonic()
         self._logger = get_logger("agentchat.projector.log_follower").bind(follower=name)
@@ -57,14 +60,17 @@ class LogFollower:
         self._appended.clear()
         if not await self._step():
             self._at_end = time.monotonic()
-            await wait_for_event(self._appended, self._poll_seconds)
+            if await wait_for_event(self._appended, self._pause):
+                self._pause = self._poll_seconds
+            else:
+                self._pause = max(self._poll_seconds, min(2 * self._pause, LONGEST_POLL_SECONDS))
             await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     @property
     def lag(self) -> float:
         """Seconds since it was at the end of the log.
 
-        At most `poll_seconds` while it is not behind.
+        At most the longer of `poll_seconds` and LONGEST_POLL_SECONDS while it is not behind.
         """
         return time.monotonic() - self._at_end
 

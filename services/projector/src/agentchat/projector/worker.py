@@ -32,7 +32,7 @@ from agentchat.webhooks import delivery_projection, delivery_queue
 from agentchat.webhooks.sender import DeliverySender
 
 _CONNECTIONS = 6
-_MEASURE_SECONDS = 3.0
+_MEASURE_SECONDS = 10.0
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 
