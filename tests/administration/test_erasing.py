@@ -1,38 +1,36 @@
-"""An account's conversations erased with it, by a worker that the test plays."""
+"""The projector's loop erases an account's conversations with it; the test plays the worker."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_accounts
-from agentchat.administration.admin_values import Account
+from agentchat.administration.admin_values import Account, AccountChanges
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, subjects, wire
-from agentchat.contracts.admin_errors import Conflict, NotFound, Unavailable
+from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.messages import EraseAnswered, EraseConversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections.read_model_follower import Follower
+from agentchat.projector.account_deletion_step import CONVERSATIONS_AT_ONCE, AccountDeletionStep
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 AT = "2026-11-21T09:30:00Z"
 
 
-class Eraser:
-    """Erases what the log has. The projector has heard of each before the next is asked for."""
+class Worker:
+    """Erases as an orchestrator does, and follows the log as the projector does."""
 
-    def __init__(self, store: ConversationStore, pool: Pool) -> None:
-        self.asked: list[str] = []
+    def __init__(self, store: ConversationStore, pool: Pool, bus: Bus) -> None:
         self._store = store
         self._follower = Follower(pool, Log(pool), [threads.PROJECTION])
+        self.deletions = AccountDeletionStep(bus, Log(pool), pool)
 
     async def handle(self, data: bytes) -> bytes:
         command = wire.decode_message(EraseConversation, data)
-        self.asked.append(command.conversation_id)
         found = await self._store.load(command.conversation_id)
         if found.account_id != command.account_id or found.erased:
             return wire.encode(EraseAnswered(outcome="not_found"))
@@ -40,77 +38,72 @@ class Eraser:
         await self._store.append(found, [erased])
         return wire.encode(EraseAnswered(outcome="erased"))
 
+    async def begin(self, account: Account, conversation_id: str) -> None:
+        started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
+        await self._store.append(await self._store.load(conversation_id), [started])
+
     async def project(self) -> None:
-        while True:
-            await self._follower.step()
-            await asyncio.sleep(0.01)
+        while await self._follower.step():
+            pass
 
 
 @pytest.fixture
-async def eraser(
-    admin: Admin, pool: Pool, migrated_database_url: str, fresh_nats_url: str
-) -> AsyncIterator[tuple[Eraser, Admin]]:
-    """It, and an administrator with a bus."""
+async def worker(migrated_database_url: str, fresh_nats_url: str, pool: Pool) -> AsyncIterator[Worker]:
     async with (
         open_store(migrated_database_url) as store,
         Bus.connect(fresh_nats_url, name="test-eraser") as bus,
     ):
-        played = Eraser(store, pool)
+        played = Worker(store, pool, bus)
         await bus.rpc.serve(subjects.ALL_COMMANDS, "test-erasers", played.handle)
-        projecting = asyncio.create_task(played.project())
-        yield played, replace(admin, bus=bus)
-        projecting.cancel()
-        await asyncio.wait([projecting])
+        yield played
 
 
-async def listed(pool: Pool, account: Account, created_at: str) -> str:
-    """A conversation that the read model lists, and the log does not have."""
-    stray = make_id()
-    async with acquire_connection(pool) as conn:
-        await conn.execute(
-            "INSERT INTO conversations (conversation_id, account_id, message_count, created_at, updated_at,"
-            " listed, events, bytes) VALUES (%s, %s, 1, %s, %s, true, 1, 1)",
-            [stray, account.id, created_at, created_at],
-        )
-    return stray
-
-
-async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
-    eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
+async def test_account_is_deleted_in_chunks_that_tell_what_is_left(
+    worker: Worker, admin: Admin, account: Account, pool: Pool
 ) -> None:
-    played, admin = eraser
-    held = [make_id() for _ in range(3)]
-    async with open_store(migrated_database_url) as store:
-        for thread in held:
-            started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
-            await store.append(await store.load(thread), [started])
-    # More of them than are looked at in one go, and newer than what can be erased.
-    strays = {await listed(pool, account, f"2026-11-22T09:30:00.{n:03}Z") for n in range(101)}
-    async with asyncio.timeout(30):
-        with pytest.raises(Unavailable, match="the log does not have") as refused:
-            await admin_accounts.delete(admin, account.id, force=True)
-    assert sum(stray in str(refused.value) for stray in strays) == 5
-    assert set(held) < set(played.asked)
-    for thread in held:
-        assert (await Log(pool).load_conversation(thread)).erased
-    assert (await admin_accounts.get(admin, account.id)).disabled
-    async with acquire_connection(pool) as conn:  # as the read model is without them, once it was rebuilt
-        await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [[*strays]])
-    await admin_accounts.delete(admin, account.id, force=True)
+    held = [make_unlisted_id(), *(make_id() for _ in range(CONVERSATIONS_AT_ONCE))]
+    for conversation_id in held:
+        await worker.begin(account, conversation_id)
+    await worker.project()
+    async with acquire_connection(pool) as conn:  # a row that the log does not have holds nothing up
+        await conn.execute(_STRAY, [make_id(), account.id])
+    with pytest.raises(Conflict, match=f"still has {len(held) + 1} conversations"):
+        await admin_accounts.delete(admin, account.id)
+
+    begun = await admin_accounts.delete(admin, account.id, force=True)
+    assert (begun.pending, begun.goes[0].count) == (True, len(held) + 1)
+    with pytest.raises(Conflict, match="is being deleted"):
+        await admin_accounts.change(admin, account.id, AccountChanges(disabled=False))
+
+    assert await worker.deletions.step()
+    left = await admin_accounts.delete(admin, account.id)
+    assert (left.pending, left.goes[0].count) == (True, 2)
+    shown = await admin_accounts.get(admin, account.id)
+    assert (shown.deleting, shown.disabled) == (True, True)
+
+    assert await worker.deletions.step()
+    assert not await worker.deletions.step()  # the read model is behind the log: there may be more
+    await admin_accounts.get(admin, account.id)
+    await worker.project()
+    assert not await worker.deletions.step()
     with pytest.raises(NotFound):
         await admin_accounts.get(admin, account.id)
+    for conversation_id in held:
+        assert (await Log(pool).load_conversation(conversation_id)).erased
 
 
-async def test_conversations_that_no_list_shows_go_with_their_account(
-    eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
+async def test_account_that_is_not_to_be_deleted_keeps_all(
+    worker: Worker, admin: Admin, account: Account, pool: Pool
 ) -> None:
-    _, admin = eraser
-    unlisted = make_unlisted_id()
-    async with open_store(migrated_database_url) as store:
-        started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
-        await store.append(await store.load(unlisted), [started])
-    async with asyncio.timeout(30):
-        with pytest.raises(Conflict, match="conversation"):
-            await admin_accounts.delete(admin, account.id)
-        await admin_accounts.delete(admin, account.id, force=True)
-    assert (await Log(pool).load_conversation(unlisted)).erased
+    kept = make_id()
+    await worker.begin(account, kept)
+    await worker.project()
+    assert not await worker.deletions.step()
+    assert not (await Log(pool).load_conversation(kept)).erased
+    assert await admin_accounts.get(admin, account.id) == account
+
+
+_STRAY = """
+INSERT INTO conversations
+    (conversation_id, account_id, message_count, created_at, updated_at, listed, events, bytes)
+VALUES (%s, %s, 1, '2026', '2026', true, 1, 1)"""

@@ -35,7 +35,7 @@ PUBLISHES = {
     "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
     "chat.traces.trace": {"orchestrator"},
     "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner", "console"},
-    "chat.commands.account": {"gateway", "operator", "console"},
+    "chat.commands.account": {"gateway", "operator", "console", "projector"},
     subjects.TOOLS_LIST: {"orchestrator", "operator", "console"},
     subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
     subjects.MODELS_CHECK: {"gateway", "operator", "console"},

@@ -8,7 +8,7 @@ from tests.gateway.client import check_problem
 
 async def test_an_account_is_made_shown_and_changed(admin: AdminClient) -> None:
     made = await admin.post("/accounts", {"name": "  Acme   Ltd ", "plan": "Pro"})
-    assert made.keys() == {"id", "name", "plan", "disabled", "created_at"}
+    assert made.keys() == {"id", "name", "plan", "disabled", "created_at", "deleting"}
     assert made["created_at"].endswith("Z")
     fields = {"name": "Acme Ltd", "plan": "Pro", "disabled": False}
     assert made == made | fields
@@ -33,6 +33,7 @@ async def test_an_empty_account_is_deleted_and_its_audit_stays(admin: AdminClien
         "needs_force": False,
         "goes": [],
         "used_by": [],
+        "pending": False,
     }
     await admin.delete(path)
     assert await admin.refused("GET", path, status=404, code="not_found") == []

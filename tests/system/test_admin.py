@@ -1,5 +1,7 @@
 """A business comes and goes over the admin API alone, on the whole system."""
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -60,3 +62,18 @@ async def test_change_on_one_gateway_counts_on_the_other(
     await first.delete(f"/keys/{(await first.get(f'/accounts/{account}/keys'))['data'][0]['id']}")
     revoked = check_problem(await caller.chat(asked), 401, "invalid_api_key")
     assert shut | {"trace_id": ""} == revoked | {"trace_id": ""}
+
+
+async def test_account_with_conversations_is_deleted_after_the_answer(
+    stack: RunningStack, admins: tuple[AdminClient, AdminClient]
+) -> None:
+    admin, _ = admins
+    account, caller = await make_business(admin, stack)
+    conversation = (await caller.chat("Hello")).json()["conversation_id"]
+    begun = await admin.send("DELETE", f"/accounts/{account}", force="true")
+    assert (begun.status_code, begun.json()["pending"]) == (202, True)
+    async with asyncio.timeout(60):
+        while (await admin.send("GET", f"/accounts/{account}")).status_code != 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    found = (await admin.get("/conversations/search", query=conversation))["data"]
+    assert found == []

@@ -1,5 +1,6 @@
 """Create, show, change, disable and delete accounts."""
 
+import msgspec
 import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, holdings
@@ -53,13 +54,16 @@ async def get(admin: Admin, account_id: str) -> Account:
 async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
     """Rename an account, change its plan, disable or enable it.
 
-    The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
+    The plan and `disabled` count from the next request on. Raises NotFound, Invalid, Conflict if an account
+    that is being deleted is to be enabled.
     """
     given = validate(changes).to_dict()
     if "name" in given:
         given["name"] = normalize_name(given["name"])
     async with admin.transaction() as conn:
         before = await find_account(conn, account_id, lock=True)
+        if before.deleting and given.get("disabled") is False:
+            raise Conflict(_DELETING)
         if "plan" in given:
             await admin_plans.check_named(conn, given["plan"])
         return await write(conn, admin.actor, "account", before, given)
@@ -68,31 +72,36 @@ async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Acco
 async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
     """Delete an account; with force all that it has, its conversations too.
 
-    First the account is disabled and its agents go, so that no run begins any more; should a later step fail,
-    calling it again goes on from there. Raises NotFound, Conflict, Unavailable.
+    First the account is disabled and its agents go, so that no run begins any more. If it has conversations,
+    the deletion is `pending`: the projector erases them, then deletes the account; calling this again tells
+    what is left. Raises NotFound, Conflict, Unavailable.
     """
-    account_id = parse_id("account", account_id)
-    if not dry_run:
+    account = await get(admin, account_id)
+    if not (dry_run or account.deleting):
         await admin_conversations.wait_for_projector(admin)
-    await get(admin, account_id)
-    goes = await holdings.list_account_holdings(admin, account_id)
-    needs_force = bool(goes) and not force
-    deletion = Deletion(kind="account", id=account_id, dry_run=dry_run, needs_force=needs_force, goes=goes)
-    if dry_run:
+    goes = await holdings.list_account_holdings(admin, account.id)
+    deletion = Deletion(
+        kind="account",
+        id=account.id,
+        dry_run=dry_run,
+        needs_force=bool(goes) and not force and not account.deleting,
+        goes=goes,
+        pending=account.deleting,
+    )
+    if dry_run or account.deleting:
         return deletion
-    if needs_force:
+    if deletion.needs_force:
         raise _build_conflict(goes)
     if goes:
-        await _empty_account(
-            admin, account_id, has_conversations=any(use.kind == "conversations" for use in goes)
-        )
+        goes = await _empty_account(admin, account.id)
+    pending = any(use.kind == "conversations" for use in goes)
     async with admin.transaction(_LARGE_SECONDS) as conn:
-        before = await find_account(conn, account_id, lock=True)
-        if not force and (left := await holdings.list_directory_holdings(conn, account_id)):
+        before = await find_account(conn, account.id, lock=True)
+        if not force and (left := await holdings.list_directory_holdings(conn, account.id)):
             raise _build_conflict(left)
-        await conn.execute("DELETE FROM accounts WHERE account_id = %s", [account_id])
-        await admin.note(conn, "delete", "account", account_id, before=before)
-    return deletion
+        await conn.execute(_REQUEST_DELETION if pending else _DELETE, [account.id])
+        await admin.note(conn, "delete", "account", account.id, before=before)
+    return msgspec.structs.replace(deletion, goes=goes, pending=pending)
 
 
 async def find_account(conn: Connection, account_id: str, *, lock: bool = False) -> Account:
@@ -111,9 +120,12 @@ async def find_account(conn: Connection, account_id: str, *, lock: bool = False)
 async def find_named_account(conn: Connection, account_id: str) -> str:
     """Find the account that a field `account_id` names, lock its row, return its id. Raises Invalid."""
     try:
-        return (await find_account(conn, account_id, lock=True)).id
+        found = await find_account(conn, account_id, lock=True)
     except NotFound:
         raise Invalid("account_id", "there is no such account") from None
+    if found.deleting:
+        raise Invalid("account_id", _DELETING)
+    return found.id
 
 
 def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
@@ -121,20 +133,28 @@ def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
     return Conflict(f"the account still has {listed}; force deletes them with it", uses)
 
 
-async def _empty_account(admin: Admin, account_id: str, *, has_conversations: bool) -> None:
+async def _empty_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
+    """Disable an account and delete its agents and knowledge bases; return what is left."""
     await change(admin, account_id, AccountChanges(disabled=True))
     async with admin.connection() as conn:
         while agents := await list_agents(conn, account_id, limit=_PORTION):
             for agent in agents:
                 await delete_agent(conn, agent.agent_id, actor=admin.actor)
-    if has_conversations or admin.bus is not None:
-        await admin_conversations.delete_all(admin, account_id)
     async with admin.connection(_LARGE_SECONDS) as conn:
         cursor = await conn.execute(
             "SELECT knowledge_base_id FROM knowledge_bases WHERE account_id = %s", [account_id]
         )
         for (base_id,) in await cursor.fetchall():
             await delete_base(conn, base_id, actor=admin.actor)
+    await admin_conversations.wait_for_projector(admin)
+    return await holdings.list_account_holdings(admin, account_id)
 
 
-_ACCOUNT = "SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at FROM accounts"
+_DELETING = "the account is being deleted"
+
+_ACCOUNT = """
+SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at, deletion_requested_at IS NOT NULL
+  FROM accounts"""
+
+_REQUEST_DELETION = "UPDATE accounts SET deletion_requested_at = now() WHERE account_id = %s"
+_DELETE = "DELETE FROM accounts WHERE account_id = %s"

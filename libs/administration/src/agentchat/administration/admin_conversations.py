@@ -5,7 +5,6 @@ import os
 
 import msgspec
 
-from agentchat.administration import holdings
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Deletion, Page
@@ -29,9 +28,7 @@ from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from agentchat.conversations.erasures import UnfinishedErasure, list_unfinished_erasures
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import (
-    ConversationRow,
     is_behind,
-    list_account_conversations,
 )
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
@@ -42,9 +39,6 @@ from agentchat.conversations.queries.conversation_search import (
 from agentchat.conversations.queries.find_run import count_runs
 
 ENDS = ("running", "completed", "failed", "cancelled")
-_AT_ONCE = 4
-_PORTION = 100
-_NAMED = 5
 _DELETIONS = 100
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -135,49 +129,15 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False)
     if found.erased or found.account_id is None:
         raise NotFound("conversation", conversation_id)
     if not dry_run:
-        await _erase(admin, found.account_id, conversation_id)
+        with translate_errors():
+            erased = await erase_conversation(
+                admin.need_bus().rpc, found.account_id, conversation_id, trace_id=os.urandom(16).hex()
+            )
+        if erased:
+            async with admin.connection() as conn:
+                before = {"account_id": found.account_id}
+                await admin.note(conn, "delete", "conversation", conversation_id, before=before)
     return Deletion(kind="conversation", id=conversation_id, dry_run=dry_run, goes=(Use("runs", runs),))
-
-
-async def delete_all(admin: Admin, account_id: str) -> None:
-    """Delete all conversations of an account that is disabled and has no agents: no run begins any more.
-
-    Raises Unavailable, also if the read model lists what the log does not have.
-    """
-    await wait_for_projector(admin)
-    before: tuple[str, str] | None = None
-    while rows := await _list_conversations(admin, account_id, _PORTION, before):
-        before = (rows[-1].created_at, rows[-1].conversation_id)
-        for start in range(0, len(rows), _AT_ONCE):
-            portion = rows[start : start + _AT_ONCE]
-            await asyncio.gather(*(_erase(admin, account_id, each.conversation_id) for each in portion))
-    for conversation_id in await holdings.list_unlisted(admin, account_id):
-        await _erase(admin, account_id, conversation_id)
-    await wait_for_projector(admin)
-    if strays := await _list_conversations(admin, account_id, _NAMED):
-        names = ", ".join(each.conversation_id for each in strays)
-        raise Unavailable(
-            f"the read model lists conversations that the log does not have: {names}; "
-            "rebuild it with `agentchat replay rebuild conversations`, then try again"
-        )
-
-
-async def _list_conversations(
-    admin: Admin, account_id: str, limit: int, before: tuple[str, str] | None = None
-) -> list[ConversationRow]:
-    with translate_errors():
-        return await list_account_conversations(admin.pool, account_id, limit=limit, before=before)
-
-
-async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
-    with translate_errors():
-        erased = await erase_conversation(
-            admin.need_bus().rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
-        )
-    if erased:
-        async with admin.connection() as conn:
-            before = {"account_id": account_id}
-            await admin.note(conn, "delete", "conversation", conversation_id, before=before)
 
 
 async def wait_for_projector(admin: Admin) -> None:

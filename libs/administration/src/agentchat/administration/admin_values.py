@@ -46,7 +46,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """A deletion, or with `dry_run` its preview: `goes` lists what is deleted.
 
     `needs_force`, set in a dry run only: without force it would be refused. `used_by` lists what stays and
-    loses its reference.
+    loses its reference. `pending`: the deletion continues after this answer, and `goes` is what is left.
     """
 
     kind: str
@@ -55,6 +55,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     needs_force: bool = False
     goes: tuple[Use, ...] = ()
     used_by: tuple[Use, ...] = ()
+    pending: bool = False
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -81,13 +82,17 @@ class AccountChanges(Changes, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """An account. The keys of a disabled account are refused."""
+    """An account. The keys of a disabled account are refused.
+
+    `deleting`: its conversations are being erased, then it is gone.
+    """
 
     id: str
     name: str
     plan: str
     disabled: bool
     created_at: datetime
+    deleting: bool = False
 
 
 class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,13 +1,12 @@
 """Count what an account has and what uses an agent, before they are deleted."""
 
-from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin import Admin
 from agentchat.contracts.admin_errors import Use
 from agentchat.conversations.projections.conversations_table import (
     count_conversations,
     find_conversations_with_agent,
 )
 from agentchat.conversations.projections.runs_table import list_open_runs_of_agent
-from agentchat.conversations.queries import unlisted_conversations
 from agentchat.runtime.postgres import Connection
 
 NAMES = 5
@@ -18,15 +17,7 @@ async def list_account_holdings(admin: Admin, account_id: str) -> tuple[Use, ...
     async with admin.connection() as conn:
         held = await list_directory_holdings(conn, account_id)
         threads = await count_conversations(conn, account_id)
-    threads += len(await list_unlisted(admin, account_id))
     return (*held, Use("conversations", threads)) if threads else held
-
-
-async def list_unlisted(admin: Admin, account_id: str) -> list[str]:
-    """List the account's conversations that no read model lists and that are not erased."""
-    with translate_errors():
-        found = unlisted_conversations.list_unlisted(admin.pool, account_id=account_id)
-        return [each.conversation_id async for each in found]
 
 
 async def list_agent_uses(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:

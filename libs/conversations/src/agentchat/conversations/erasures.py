@@ -151,6 +151,13 @@ async def list_unfinished_erasures(pool: Pool, *, limit: int) -> list[Unfinished
     return [UnfinishedErasure(conversation_id=id_, rows_left=rows_left) for id_, rows_left in rows]
 
 
+async def list_unerased_conversations(pool: Pool, account_id: str, *, limit: int) -> list[str]:
+    """Return ids of an account's conversations that are not erased yet. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
+        rows = await (await conn.execute(_SQL["unerased"], [account_id, limit])).fetchall()
+    return [conversation_id for (conversation_id,) in rows]
+
+
 async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -> int:
     """Delete tombstones that are weeks old and return how many.
 

@@ -52,3 +52,12 @@ SELECT delete_erased_events(originator_id, 0)
            AND originator_id NOT IN (SELECT conversation_id FROM erasures)
            AND originator_id NOT IN (SELECT conversation_id FROM parked_events)
          LIMIT %s) AS old
+
+-- name: unerased
+-- What the log does not have is left out: it is for `replay rebuild`.
+SELECT conversation_id FROM conversations
+ WHERE account_id = %s
+   AND EXISTS (SELECT FROM conversation_events WHERE originator_id = conversation_id)
+   AND NOT EXISTS (SELECT FROM conversation_events
+                    WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+ LIMIT %s

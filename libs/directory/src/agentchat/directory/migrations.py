@@ -20,9 +20,11 @@ CREATE TABLE accounts (
     name text NOT NULL,
     plan text NOT NULL REFERENCES plans ON UPDATE CASCADE,
     created_at timestamptz NOT NULL DEFAULT now(),
-    disabled_at timestamptz
+    disabled_at timestamptz,
+    deletion_requested_at timestamptz
 );
 CREATE INDEX accounts_by_plan ON accounts (plan);
+CREATE INDEX accounts_to_delete ON accounts (account_id) WHERE deletion_requested_at IS NOT NULL;
 CREATE TABLE api_keys (
     key_id text PRIMARY KEY,
     account_id text NOT NULL REFERENCES accounts ON DELETE CASCADE,

@@ -53,7 +53,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "feed_days": {"projector": _APPEND},
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
-    "accounts": {"gateway": _WRITE, "orchestrator": _READ},
+    "accounts": {"gateway": _WRITE, "orchestrator": _READ, "projector": "SELECT, DELETE"},
     "api_keys": {"gateway": _WRITE},
     "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
     "agent_versions": {

@@ -46,8 +46,6 @@ CREATE INDEX conversations_agent_idx
     ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC);
 CREATE INDEX conversations_owner_idx ON conversations (account_id);
 CREATE INDEX conversations_unlisted_idx ON conversations (conversation_id) WHERE NOT listed;
-CREATE INDEX conversations_unlisted_account_idx ON conversations (account_id, conversation_id)
-    WHERE NOT listed;
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
@@ -137,7 +135,7 @@ def _build_row(columns: dict[str, Any]) -> ConversationRow:
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
-    """Count the conversations on all pages of `list_account_conversations`."""
+    """Count the account's conversations, unlisted ones too, without erased ones."""
     row = await (await conn.execute(_COUNT, [account_id])).fetchone()
     return int(row[0]) if row else 0
 
@@ -331,9 +329,7 @@ SELECT count(*) OVER (), conversation_id FROM conversations
  ORDER BY conversation_id DESC LIMIT %(limit)s
 """).format(NOT_ERASED)
 
-_COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND listed AND {}").format(
-    NOT_ERASED
-)
+_COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(NOT_ERASED)
 
 _STORED = """
 SELECT account_id, count(*), sum(events)::bigint, sum(bytes)::bigint FROM conversations

@@ -1,7 +1,6 @@
 """Find conversations that no list shows (`ids.new_unlisted_id`); they are removed later."""
 
 from collections.abc import AsyncIterator
-from typing import LiteralString
 
 import msgspec
 
@@ -18,18 +17,17 @@ class UnlistedConversation(msgspec.Struct, frozen=True):
 
 
 async def list_unlisted(
-    pool: Pool, *, account_id: str | None = None, idle_seconds: float | None = None
+    pool: Pool, *, idle_seconds: float | None = None
 ) -> AsyncIterator[UnlistedConversation]:
-    """Yield the unlisted conversations of one account or of all, the oldest first.
+    """Yield the unlisted conversations of all accounts, the oldest first.
 
     With `idle_seconds` those without an event for so long. Raises DatabaseUnavailable.
     """
     after = ""
-    query = _FIND if account_id is None else _FIND_OF_ACCOUNT
     while True:
-        named = {"after": after, "idle": idle_seconds, "limit": _PAGE, "account": account_id}
+        named = {"after": after, "idle": idle_seconds, "limit": _PAGE}
         async with acquire_connection(pool) as conn:
-            rows = await (await conn.execute(query, named)).fetchall()
+            rows = await (await conn.execute(_FIND, named)).fetchall()
         if not rows:
             return
         for conversation_id, account_id in rows:
@@ -38,9 +36,9 @@ async def list_unlisted(
 
 
 # The log decides: the read model may be behind.
-_QUERY: LiteralString = """
+_FIND = """
 SELECT conversation_id, account_id FROM conversations
- WHERE NOT listed AND {of_account} conversation_id > %(after)s
+ WHERE NOT listed AND conversation_id > %(after)s
    AND (%(idle)s::float8 IS NULL
         OR updated_at::timestamptz < clock_timestamp() - make_interval(secs => %(idle)s))
    AND NOT EXISTS (
@@ -49,5 +47,3 @@ SELECT conversation_id, account_id FROM conversations
           AND (topic = 'conversation_erased.v1' OR at > clock_timestamp() - make_interval(secs => %(idle)s)))
  ORDER BY conversation_id LIMIT %(limit)s
 """
-_FIND: LiteralString = _QUERY.format(of_account="")
-_FIND_OF_ACCOUNT: LiteralString = _QUERY.format(of_account="account_id = %(account)s AND")

@@ -17,7 +17,7 @@ from agentchat.ops.errors import RefusedError, SetupError, StackError
 ADMIN_URL = "AGENTCHAT_ADMIN_URL"
 ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
 _PREFIX = "/admin/v1"
-_SECONDS = httpx.Timeout(10.0, read=600.0)  # deleting an account with many conversations takes minutes
+_SECONDS = httpx.Timeout(10.0, read=150.0)  # deleting a large knowledge base may take two minutes
 
 
 class AdminApi(msgspec.Struct, frozen=True):

@@ -128,10 +128,10 @@ async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Respons
     try:
         if str(given.get("typed", "")) != present.name:
             raise Invalid("typed", "is not the account's name; nothing was deleted")
-        await admin_accounts.delete(admin, account_id, force="force" in given)
+        deletion = await admin_accounts.delete(admin, account_id, force="force" in given)
     except AdminError as error:
         return await _render_deletion(request, account_id, RefusedForm(given, error))
-    return Redirect("/accounts", status_code=303)
+    return Redirect(f"/accounts/{account_id}/delete" if deletion.pending else "/accounts", status_code=303)
 
 
 async def _render_deletion(

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
 
+from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route import Parameter, Route
 from agentchat.administration.routes import ROUTES
@@ -123,7 +124,11 @@ def _get_response_type(route: Route) -> Any:
 
 def _list_other_successes(route: Route) -> dict[int, ResponseSpec]:
     if route.method == "DELETE":
-        return {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
+        others = {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
+        if route.call is admin_accounts.delete:
+            under_way = "Its conversations are being erased; `goes` is what is left."
+            others[202] = ResponseSpec(Deletion, description=under_way, generate_examples=False)
+        return others
     if route.gives is PutDocument and route.status == 201:
         return {
             200: ResponseSpec(PutDocument, description="Replaced, or as it was.", generate_examples=False)
@@ -143,7 +148,7 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
     found = await route.call(acting, **_query(request, route, given), **path, **body)
     status = route.status
     if isinstance(found, Deletion) and not found.dry_run:
-        return Response(None, status_code=204)
+        return Response(found, status_code=202) if found.pending else Response(None, status_code=204)
     if isinstance(found, PutDocument) and found.outcome != "added":
         status = 200
     if isinstance(found, Page):
