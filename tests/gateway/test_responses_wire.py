@@ -169,7 +169,11 @@ def test_interrupted_stream_resumes_after_its_last_event() -> None:
 
 
 def test_pause_completes_response_without_a_number() -> None:
-    before: list[Update] = [Started(), TextUpdate("a"), ToolStarted("3", "find", {"q": 1})]
+    before: list[Update] = [
+        Started(),
+        TextUpdate("a"),
+        ToolStarted("3", "find", {"q": 1}, needs_approval=True),
+    ]
     used = Usage(input_tokens=5, output_tokens=4, cache_read_tokens=3)
     *run, last = read_events([*before, replace(WAIT, usage=used)])
     *_, asked = last["response"]["output"]
@@ -189,9 +193,11 @@ def test_pause_completes_response_without_a_number() -> None:
     numbers = [each["sequence_number"] for each in (*run, last)]
     assert numbers == sorted(set(numbers)), "strictly increasing"
     assert [each["type"] for each in read_events([*before, WAIT], place)] == [
-        *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
-        "response.completed",
+        *("response.output_item.added", "response.output_item.done", "response.completed")
     ]
+    assert "mcp_call" not in str(run), "nor in the stream: clients show an item that is done as a result"
+    *_, ended = read_events([*before, ToolEnded("3", False, "[1]"), FINISHED])
+    assert [item["type"] for item in ended["response"]["output"]] == ["message", "mcp_call"]
 
 
 def test_a_citation_has_the_place_of_its_mark() -> None:

@@ -65,6 +65,7 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         Finished(
             make_message("Hello"),
             (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+            sources=(SOURCE,),
         ),
     ]
 
@@ -159,6 +160,7 @@ def test_run_ended_before_first_update_is_sent_in_full(streaming: bool) -> None:
         Finished(
             make_message("Let me see.Done"),
             (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+            sources=(SOURCE,),
         ),
     ]
     pieces = [update.text for update in told if isinstance(update, TextUpdate)]

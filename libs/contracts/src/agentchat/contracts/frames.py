@@ -71,12 +71,16 @@ class DeltaFrame(LiveFrame, frozen=True, kw_only=True, tag="Delta"):
 
 
 class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
-    """The agent calls a tool. Sent after the round was appended to the log."""
+    """The agent calls a tool. Sent after the round was appended to the log.
+
+    `needs_approval`: it does not run before a person has approved it.
+    """
 
     call_id: str
     name: str
     input: dict[str, Any]
     round: int
+    needs_approval: bool = False
 
 
 class ToolReturnedFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolReturned"):

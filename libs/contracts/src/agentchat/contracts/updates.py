@@ -29,11 +29,12 @@ class TextUpdate(msgspec.Struct, frozen=True):
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
-    """The agent called a tool."""
+    """The agent called a tool. With `needs_approval` it does not run before a person has approved it."""
 
     call_id: str
     name: str
     input: dict[str, Any]
+    needs_approval: bool = False
 
 
 class ToolEnded(msgspec.Struct, frozen=True):

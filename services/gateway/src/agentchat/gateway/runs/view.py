@@ -265,7 +265,7 @@ class View:
                 self._send(RetrievedSources(frame.sources))
             case frames.ToolCalledFrame():
                 self._send(NextRound(frame.round))
-                self._send(ToolStarted(frame.call_id, frame.name, frame.input))
+                self._send(ToolStarted(frame.call_id, frame.name, frame.input, frame.needs_approval))
             case frames.ToolReturnedFrame():
                 self._send(ToolEnded(frame.call_id, frame.is_error))
                 self.wants_log = self.wants_log or bool(self._sent.owed)

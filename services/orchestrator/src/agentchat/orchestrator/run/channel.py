@@ -15,6 +15,7 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.timings import ALIVE_SECONDS
 from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.leases.leases import Lease
 from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.interruption import Interrupted
@@ -144,7 +145,7 @@ class TraceChannel:
         for each in run.rounds:
             for call in each.calls:
                 if call.call_id not in already.called:
-                    await self.send(_build_tool_called(each.number, call.call_id, call.name, call.input))
+                    await self.send(_build_tool_called(each.number, call))
                 if call.output is not None and call.call_id not in already.returned:
                     await self.send(_build_tool_returned(call.call_id, call.is_error))
 
@@ -153,7 +154,7 @@ class TraceChannel:
         for event in done:
             match event:
                 case events.ToolCalled():
-                    await self.send(_build_tool_called(event.round, event.call_id, event.name, event.input))
+                    await self.send(_build_tool_called(event.round, event))
                 case events.ToolReturned():
                     await self.send(_build_tool_returned(event.call_id, event.is_error))
                 case events.SourcesRetrieved():
@@ -250,10 +251,16 @@ class TraceChannel:
             await self.send(frames.Alive(seq=0, attempt=0))
 
 
-def _build_tool_called(
-    round_: int, call_id: str, name: str, given: dict[str, object]
-) -> frames.ToolCalledFrame:
-    return frames.ToolCalledFrame(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
+def _build_tool_called(round_: int, call: Call | events.ToolCalled) -> frames.ToolCalledFrame:
+    return frames.ToolCalledFrame(
+        seq=0,
+        attempt=0,
+        round=round_,
+        call_id=call.call_id,
+        name=call.name,
+        input=call.input,
+        needs_approval=call.needs_approval,
+    )
 
 
 def _build_tool_returned(call_id: str, is_error: bool) -> frames.ToolReturnedFrame:

@@ -51,6 +51,7 @@ class ResponseOutput:
         self._message_id = ""
         self._text: list[str] = []
         self._calls: dict[str, int] = {}
+        self._held: dict[str, updates.ToolStarted] = {}
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """Encode updates as events. Tool results have their outputs."""
@@ -77,7 +78,9 @@ class ResponseOutput:
                 self._sources = update.sources
                 return b""
             case updates.ToolStarted():
-                return self._end_message() + self._call(update)
+                # Clients take a call in the output for one that has run, whatever its status is.
+                self._held.update({update.call_id: update} if update.needs_approval else {})
+                return self._end_message() + (b"" if update.needs_approval else self._call(update))
             case updates.ToolEnded():
                 return self._encode_return(update)
             case updates.NextRound():
@@ -205,6 +208,8 @@ class ResponseOutput:
 
     def _announce_call(self, call_id: str) -> bytes:
         """Encode a call that has waited, with the input that it ran with."""
+        if call_id in self._held:
+            return self._call(self._held[call_id])
         assert self._after_pause is not None
         call = self._after_pause.calls[call_id]
         return self._call(
