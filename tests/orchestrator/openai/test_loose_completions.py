@@ -41,7 +41,7 @@ async def stream_text(provider: ScriptedProvider, caller: Caller, *data: bytes) 
         ([r'"\ud83d\ude00\ud83d"', r'"\ude01"'], "😀😁"),
         ([r'"\ud83d"', '"x"', r'"\ude00"'], "�x�"),
         ([r'"x\ud83d"'], "x�"),
-        (["null", "[]", '[{"type":"text","text":7}]'], "7"),
+        (["null", "[]", '[{"type":"text","text":7}]', '["a",8]', '{"text":"b"}'], "7a8b"),
     ],
 )
 async def test_any_scalar_is_text(

@@ -254,19 +254,17 @@ class OpenAIReply(StreamedReply):
 
 
 def _split_content(content: Any) -> tuple[str, str]:
-    """Return the text and the thinking of a piece of content, which may be a list of parts (Mistral)."""
-    if not isinstance(content, list):
-        return to_text(content), ""
-    text, thought = "", ""
-    for part in content:
-        match part:
-            case {"type": "text", "text": text_part}:
-                text += to_text(text_part)
-            case {"type": "thinking", "thinking": thinking}:
-                thought += "".join(_split_content(thinking))
-            case _:
-                pass
-    return text, thought
+    """Return the text and the thinking of a piece of content: a scalar, a part, or a list of either."""
+    match content:
+        case list():
+            pieces = [_split_content(part) for part in content]
+            return "".join(text for text, _ in pieces), "".join(thought for _, thought in pieces)
+        case {"type": "thinking", "thinking": thinking}:  # Mistral
+            return "", "".join(_split_content(thinking))
+        case {"text": text}:
+            return to_text(text), ""
+        case _:
+            return to_text(content), ""
 
 
 def _convert_usage(reported: dict[str, Any]) -> Usage:
