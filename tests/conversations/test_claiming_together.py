@@ -7,6 +7,7 @@ import uuid
 import psycopg
 
 from agentchat.contracts.ids import make_id
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key, compute_key_hash
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, acquire_connection, open_pool
@@ -21,7 +22,7 @@ def _claim(claims: Claims, account: str, key: str, body: bytes = b"body") -> "as
     return asyncio.create_task(
         claim_key(
             claims,
-            account_id=account,
+            owner=Owner(account),
             key=key,
             request_hash=body,
             trace_id=uuid.uuid4().hex,
@@ -69,7 +70,7 @@ async def test_only_the_claim_of_a_locked_key_fails(claims: Claims, migrated_dat
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
         await other.execute(
             "INSERT INTO idempotency_keys VALUES (%s, %s, '', 't', 'c', 1, clock_timestamp())",
-            [account, compute_key_hash(account, "k0")],
+            [account, compute_key_hash(Owner(account), "k0")],
         )
         told = await asyncio.gather(
             *(_claim(claims, account, f"k{number}") for number in range(6)), return_exceptions=True

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.administration.admin_conversations import list_deletions
 from agentchat.contracts.ids import make_id, make_unlisted_id
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.erasures import (
@@ -95,7 +96,7 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
     assert not await storage.log.is_under_way(id_, trace("p"))
     assert [each.topic for each in await storage.log.read_rows(id_)] == [_TOMBSTONE]
     assert await storage.log.read_at_versions([(id_, 1), (id_, 2)]) == []
-    assert await storage.log.find_accounts([id_]) == {id_: ACCOUNT}
+    assert await storage.log.find_owners([id_]) == {id_: Owner(ACCOUNT)}
     assert id_ not in {each.conversation_id async for each in list_unlisted(storage.pool)}
     mine = [each for each in await storage.log.read(0, 10**6) if each.conversation_id == id_]
     assert [each.topic for each in mine if not each.erased] == [_TOMBSTONE]

@@ -9,6 +9,7 @@ import pytest
 from agentchat.contracts.events import ConversationErased
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.claims.idempotency import (
     Claim,
@@ -31,7 +32,7 @@ async def _claim(
 ) -> Claim:
     return await claim_key(
         claims,
-        account_id=account,
+        owner=Owner(account),
         key=key,
         request_hash=body,
         trace_id=_trace(),
@@ -75,8 +76,8 @@ async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(claims: Cl
     assert [claim.publication for claim in made] == [1] * 20
     assert sum(claim.mine for claim in made) == 1
     assert len(_list_places(made)) == 1
-    assert await is_repeat(pool, account, "k")
-    assert not await is_repeat(pool, make_id(), "k")
+    assert await is_repeat(pool, Owner(account), "k")
+    assert not await is_repeat(pool, Owner(make_id()), "k")
     assert (await _claim(claims, make_id())).mine
 
 
@@ -97,7 +98,7 @@ async def test_other_request_conflicts_until_the_key_is_free(claims: Claims, poo
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
     await give_up_claim(pool, first, refused=True)
-    assert not await is_repeat(pool, account, "k")
+    assert not await is_repeat(pool, Owner(account), "k")
     other = await _claim(claims, account, body=b"other")
     assert other.mine
     assert other.trace_id != first.trace_id
@@ -106,7 +107,7 @@ async def test_other_request_conflicts_until_the_key_is_free(claims: Claims, poo
 async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Claims, pool: Pool) -> None:
     account = make_id()
     first = await _claim(claims, account, seconds=0.0)
-    assert not await is_repeat(pool, account, "k")
+    assert not await is_repeat(pool, Owner(account), "k")
     made = await asyncio.gather(*(_claim(claims, account) for _ in range(5)))
     assert sum(claim.mine for claim in made) == 1
     assert {claim.publication for claim in made} == {2}
@@ -141,7 +142,7 @@ async def test_an_idempotency_key_stands_for_its_run_for_a_day(
     account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     await write(store, _request(first))
-    assert await is_repeat(pool, account, "k")
+    assert await is_repeat(pool, Owner(account), "k")
     again = await _claim(claims, account)
     assert (again.mine, again.publication, again.seconds) == (False, 1, 0.0)
     assert again.begun_at == 2
@@ -149,7 +150,7 @@ async def test_an_idempotency_key_stands_for_its_run_for_a_day(
     with pytest.raises(KeyConflict):
         await _claim(claims, account, body=b"other")
     await _let_a_day_pass(pool)
-    assert not await is_repeat(pool, account, "k")
+    assert not await is_repeat(pool, Owner(account), "k")
     late = await _claim(claims, account, body=b"other")
     assert (late.mine, late.publication) == (True, 1)
     assert late.trace_id != first.trace_id

@@ -7,6 +7,7 @@ import pytest
 
 from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import listen, open_session, wait_for_notifications
 from agentchat.conversations.event_store import log as log_module
@@ -98,7 +99,7 @@ async def test_the_first_event_says_whose_a_conversation_is(store: ConversationS
         Conversation(conversation_id=make_id()), [build_conversation_started(), build_user_message()]
     )
     unknown = make_id()
-    assert await log.find_accounts([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
+    assert await log.find_owners([told.conversation_id, unknown]) == {told.conversation_id: Owner(ACCOUNT)}
 
 
 async def test_page_is_shared_by_followers_until_the_next_append(

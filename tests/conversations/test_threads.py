@@ -68,7 +68,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
             summary = await threads.load_summary(storage.pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
-                assert (summary.count, summary.started_at) == (len(found), expected.started_at)
+                assert (summary.count, summary.started.at) == (len(found), expected.started_at)
                 assert (summary.first, summary.last) == (found[0].message, found[-1].message)
                 described = summary.described
                 assert (described.title if described else None) == expected.title

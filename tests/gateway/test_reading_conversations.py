@@ -34,6 +34,8 @@ async def test_a_conversation_and_its_messages_are_there_at_once(
         "updated_at": stored.AT,
         "metadata": {},
         "forked_from": None,
+        "user_id": None,
+        "external_id": None,
     }
     response = await client.get(f"/v1/conversations/{conversation_id}/messages")
     assert response.headers["x-trace-id"]

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from agentchat.contracts import events
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store import log as log_module
 from agentchat.conversations.event_store.append_statement import AppendItem
@@ -143,9 +144,9 @@ class SimLog(Log):
         super().__init__(pool)  # type: ignore[arg-type]  # as much of a pool as it needs
         self._sim = pool
 
-    async def find_accounts(self, conversation_ids: Collection[str]) -> dict[str, str]:
+    async def find_owners(self, conversation_ids: Collection[str]) -> dict[str, Owner]:
         """There is one account."""
-        return dict.fromkeys(conversation_ids, ACCOUNT)
+        return dict.fromkeys(conversation_ids, Owner(ACCOUNT))
 
     async def _fetch_entries(
         self, query: Any, parameters: Sequence[Any] | Mapping[str, Any]

@@ -28,8 +28,8 @@ async def create(admin: Admin, new: NewAccount) -> Account:
         await admin_plans.check_named(conn, new.plan)
         try:
             await conn.execute(
-                "INSERT INTO accounts (account_id, name, plan) VALUES (%s, %s, %s)",
-                [account_id, normalize_name(new.name), new.plan],
+                "INSERT INTO accounts (account_id, name, plan, require_user) VALUES (%s, %s, %s, %s)",
+                [account_id, normalize_name(new.name), new.plan, new.require_user],
             )
         except psycopg.errors.UniqueViolation:
             raise Conflict.from_existing("account", account_id) from None
@@ -153,7 +153,8 @@ async def _empty_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
 _DELETING = "the account is being deleted"
 
 _ACCOUNT = """
-SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at, deletion_requested_at IS NOT NULL
+SELECT account_id, name, plan, require_user, disabled_at IS NOT NULL, created_at,
+       deletion_requested_at IS NOT NULL
   FROM accounts"""
 
 _REQUEST_DELETION = "UPDATE accounts SET deletion_requested_at = now() WHERE account_id = %s"

@@ -70,6 +70,7 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: Name
     plan: PlanName = "Starter"
+    require_user: bool = False
     id: Id | None = None
 
 
@@ -78,6 +79,7 @@ class AccountChanges(Changes, frozen=True, kw_only=True):
 
     name: Name | UnsetType = UNSET
     plan: PlanName | UnsetType = UNSET
+    require_user: bool | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
 
 
@@ -85,11 +87,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """An account. The keys of a disabled account are refused.
 
     `deleting`: its conversations are being erased, then it is gone.
+    With `require_user` each chat and conversation request must name its end user (X-User-Id).
     """
 
     id: str
     name: str
     plan: str
+    require_user: bool
     disabled: bool
     created_at: datetime
     deleting: bool = False

@@ -20,14 +20,16 @@ _NO_RUNNER = "No tool-runner answered, so the tool servers were not checked."
 _NO_ORCHESTRATOR = "No orchestrator answered, so the model was not called."
 
 
-async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
+async def erase_conversation(
+    rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str, user_id: str | None = None
+) -> bool:
     """Erase a conversation; return True if it is gone for every reader from now on.
 
-    False: the account has no such conversation; it may be unknown, another account's, or erased before. A
-    repeat with the same `trace_id` (that of the request, 32 hex digits) returns True again.
+    False: the account or its user has no such conversation; it may be unknown, another's, or erased before.
+    A repeat with the same `trace_id` (that of the request, 32 hex digits) returns True again.
     """
     command = messages.EraseConversation(
-        trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
+        trace_id=trace_id, account_id=account_id, conversation_id=conversation_id, user_id=user_id
     )
     return (await _send(rpc, command, messages.EraseAnswered)).outcome == "erased"
 

@@ -25,6 +25,7 @@ _ROWS = (
     ErrorCode(
         "plan_upgrade_required", 403, "The plan does not include this", "Upgrade, or use another form."
     ),
+    ErrorCode("not_allowed", 403, "Not allowed", "Use another key, or send the request without a user."),
     # Not 409 or 429, since clients retry those by themselves.
     ErrorCode("storage_full", 403, "The account may store no more", "Delete conversations, or upgrade."),
     ErrorCode("agent_not_found", 404, "No such agent", "Check X-Agent-Id: the account has no such agent."),

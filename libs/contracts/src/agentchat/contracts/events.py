@@ -38,9 +38,17 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
-    """A new conversation. Always its version 1."""
+    """A new conversation. Always its version 1.
+
+    `user_id` is the account's end user who started it, `external_id` the account's own name for it. `title`
+    and `metadata` hold until a ConversationDescribed.
+    """
 
     account_id: str
+    user_id: str | None = None
+    external_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, str] = {}
 
 
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):

@@ -29,7 +29,9 @@ MESSAGE = Message(
 )
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
-    events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+    events.ConversationStarted(
+        trace_id=TRACE, at=AT, account_id=ACCOUNT, user_id="CUST-001", external_id="ticket-4711"
+    ),
     events.ConversationForked(
         trace_id=TRACE, at=AT, source_id="0192f0c1-7c4e-7aaa-8bbb-0000000000c0", source_version=6
     ),

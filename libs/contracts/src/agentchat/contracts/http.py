@@ -9,7 +9,11 @@ from agentchat.contracts import errors
 from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import (
     MAX_COMMENT,
+    MAX_EXTERNAL_ID,
     MAX_LABEL,
+    MAX_PAIRS,
+    MAX_TITLE,
+    MAX_VALUE,
     ApprovalDecision,
     ApprovalNeeded,
     Decider,
@@ -50,6 +54,13 @@ class RunParameters(
     parallel_tool_calls: bool | None = None
 
 
+PAIRS = msgspec.Meta(
+    max_length=2 * MAX_PAIRS,
+    extra_json_schema={"additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE}},
+)
+"""Of metadata in a body: pairs of texts, of which null removes one."""
+
+
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a request may bring for its run, in every protocol."""
 
@@ -62,13 +73,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of both chat endpoints. A null or absent conversation_id starts a new conversation.
 
-    `prompt` replaces the agent's system prompt, `instructions` are added to it.
+    `prompt` replaces the agent's system prompt, `instructions` are added to it. Only a new conversation takes
+    `title`, `metadata`, and `external_id`, the account's own name for it.
     """
 
     message: str
     conversation_id: str | None = None
     prompt: str | None = None
     instructions: str | None = None
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TITLE)] | None = None
+    metadata: Annotated[dict[str, Any], PAIRS] | None = None
+    external_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EXTERNAL_ID)] | None = None
     parameters: RunParameters | None = None
 
 

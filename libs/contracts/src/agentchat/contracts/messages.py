@@ -38,6 +38,9 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken one of the
     account's run slots for it, so the worker does. A worker of an earlier release uses the current version.
+
+    `user_id` is the end user who asks: the conversation must be that user's (`contracts.ownership`). A new
+    conversation gets it, with `external_id`, `title` and `metadata`.
     """
 
     trace_id: str
@@ -62,6 +65,10 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
     agent_version: int | None = None
+    user_id: str | None = None
+    external_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):
@@ -131,12 +138,14 @@ class EraseConversation(BusMessage, frozen=True, kw_only=True):
     """Erase a conversation of an account, by request and reply on `chat.commands.<account_id>`.
 
     Sent by `bus.commands`; answered by `orchestrator.rpc.conversation_commands`, as are the other commands.
-    `trace_id` is that of the request for it; the stored ConversationErased carries it.
+    `trace_id` is that of the request for it; the stored ConversationErased carries it. A command with a
+    `user_id` is obeyed for that end user's conversations only.
     """
 
     trace_id: str
     account_id: str
     conversation_id: str
+    user_id: str | None = None
 
 
 class DescribeConversation(BusMessage, frozen=True, kw_only=True):
@@ -154,6 +163,7 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     title: str | msgspec.UnsetType | None = msgspec.UNSET
     metadata: dict[str, str | None] | None = msgspec.field(default_factory=dict)
     keyed: bool = False
+    user_id: str | None = None
 
 
 class ForkConversation(BusMessage, frozen=True, kw_only=True):
@@ -169,6 +179,7 @@ class ForkConversation(BusMessage, frozen=True, kw_only=True):
     conversation_id: str
     source_id: str
     at: int | str | None = None
+    user_id: str | None = None
 
 
 ForkOutcome = Literal[
@@ -224,6 +235,7 @@ class DecideApproval(BusMessage, frozen=True, kw_only=True):
     on_behalf_of: str | None = None
     input: dict[str, Any] | None = None
     reason: str | None = None
+    user_id: str | None = None
 
 
 class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
@@ -251,6 +263,7 @@ class GiveFeedback(BusMessage, frozen=True, kw_only=True):
     score: float | None = None
     label: str | None = None
     comment: str | None = None
+    user_id: str | None = None
 
 
 FeedbackOutcome = Literal["recorded", "not_found", "too_many", "full", "unavailable"]

@@ -31,6 +31,7 @@ MAX_TITLE = 256
 MAX_PAIRS = 16
 MAX_KEY = 64
 MAX_VALUE = 512
+MAX_EXTERNAL_ID = 255
 """Limits of a conversation's title and metadata: characters, pairs, characters of a key and of a value."""
 
 MAX_LABEL = 64

@@ -73,6 +73,8 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int
     conversation_id: str
     version: int
+    user_id: str | None = None
+    external_id: str | None = None
     trace_id: str
     message: Message | None = None
     usage: Usage | None = None
@@ -85,6 +87,8 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     position: int
     conversation_id: str
     version: int
+    user_id: str | None = None
+    external_id: str | None = None
     trace_id: str
     approval_id: str
     agent_id: str | None = None
@@ -98,12 +102,14 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reason: str | None = None
 
 
-class ConversationData(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Data of `conversation.*`, thin and full."""
 
     position: int
     conversation_id: str
     version: int
+    user_id: str | None = None
+    external_id: str | None = None
 
 
 class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +118,8 @@ class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     position: int
     conversation_id: str
     version: int
+    user_id: str | None = None
+    external_id: str | None = None
     trace_id: str
     message_id: str
     by: Decider | None = None

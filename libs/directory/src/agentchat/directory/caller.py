@@ -68,12 +68,18 @@ class KeyUseRecorder:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner of an API key. `now` is the clock of Postgres: ISO 8601 UTC with microseconds."""
+    """The owner of an API key, and the end user that a request names, if it names one.
+
+    `now` is the clock of Postgres: ISO 8601 UTC with microseconds. With `requires_user` the account refuses
+    requests that name no user.
+    """
 
     account_id: str
     plan: Plan
     key_id: str
     now: str
+    requires_user: bool = False
+    user_id: str | None = None
 
 
 class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,8 +144,10 @@ def _normalize_id(agent_id: str | None) -> str | None:
 
 def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
-    caller = Caller(account_id=account_id, plan=build_plan(row[4:11]), key_id=key_id, now=now)
-    agent_id, version, name, model, retrieves = row[11:]
+    caller = Caller(
+        account_id=account_id, plan=build_plan(row[5:12]), key_id=key_id, now=now, requires_user=row[4]
+    )
+    agent_id, version, name, model, retrieves = row[12:]
     if agent_id is None:
         return caller, None
     return caller, CallerAgent(
@@ -150,7 +158,7 @@ def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
 _RESOLVE = b"""
 SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       a.require_user, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        g.agent_id, v.version, v.name, v.model, v.retrieves
 FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)

@@ -21,7 +21,8 @@ CREATE TABLE accounts (
     plan text NOT NULL REFERENCES plans ON UPDATE CASCADE,
     created_at timestamptz NOT NULL DEFAULT now(),
     disabled_at timestamptz,
-    deletion_requested_at timestamptz
+    deletion_requested_at timestamptz,
+    require_user boolean NOT NULL DEFAULT false
 );
 CREATE INDEX accounts_by_plan ON accounts (plan);
 CREATE INDEX accounts_to_delete ON accounts (account_id) WHERE deletion_requested_at IS NOT NULL;

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from agentchat.contracts import wire
+from agentchat.contracts import events, wire
 from agentchat.contracts.webhooks import EventType, Payload, derive_webhook_id
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry
@@ -135,26 +135,27 @@ class DeliveryProjection:
             self._on_inserted()
 
     async def _build_rows(self, wanted: Sequence[tuple[_Listener, Notice]]) -> list[DeliveryRow]:
-        versions = {
+        versions = {(notice.conversation_id, 1) for _, notice in wanted}  # the conversations' first events
+        versions |= {
             (notice.conversation_id, notice.version - 1)
             for listener, notice in wanted
             if needs_reply(notice, listener.payload)
         }
-        replies = await self._load_replies(versions) if versions else {}
-        return [_build_row(listener, notice, replies) for listener, notice in wanted]
-
-    async def _load_replies(self, versions: set[_Version]) -> dict[_Version, LogEntry]:
-        """Return the events right before the ends of runs, which are their replies."""
-        entries = await self._log.read_at_versions(versions)
-        return {(entry.conversation_id, entry.version): entry for entry in entries}
+        entries = await self._log.read_at_versions(versions) if versions else []
+        found = {(entry.conversation_id, entry.version): entry for entry in entries}
+        return [_build_row(listener, notice, found) for listener, notice in wanted]
 
 
-def _build_row(listener: _Listener, notice: Notice, replies: dict[_Version, LogEntry]) -> DeliveryRow:
-    entry = replies.get((notice.conversation_id, notice.version - 1))
-    reply = None
-    if entry is not None and needs_reply(notice, listener.payload):
-        with contextlib.suppress(UnreadableEvent):
-            reply = find_reply(notice.conversation_id, notice.event.trace_id, entry.event)
+def _build_row(listener: _Listener, notice: Notice, found: dict[_Version, LogEntry]) -> DeliveryRow:
+    """Build the row, with the reply right before the end of a run, and what the first event says."""
+    reply = started = None
+    with contextlib.suppress(UnreadableEvent, KeyError):
+        event = found[notice.conversation_id, 1].event
+        started = event if isinstance(event, events.ConversationStarted) else None
+    if needs_reply(notice, listener.payload):
+        with contextlib.suppress(UnreadableEvent, KeyError):
+            event = found[notice.conversation_id, notice.version - 1].event
+            reply = find_reply(notice.conversation_id, notice.event.trace_id, event)
     delivery_id = derive_webhook_id(listener.endpoint_id, str(notice.position))
     return DeliveryRow(
         id=delivery_id,
@@ -162,7 +163,7 @@ def _build_row(listener: _Listener, notice: Notice, replies: dict[_Version, LogE
         type=notice.type,
         position=notice.position,
         conversation_id=notice.conversation_id,
-        body=build_body(delivery_id, notice, listener.payload, reply).decode(),
+        body=build_body(delivery_id, notice, listener.payload, reply, started).decode(),
     )
 
 

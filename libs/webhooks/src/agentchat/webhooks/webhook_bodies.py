@@ -78,11 +78,22 @@ def find_reply(conversation_id: str, trace_id: str, event: events.Event) -> Mess
     return event.to_message(conversation_id)
 
 
-def build_body(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
-    """Return the body of a notice as JSON. `reply`: the message, if `needs_reply`."""
-    return encode_body(
-        delivery_id, notice.type, notice.event.at, _build_data(notice, payload == "full", reply)
-    )
+def build_body(
+    delivery_id: str,
+    notice: Notice,
+    payload: Payload,
+    reply: Message | None = None,
+    started: events.ConversationStarted | None = None,
+) -> bytes:
+    """Return the body of a notice as JSON. `reply`: the message, if `needs_reply`.
+
+    `started`: the conversation's first event, which names its user; None once the conversation is erased.
+    """
+    data = _build_data(notice, payload == "full", reply)
+    if started is not None:
+        names = {"user_id": started.user_id, "external_id": started.external_id}
+        data = msgspec.structs.replace(data, **names)
+    return encode_body(delivery_id, notice.type, notice.event.at, data)
 
 
 def encode_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:

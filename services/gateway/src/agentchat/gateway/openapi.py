@@ -19,7 +19,9 @@ from litestar.openapi.spec import Components, Reference, SecurityScheme, Tag
 
 from agentchat.contracts import http, wire
 from agentchat.contracts.examples import AGENT, TRACE
+from agentchat.contracts.ownership import MAX_USER_ID
 from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS
+from agentchat.gateway.access import end_user
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, format_problem
 from agentchat.gateway.protocols.chat import STREAM_EVENTS
@@ -59,6 +61,15 @@ _TAGS = {
     "ag-ui": "Agents for clients of AG-UI.",
     "admin": "For operators: served where AGENTCHAT_ADMIN_TOKEN is set, to who sends that token.",
 }
+_TAGS_WITH_USERS = {"chat", "conversations", "messages", "approvals", "openai", "ai-sdk", "ag-ui"}
+_USER_PARAMETER = {
+    "name": end_user.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The end user: visible ASCII. The request then sees this user's conversations only.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_USER_ID},
+}
+"""Of the operations with one of these tags; some accounts require it."""
 _SCHEMES: dict[str, SecurityScheme | Reference] = {
     "key": SecurityScheme(
         type="apiKey",
@@ -202,6 +213,8 @@ def encode_document(app: Any, agent_id: str | None) -> bytes:
     for path, operations in document["paths"].items():
         content = _describe_refusals(path)
         for operation in operations.values():
+            if _TAGS_WITH_USERS & {*operation.get("tags", ())}:
+                operation.setdefault("parameters", []).append(_USER_PARAMETER)
             for status, description in _REFUSALS.items():
                 operation["responses"][str(status)] = {"description": description, "content": content}
     for schema in document["components"]["schemas"].values():

@@ -140,6 +140,8 @@ class ForkedFrom(msgspec.Struct, frozen=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation at a version: the version of its last event, 0 if it does not exist.
 
+    `user_id` is the end user who started it, `external_id` its account's own name for it.
+
     `forked_from` names the source of its copied past, `seed` are messages that its caller showed before it
     began here. `title` and `metadata` are those set by its account. `described` are the requests that set
     them: their trace ids, and the versions after them. `erased_by` is the trace id of the request that erased
@@ -149,6 +151,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str
     version: int = 0
     account_id: str | None = None
+    user_id: str | None = None
+    external_id: str | None = None
     started_at: str | None = None
     forked_from: ForkedFrom | None = None
     seed: tuple[ShownMessage, ...] = ()
@@ -187,6 +191,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+_STARTED_WITH = ("account_id", "user_id", "external_id", "title", "metadata")
+
+
 def evolve(conversation: Conversation, event: events.Event) -> Conversation:
     """Return the conversation after an event."""
     return evolve_all(conversation, (event,))
@@ -213,7 +220,8 @@ def _evolve(
     version = conversation.version + 1
     match event:
         case events.ConversationStarted():
-            return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
+            started = {name: getattr(event, name) for name in _STARTED_WITH}
+            return replace(conversation, version=version, started_at=event.at, **started)
         case events.ConversationForked():
             forked_from = ForkedFrom(event.source_id, event.source_version)
             return replace(conversation, version=version, forked_from=forked_from)

@@ -4,6 +4,7 @@ import msgspec
 
 from agentchat.contracts import events
 from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import MAX_PAIRS
 from agentchat.conversations.aggregate.conversation import Conversation
 
@@ -16,7 +17,7 @@ def describe_conversation(
     A run in progress does not matter. A change without effect is an event only if the command is keyed: a
     repeated command is recognised by its event, whatever was set since.
     """
-    if conversation.erased or conversation.account_id != command.account_id:
+    if conversation.erased or not may_use(command, conversation):
         return DescribeAnswered(outcome="not_found")
     for trace_id, version in reversed(conversation.described):
         if trace_id == command.trace_id:

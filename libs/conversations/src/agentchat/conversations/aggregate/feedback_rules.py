@@ -7,6 +7,7 @@ from typing import Any
 
 from agentchat.contracts import events
 from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import MAX_FEEDBACK
 from agentchat.conversations.aggregate.conversation import Conversation
 
@@ -21,7 +22,7 @@ def give_feedback(
     """
     run = conversation.run(command.trace_id)
     if (
-        conversation.account_id != command.account_id
+        not may_use(command, conversation)
         or run is None
         or run.reply is None
         or run.reply.id != command.message_id

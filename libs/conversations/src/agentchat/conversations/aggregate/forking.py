@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events, ids
 from agentchat.contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import fold
 
@@ -42,7 +43,7 @@ def find_answer(stored: Sequence[events.Event], command: ForkConversation) -> Fo
     if not stored:
         return None
     found = fold(command.conversation_id, stored)
-    if found.erased or found.account_id != command.account_id:
+    if found.erased or not may_use(command, found):
         return ForkAnswered(outcome="not_found")
     copies = sum(event.inherited_from is not msgspec.UNSET for event in stored)
     return ForkAnswered(outcome="forked", version=2 + copies)
@@ -62,7 +63,7 @@ def fork(
     these, which are more than may be copied.
     """
     found = fold(command.source_id, source)
-    if found.erased or found.account_id != command.account_id or not source:
+    if found.erased or not may_use(command, found):
         return ForkAnswered(outcome="not_found")
     place = _find_place(source, command)
     if not is_whole and (not isinstance(place, int) or place == len(source) != command.at):
@@ -74,7 +75,9 @@ def fork(
         return ForkAnswered(outcome="nothing_said")
     if len(kept) > MAX_EVENTS or sum(sizes[: len(kept)]) > MAX_BYTES:
         return ForkAnswered(outcome="too_large")
-    began = events.ConversationStarted(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    first = source[0]
+    assert isinstance(first, events.ConversationStarted), "the first event of every conversation"
+    began = replace(first, trace_id=command.trace_id, at=now)  # of the same user, with the same labels
     copies = _copy_events(kept, command.conversation_id)
     forked = events.ConversationForked(
         trace_id=command.trace_id,

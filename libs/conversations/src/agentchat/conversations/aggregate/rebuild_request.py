@@ -19,6 +19,7 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         trace_id=run.trace_id,
         attempt=attempt,
         account_id=conversation.account_id or "",
+        user_id=conversation.user_id,
         agent_id=run.agent_id,
         conversation_id=conversation.conversation_id,
         new_conversation=False,

@@ -10,6 +10,7 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import ApprovalNeeded, Usage
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import (
@@ -111,9 +112,9 @@ def open_turn(
     `expired`: its deadline has passed by Postgres' clock; it is void unless something was appended for it.
     Unknown, erased and foreign conversations get the same message.
     """
-    if conversation.erased or conversation.account_id not in (None, request.account_id):
-        return NOT_FOUND
     if conversation.version == 0 and not request.new_conversation:
+        return NOT_FOUND
+    if conversation.version > 0 and (conversation.erased or not may_use(request, conversation)):
         return NOT_FOUND
     run = conversation.run(request.trace_id)
     if run is not None:
@@ -216,7 +217,15 @@ def _build_first_events(
     started = _build_run_started(request, agent, 1, now, worker)
     if conversation.version > 0:
         return (message, started)
-    first = events.ConversationStarted(trace_id=request.trace_id, at=now, account_id=request.account_id)
+    first = events.ConversationStarted(
+        trace_id=request.trace_id,
+        at=now,
+        account_id=request.account_id,
+        user_id=request.user_id,
+        external_id=request.external_id,
+        title=request.title,
+        metadata=request.metadata,
+    )
     if not request.history:
         return (first, message, started)
     seeded = events.ConversationSeeded(trace_id=request.trace_id, at=now, messages=request.history)

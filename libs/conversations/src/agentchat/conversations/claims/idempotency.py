@@ -13,6 +13,7 @@ import hashlib
 import msgspec
 from psycopg import sql
 
+from agentchat.contracts.ownership import Owned, build_scope
 from agentchat.conversations.claims.claim_writer import Claims, NewClaim
 from agentchat.conversations.database import NOW
 from agentchat.conversations.queries.find_run import BEGUN, BEGUN_AT
@@ -62,13 +63,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     begun_at: int | None = None
 
 
-async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
+async def is_repeat(pool: Pool, owner: Owned, key: str) -> bool:
     """Return True if a request with this key has started a run or is being accepted.
 
     Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
-        cursor = await conn.execute(_IS_REPEAT, [account_id, compute_key_hash(account_id, key)], prepare=True)
+        cursor = await conn.execute(
+            _IS_REPEAT, [owner.account_id, compute_key_hash(owner, key)], prepare=True
+        )
         row = await cursor.fetchone()
     return row is not None and bool(row[0])
 
@@ -76,7 +79,7 @@ async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
 async def claim_key(
     claims: Claims,
     *,
-    account_id: str,
+    owner: Owned,
     key: str,
     request_hash: bytes,
     trace_id: str,
@@ -89,8 +92,8 @@ async def claim_key(
     Raises KeyConflict, DatabaseUnavailable.
     """
     new = NewClaim(
-        account_id=account_id,
-        key_hash=compute_key_hash(account_id, key),
+        account_id=owner.account_id or "",
+        key_hash=compute_key_hash(owner, key),
         request_hash=_hash_request(request_hash, key),
         trace_id=trace_id,
         conversation_id=conversation_id,
@@ -145,9 +148,9 @@ def _build_claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim
     return msgspec.convert({**fields, **place, "mine": mine}, Claim)
 
 
-def compute_key_hash(account_id: str, key: str) -> str:
-    """Return the stored form of a key: 64 hexadecimal digits."""
-    return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
+def compute_key_hash(owner: Owned, key: str) -> str:
+    """Return the stored form of a key: 64 hexadecimal digits. A key of one user is not another's."""
+    return hashlib.sha256(f"{build_scope(owner)} {key}".encode()).hexdigest()
 
 
 def _hash_request(request_hash: bytes, key: str) -> bytes:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentchat.contracts import events
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
@@ -160,13 +161,13 @@ class Log:
     async def load_readable_conversation(self, conversation_id: str) -> Conversation:
         """Load the conversation at its version, without the events that cannot be decoded.
 
-        It may lack anything but its account: use it only to end a run.
+        It may lack anything but its owner: use it only to end a run.
         """
         start = Conversation(conversation_id=conversation_id)
-        return await self._add_account(await self._fold(start, _decode_readable))
+        return await self._add_owner(await self._fold(start, _decode_readable))
 
     async def load_newest_run(self, conversation_id: str) -> Conversation:
-        """Load the conversation at its version with its account, and of its runs only the newest.
+        """Load the conversation at its version with its owner, and of its runs only the newest.
 
         Events that cannot be decoded, and descriptions, are left out. The time does not depend on the length
         of the conversation.
@@ -175,7 +176,7 @@ class Log:
         fold = functools.partial(
             _fold_page, Conversation(conversation_id=conversation_id), decode=_decode_readable
         )
-        return await self._add_account(await run_in_thread_if_large(fold, rows))
+        return await self._add_owner(await run_in_thread_if_large(fold, rows))
 
     async def read_head(self) -> int:
         """Return the last position, 0 for an empty log. See `read_settled_position`."""
@@ -199,11 +200,12 @@ class Log:
             cursor = await conn.execute(_SQL["conversation_ids"], named)
             return [row[0] for row in await cursor.fetchall()]
 
-    async def find_accounts(self, conversation_ids: Collection[str]) -> dict[str, str]:
-        """Return the account of each conversation that is in the log and whose account is known."""
+    async def find_owners(self, conversation_ids: Collection[str]) -> dict[str, Owner]:
+        """Return the owner of each conversation that is in the log and whose account is known."""
         async with acquire_connection(self._pool) as conn:
-            cursor = await conn.execute(_SQL["accounts"], (list(conversation_ids),))
-            return {id_: account for id_, account in await cursor.fetchall() if account is not None}
+            cursor = await conn.execute(_SQL["owners"], (list(conversation_ids),))
+            found = await cursor.fetchall()
+        return {id_: Owner(account, user) for id_, account, user in found if account is not None}
 
     async def ping(self) -> None:
         """Check that Postgres answers."""
@@ -217,12 +219,14 @@ class Log:
                 conversation = await run_in_thread_if_large(fold, page)
         return conversation
 
-    async def _add_account(self, conversation: Conversation) -> Conversation:
-        """Add the account if the first event was not read."""
+    async def _add_owner(self, conversation: Conversation) -> Conversation:
+        """Add the account and its user if the first event was not read."""
         if conversation.account_id is not None or not conversation.version:
             return conversation
-        id_ = conversation.conversation_id
-        return msgspec.structs.replace(conversation, account_id=(await self.find_accounts([id_])).get(id_))
+        owner = (await self.find_owners([conversation.conversation_id])).get(conversation.conversation_id)
+        if owner is None:
+            return conversation
+        return msgspec.structs.replace(conversation, account_id=owner.account_id, user_id=owner.user_id)
 
     async def _fetch_entries(
         self, query: bytes, parameters: Sequence[object] | Mapping[str, object]

@@ -86,7 +86,9 @@ SELECT DISTINCT originator_id FROM conversation_events
  WHERE originator_id > %(after)s AND (%(account)s::text IS NULL OR account_id = %(account)s)
  ORDER BY 1 LIMIT %(limit)s
 
--- name: accounts
-SELECT id, (SELECT account_id FROM readable_conversation_events
-             WHERE originator_id = id ORDER BY originator_version LIMIT 1)
+-- name: owners
+SELECT id, account_id, event_field(state, 'user_id')
   FROM unnest(%s::text[]) AS id
+  LEFT JOIN LATERAL (
+       SELECT account_id, state FROM readable_conversation_events
+        WHERE originator_id = id ORDER BY originator_version LIMIT 1) AS first ON true

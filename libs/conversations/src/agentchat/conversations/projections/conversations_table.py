@@ -36,6 +36,8 @@ CREATE TABLE conversations (
     metadata jsonb NOT NULL DEFAULT '{}',
     source_id text,
     source_version bigint,
+    user_id text,
+    external_id text,
     listed boolean NOT NULL,
     events bigint NOT NULL,
     bytes bigint NOT NULL
@@ -48,6 +50,11 @@ CREATE INDEX conversations_owner_idx ON conversations (account_id);
 CREATE INDEX conversations_unlisted_idx ON conversations (conversation_id) WHERE NOT listed;
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
+CREATE INDEX conversations_user_idx
+    ON conversations (account_id, user_id, created_at DESC, conversation_id DESC)
+    WHERE user_id IS NOT NULL;
+CREATE INDEX conversations_external_idx ON conversations (account_id, external_id)
+    WHERE external_id IS NOT NULL;
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
 """
@@ -57,7 +64,8 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in a list. Times are ISO 8601 UTC.
 
     `title` is the one that was set, or the beginning of its first message. `agent_id` is that of the last
-    message, `updated_at` its time.
+    message, `updated_at` its time. `user_id` is the end user who started it, `external_id` the account's own
+    name for it.
     """
 
     conversation_id: str
@@ -68,6 +76,8 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     metadata: dict[str, str] = {}
     forked_from: ForkedFrom | None = None
+    user_id: str | None = None
+    external_id: str | None = None
 
 
 class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +88,8 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     of its replies.
     """
 
+    user_id: str | None = None
+    external_id: str | None = None
     metadata: Mapping[str, str] = {}
     source_id: str | None = None
     agent_id: str | None = None
@@ -92,6 +104,8 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
         `created_before` is a bound of the list's order instead.
         """
         found: list[tuple[sql.SQL, object | None]] = [
+            (_OF_USER, self.user_id),
+            (_WITH_EXTERNAL_ID, self.external_id),
             (_WITH_METADATA, Jsonb(dict(self.metadata)) if self.metadata else None),
             (_FORKS_OF, self.source_id),
             (_OF_AGENT, self.agent_id),
@@ -200,6 +214,8 @@ class _Change(msgspec.Struct):
     listed: bool
     title: str | None = None
     agent_id: str | None = None
+    user_id: str | None = None
+    external_id: str | None = None
     message_count: int = 0
     events: int = 0
     bytes: int = 0
@@ -233,19 +249,30 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
             changes[fact.conversation_id] = change
         change.events += 1
         change.bytes += fact.size
-        if isinstance(fact.event, events.ConversationForked):
-            source_id, source_version = fact.event.source_id, fact.event.source_version
-            forks[fact.conversation_id] = _Fork(fact.conversation_id, source_id, source_version)
-        elif isinstance(fact.event, events.ConversationDescribed):
-            title, metadata = fact.event.title, fact.event.metadata
-            described[fact.conversation_id] = _Description(fact.conversation_id, title, metadata)
-        elif isinstance(fact.event, events.MessageSaved):
-            _add_message(change, fact.event)
+        match fact.event:
+            case events.ConversationStarted(user_id=user_id, external_id=external_id) as started:
+                change.user_id, change.external_id = user_id, external_id
+                if started.title is not None or started.metadata:
+                    described[fact.conversation_id] = _describe(fact.conversation_id, started)
+            case events.ConversationForked(source_id=source_id, source_version=source_version):
+                forks[fact.conversation_id] = _Fork(fact.conversation_id, source_id, source_version)
+            case events.ConversationDescribed() as changed:
+                described[fact.conversation_id] = _describe(fact.conversation_id, changed)
+            case events.MessageSaved() as message:
+                _add_message(change, message)
+            case _:
+                pass
     return [
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
         *put(_FORK, list(forks.values())),
     ]
+
+
+def _describe(
+    conversation_id: str, event: events.ConversationStarted | events.ConversationDescribed
+) -> _Description:
+    return _Description(conversation_id, event.title, event.metadata)
 
 
 def _add_message(change: _Change, message: events.MessageSaved) -> None:
@@ -266,11 +293,13 @@ PROJECTION = Projection(
 
 _UPSERT = insert(
     "conversations",
-    "conversation_id text, account_id text, title text, agent_id text, message_count integer, "
-    "created_at text, updated_at text, listed boolean, events bigint, bytes bigint",
+    "conversation_id text, account_id text, title text, agent_id text, user_id text, external_id text, "
+    "message_count integer, created_at text, updated_at text, listed boolean, events bigint, bytes bigint",
     """(conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
+       user_id = coalesce(kept.user_id, excluded.user_id),
+       external_id = coalesce(kept.external_id, excluded.external_id),
        message_count = kept.message_count + excluded.message_count,
        updated_at = CASE WHEN excluded.message_count > 0 THEN greatest(kept.updated_at, excluded.updated_at)
                          ELSE kept.updated_at END,
@@ -302,13 +331,15 @@ NOT EXISTS (SELECT FROM conversation_events
 
 _SELECT = sql.SQL("""
 SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message_count, created_at,
-       updated_at, metadata, source_id, source_version
+       updated_at, metadata, source_id, source_version, user_id, external_id
   FROM conversations
  WHERE account_id = %s AND listed AND (created_at, conversation_id) < (%s, %s) AND {}
 """).format(NOT_ERASED)
 
 _ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
 
+_OF_USER = sql.SQL(" AND user_id = %s")
+_WITH_EXTERNAL_ID = sql.SQL(" AND external_id = %s")
 # The second condition is the index's.
 _WITH_METADATA = sql.SQL(" AND metadata @> %s AND metadata <> '{}'")
 _FORKS_OF = sql.SQL(" AND source_id = %s")

@@ -20,10 +20,10 @@ class OneConversation:
     @classmethod
     async def find(cls, log: Log, conversation_id: str) -> "OneConversation":
         """Find the conversation. Raises UnknownConversation."""
-        accounts = await log.find_accounts([conversation_id])
-        if conversation_id not in accounts:
+        owners = await log.find_owners([conversation_id])
+        if conversation_id not in owners:
             raise UnknownConversation(f"no such conversation: {conversation_id}")
-        return cls(log, conversation_id, accounts[conversation_id])
+        return cls(log, conversation_id, owners[conversation_id].account_id)
 
     async def read(
         self,

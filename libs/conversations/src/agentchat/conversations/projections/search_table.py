@@ -63,11 +63,19 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
             case events.MessageSaved() as message:
                 rows.setdefault(message.message_id, _build_row(fact, message.message_id, message.content))
             case events.ConversationDescribed() as described:
-                text = " ".join((described.title or "", *described.metadata.values()))
-                rows[fact.conversation_id] = _build_row(fact, fact.conversation_id, text)
+                rows[fact.conversation_id] = _build_label_row(fact, described)
+            case events.ConversationStarted() as started if started.title or started.metadata:
+                rows[fact.conversation_id] = _build_label_row(fact, started)
             case _:
                 pass
     return put(_UPSERT, list(rows.values()))
+
+
+def _build_label_row(
+    fact: LoggedFact, event: events.ConversationStarted | events.ConversationDescribed
+) -> dict[str, object]:
+    text = " ".join((event.title or "", *event.metadata.values()))
+    return _build_row(fact, fact.conversation_id, text)
 
 
 def _build_row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
@@ -83,7 +91,14 @@ def _build_row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
 PROJECTION = Projection(
     name="search",
     tables=_TABLES,
-    takes=frozenset({events.MessageSaved, events.ConversationDescribed, events.ConversationErased}),
+    takes=frozenset(
+        {
+            events.ConversationStarted,
+            events.MessageSaved,
+            events.ConversationDescribed,
+            events.ConversationErased,
+        }
+    ),
     takes_inherited=True,
     changes=_build_statements,
 )

@@ -54,6 +54,8 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     metadata: dict[str, str]
+    user_id: str | None = None
+    external_id: str | None = None
     hit: Hit | None = None
 
 
@@ -166,7 +168,7 @@ def _build_results(
 
 
 _COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c.title), c.agent_id,
-       c.message_count, c.created_at, c.updated_at, c.metadata""")
+       c.message_count, c.created_at, c.updated_at, c.metadata, c.user_id, c.external_id""")
 
 _LISTED = sql.SQL("""
 SELECT {columns} FROM conversations AS c

@@ -23,9 +23,10 @@ _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_re
 
 
 class FoundApproval(msgspec.Struct, frozen=True):
-    """An approval and the account of its conversation."""
+    """An approval and the owner of its conversation."""
 
     account_id: str
+    user_id: str | None
     approval: http.Approval
 
 
@@ -43,12 +44,12 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
         return None
     conversation_id, run = found
     now = await read_server_time(pool)
-    account_id = (await Log(pool).find_accounts([conversation_id])).get(conversation_id)
+    owner = (await Log(pool).find_owners([conversation_id])).get(conversation_id)
     asked = approval_rules.find_approval(run, approval_id)
     return (
         None
-        if account_id is None or asked is None
-        else FoundApproval(account_id, _build_approval(conversation_id, *asked, now))
+        if owner is None or asked is None
+        else FoundApproval(owner.account_id, owner.user_id, _build_approval(conversation_id, *asked, now))
     )
 
 
@@ -86,6 +87,7 @@ async def list_approvals(
     pool: Pool,
     account_id: str | None,
     *,
+    user_id: str | None = None,
     status: str | None = None,
     conversation_id: str | None = None,
     after: str | None = None,
@@ -93,11 +95,14 @@ async def list_approvals(
 ) -> list[http.Approval]:
     """List approvals of an account, or of all, the newest first, after the id `after`.
 
+    With `user_id` those in this end user's conversations.
+
     A row that cannot be read, for example with an event of a newer release, is left out and logged. Raises
     DatabaseUnavailable.
     """
     named = {
         "account": account_id,
+        "user": user_id,
         "status": status,
         "conversation": conversation_id,
         "after": after,
@@ -156,6 +161,9 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
        ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND (%(user)s::text IS NULL OR EXISTS (
+        SELECT FROM conversations AS owned
+         WHERE owned.conversation_id = approvals.conversation_id AND owned.user_id = %(user)s))
    AND (%(status)s::text IS NULL OR shown = %(status)s)
    AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
    AND (%(after)s::text IS NULL OR approval_id < %(after)s)

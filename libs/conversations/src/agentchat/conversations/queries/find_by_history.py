@@ -75,26 +75,29 @@ def compute_digests(messages: Sequence[ShownMessage]) -> Digests:
     return Digests(digest.hexdigest(), before, messages[-2].content if has_reply else "")
 
 
-def hash_shown(account_id: str, agent_id: str, key: str, digest: str) -> str:
-    """Return the stored hash of a history: 64 hexadecimal digits."""
-    return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
+def hash_shown(scope: str, agent_id: str, key: str, digest: str) -> str:
+    """Return the stored hash of a history: 64 hexadecimal digits.
+
+    `scope` stands for the account and its user (`contracts.ownership.build_scope`).
+    """
+    return hashlib.sha256(wire.encode((scope, agent_id, key, digest))).hexdigest()
 
 
-def hash_named(account_id: str, agent_id: str, key: str, digest: str) -> str:
+def hash_named(scope: str, agent_id: str, key: str, digest: str) -> str:
     """Return a hash whose first half is of the caller's key alone, for `find_newest_run`."""
-    return _hash_thread(account_id, agent_id, key) + hash_shown(account_id, agent_id, key, digest)[:_HALF]
+    return _hash_thread(scope, agent_id, key) + hash_shown(scope, agent_id, key, digest)[:_HALF]
 
 
-def _hash_thread(account_id: str, agent_id: str, key: str) -> str:
-    return hashlib.sha256(wire.encode((account_id, agent_id, key))).hexdigest()[:_HALF]
+def _hash_thread(scope: str, agent_id: str, key: str) -> str:
+    return hashlib.sha256(wire.encode((scope, agent_id, key))).hexdigest()[:_HALF]
 
 
-async def find_newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
+async def find_newest_run(pool: Pool, scope: str, agent_id: str, key: str) -> str | None:
     """Return the trace of the last run with a hash by `hash_named` under a key.
 
     Raises DatabaseUnavailable.
     """
-    thread = _hash_thread(account_id, agent_id, key)
+    thread = _hash_thread(scope, agent_id, key)
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
     return None if row is None else str(row[0])

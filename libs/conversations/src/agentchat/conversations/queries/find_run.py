@@ -37,6 +37,7 @@ class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
 
     conversation_id: str
     account_id: str
+    user_id: str | None
     begun_at: int | None
     form: Form | None
     requested_at: int | None = None
@@ -52,10 +53,11 @@ async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
         row = await (await cursor.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
-    conversation_id, account_id, begun_at, state, requested_at, model = row
+    conversation_id, account_id, begun_at, state, requested_at, model, user_id = row
     return FoundRun(
         conversation_id=conversation_id,
         account_id=account_id,
+        user_id=user_id,
         begun_at=begun_at,
         form=None if state is None else _decoder.decode(state).form,
         requested_at=requested_at,
@@ -97,15 +99,18 @@ SELECT count(DISTINCT trace_id) FROM conversation_events
 """
 
 _FIND = """
-SELECT originator_id, account_id, originator_version - 1, state, NULL::bigint, NULL
-  FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = %s
- UNION ALL
-SELECT conversation_id,
-       (SELECT account_id FROM conversation_events
-         WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
-       NULL, NULL, place / 1000000, model
-  FROM waiting_line WHERE trace_id = %s
- ORDER BY 3 LIMIT 1
+SELECT found.*, event_field(first.state, 'user_id')
+  FROM (SELECT originator_id, account_id, originator_version - 1 AS begun_at, state, NULL::bigint, NULL
+          FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = %s
+         UNION ALL
+        SELECT conversation_id,
+               (SELECT account_id FROM conversation_events
+                 WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
+               NULL, NULL, place / 1000000, model
+          FROM waiting_line WHERE trace_id = %s
+         ORDER BY 3 LIMIT 1) AS found
+  LEFT JOIN conversation_events AS first
+    ON first.originator_id = found.originator_id AND first.originator_version = 1
 """
 
 

@@ -20,6 +20,7 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
 
     conversation_id: str
     account_id: str
+    user_id: str | None
     version: int
 
 
@@ -40,11 +41,11 @@ class SavedMessagePage(msgspec.Struct, frozen=True, kw_only=True):
 class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a conversation at a version.
 
-    It has the number of messages, the first and the last of them, when the conversation began, its newest
-    description, and its source if it is a fork.
+    It has its first event, the number of messages, the first and the last of them, its newest description,
+    and its source if it is a fork.
     """
 
-    started_at: str
+    started: events.ConversationStarted
     count: int
     first: events.MessageSaved
     last: events.MessageSaved
@@ -61,7 +62,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
         row = await (await conn.execute(_SQL["find"], [conversation_id])).fetchone()
     if row is None or row[0] is None:
         return None
-    return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
+    return Thread(conversation_id=conversation_id, account_id=row[0], user_id=row[2], version=row[1])
 
 
 async def find_version_at(pool: Pool, thread: Thread, time: datetime) -> int:
@@ -108,8 +109,10 @@ async def load_summary(pool: Pool, conversation_id: str, until: int) -> ThreadSu
     if not messages:
         return None
     described = [event for event in found if isinstance(event, events.ConversationDescribed)]
+    started = found[0]
+    assert isinstance(started, events.ConversationStarted), "the first event of every conversation"
     return ThreadSummary(
-        started_at=found[0].at,
+        started=started,
         count=rows[0][2],
         first=messages[0],
         last=messages[-1],

@@ -1,6 +1,8 @@
 -- name: find
-SELECT account_id, originator_version
-  FROM (SELECT account_id, originator_version, topic FROM conversation_events WHERE originator_id = %s
+SELECT account_id, originator_version, (
+       SELECT event_field(state, 'user_id') FROM conversation_events AS first
+        WHERE first.originator_id = last.originator_id AND first.originator_version = 1)
+  FROM (SELECT originator_id, account_id, originator_version, topic FROM conversation_events WHERE originator_id = %s
          ORDER BY originator_version DESC LIMIT 1) AS last
  WHERE topic <> 'conversation_erased.v1'
 

@@ -89,7 +89,7 @@ async def _find_conversation_ids(
     Raises NoneSuchError before the first one.
     """
     if conversations:
-        known = await log.find_accounts(conversations)
+        known = await log.find_owners(conversations)
         for each in conversations:
             if not is_uuid(each) or each not in known:
                 raise NoneSuchError(f"no such conversation: {shorten(each, 100)}")

@@ -9,6 +9,7 @@ from litestar.datastructures import Headers
 
 from agentchat.directory.caller import CallerAgent
 from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection, get_context
 from agentchat.runtime import metrics
@@ -22,10 +23,10 @@ _MAX_KEY_LENGTH = 256
 async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> CallerAgent | None:
     """Set the connection's `auth`, the Caller; return the agent, if `agent_id` is one of the account's.
 
-    A valid key is never cached.
+    A valid key is never cached. The caller's user is the one in X-User-Id.
 
     Raises:
-        Refusal: 401; 429 for an address that tries many wrong keys.
+        Refusal: 401; 429 for an address that tries many wrong keys; 400 for a wrong X-User-Id.
         DatabaseUnavailable
     """
     access, context = get_access(connection), get_context(connection)
@@ -40,6 +41,7 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         raise Refusal("invalid_api_key")
     caller, agent = found
     context.account_id, connection.scope["auth"] = caller.account_id, caller
+    set_user(connection, read_user_header(connection.headers))
     return agent
 
 

@@ -25,6 +25,12 @@ from agentchat.gateway.access.authentication import (
     read_bearer_or_api_key,
     read_openai_key,
 )
+from agentchat.gateway.access.end_user import (
+    check_no_user_named,
+    check_user_named,
+    read_user_in_body,
+    set_user,
+)
 from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.usage_limits import check_storage
@@ -71,7 +77,7 @@ async def may_chat_with_agent(connection: Connection, handler: BaseRouteHandler)
 
 async def may_chat_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request for a run whose agent is in the body, as `model`."""
-    await _check_chat(connection, handler, read_openai_key, None)
+    await _check_chat(connection, handler, read_openai_key, None, body_names_user=True)
 
 
 async def _check_chat(
@@ -79,6 +85,8 @@ async def _check_chat(
     handler: BaseRouteHandler,
     read_key: Callable[[Headers], str],
     agent: str | None,
+    *,
+    body_names_user: bool = False,
 ) -> None:
     """Check a request for a run, in the order of these numbers. The first check that fails is the answer.
 
@@ -87,31 +95,48 @@ async def _check_chat(
     request = _to_request(connection)
     # 1. The key: 401, or 429 for an address that tries many wrong ones. One query finds the agent's id too.
     agent_id = await _authenticate_for_agent(request, read_key(request.headers), agent)
-    # 2. The plan's limits: rate, runs, month (429), storage, form of stream (403). A slot is held from here.
+    # 2. The user, if the account requires one (400). A body that may name the user is received now.
+    if body_names_user and request.auth.user_id is None:
+        await _receive_body(request)
+        set_user(request, read_user_in_body(await request.body()))
+    check_user_named(request.auth)
+    # 3. The plan's limits: rate, runs, month (429), storage, form of stream (403). A slot is held from here.
     key, slot = await _take_slot(request)
     if handler.opt.get("streams"):
         read_stream_form(request)
     key.check()
-    # 3. The agent: 400 without a name, 404 for an unknown one. In the body: `find_agent_of_model`, after 5.
+    # 4. The agent: 400 without a name, 404 for an unknown one. In the body: `find_agent_of_model`, after 6.
     if agent is not None and agent_id is None:
         agent_id = await find_agent(request, agent)
-    # 4. The body: JSON (415), complete in time (400), 1 MiB (413). Then Litestar decodes it to `data` (400).
+    # 5. The body: JSON (415), complete in time (400), 1 MiB (413). Then Litestar decodes it to `data` (400).
     await _receive_body(request)
     request.state.admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
-    # 5. The sizes of message, prompt and history (413): by the handler, with `check_size`.
-    # 6. The claim of the Idempotency-Key (409): `claim_run`, by `gateway.runs.start_run`, which publishes the
+    # 6. The sizes of message, prompt and history (413): by the handler, with `check_size`.
+    # 7. The claim of the Idempotency-Key (409): `claim_run`, by `gateway.runs.start_run`, which publishes the
     #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
 
 
 async def may_read(connection: Connection, _: BaseRouteHandler) -> None:
-    """Check a request that reads: the key (401), the rate (429), few reads at once (429)."""
+    """Check a request that reads: the key (401), the user (400), the rate (429), few reads at once (429)."""
     request = await _check_key_and_rate(connection, read_api_key(connection.headers))
     await _hold_read(request)
 
 
 async def may_act(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check any other request: the key (401), the rate (429), the body (415, 400, 413)."""
+    """Check any other request: the key (401), the user (400), the rate (429), the body (415, 400, 413)."""
     request = await _check_key_and_rate(connection, read_api_key(connection.headers))
+    await receive_data(request, handler)
+
+
+async def may_read_account(connection: Connection, _: BaseRouteHandler) -> None:
+    """Check a request that reads what is the account's own: as `may_read`, but no user (403)."""
+    request = await _check_key_and_rate(connection, read_api_key(connection.headers), of_account=True)
+    await _hold_read(request)
+
+
+async def may_manage_account(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request that changes what is the account's own: as `may_act`, but no user (403)."""
+    request = await _check_key_and_rate(connection, read_api_key(connection.headers), of_account=True)
     await receive_data(request, handler)
 
 
@@ -132,8 +157,8 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
 
 
 async def may_read_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
-    """Check a request of OpenAI's API that reads: as `may_read`."""
-    request = await _check_key_and_rate(connection, read_openai_key(connection.headers))
+    """Check a request of OpenAI's API for its models, which are the same for all users: as `may_read`."""
+    request = await _check_key_and_rate(connection, read_openai_key(connection.headers), requires_user=False)
     await _hold_read(request)
 
 
@@ -146,6 +171,7 @@ async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that follows a run of the agent in its path: the key, the rate, the agent (404)."""
     request, agent = _to_request(connection), connection.path_params["agent"]
     agent_id = await _authenticate_for_agent(request, read_bearer_or_api_key(request.headers), agent)
+    check_user_named(request.auth)
     await check_read_rate(get_access(request).limiter, request.auth)
     request.state.agent_id = agent_id or await find_agent(request, agent)
 
@@ -186,9 +212,15 @@ def _to_request(connection: Connection) -> Request[Any, Caller, Any]:
     return connection
 
 
-async def _check_key_and_rate(connection: Connection, key: str) -> Request[Any, Caller, Any]:
+async def _check_key_and_rate(
+    connection: Connection, key: str, *, requires_user: bool = True, of_account: bool = False
+) -> Request[Any, Caller, Any]:
     request = _to_request(connection)
     await authenticate(request, key)
+    if of_account:
+        check_no_user_named(request.auth)
+    elif requires_user:
+        check_user_named(request.auth)
     await check_read_rate(get_access(request).limiter, request.auth)
     return request
 

@@ -58,7 +58,7 @@ async def read_idempotency_key(headers: Headers, pool: Pool, caller: Caller) -> 
     text = parse(values[0]) if len(values) == 1 else None
     if text is None:
         return IdempotencyKey(is_valid=False)
-    return IdempotencyKey(text, repeats=await idempotency.is_repeat(pool, caller.account_id, text))
+    return IdempotencyKey(text, repeats=await idempotency.is_repeat(pool, caller, text))
 
 
 def parse(value: str) -> str | None:

@@ -72,6 +72,7 @@ async def list_of_account(
     rows = await list_approvals(
         get_services(request).pool,
         request.auth.account_id,
+        user_id=request.auth.user_id,
         status=status,
         conversation_id=conversation_id and conversation_id.lower(),
         after=decode_position(cursor, str),

@@ -42,18 +42,20 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
     """Build the conversation from what the log has of it."""
-    given = found.described.title if found.described else None
+    started, labels = found.started, found.described or found.started
     return ConversationRow(
         conversation_id=conversation_id,
-        title=found.first.content[:TITLE_LENGTH] if given is None else given,
+        title=found.first.content[:TITLE_LENGTH] if labels.title is None else labels.title,
         agent_id=found.last.agent_id,
         message_count=found.count,
-        created_at=found.started_at,
-        updated_at=max(found.started_at, found.last.at),  # a fork copies older messages
-        metadata=found.described.metadata if found.described else {},
+        created_at=started.at,
+        updated_at=max(started.at, found.last.at),  # a fork copies older messages
+        metadata=labels.metadata,
         forked_from=(
             ForkedFrom(found.forked.source_id, found.forked.source_version) if found.forked else None
         ),
+        user_id=started.user_id,
+        external_id=started.external_id,
     )
 
 

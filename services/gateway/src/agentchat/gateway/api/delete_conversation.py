@@ -18,7 +18,9 @@ from agentchat.gateway.services import get_services
 )
 async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
     """Cancel a run under way, then delete the conversation. 503 if it is unknown whether it was deleted."""
-    rpc, trace_id = get_services(request).bus.rpc, request.context.trace_id
+    rpc, caller, trace_id = get_services(request).bus.rpc, request.auth, request.context.trace_id
     conversation_id = parse_conversation_id(conversation_id)
-    if not await erase_conversation(rpc, request.auth.account_id, conversation_id, trace_id=trace_id):
+    if not await erase_conversation(
+        rpc, caller.account_id, conversation_id, trace_id=trace_id, user_id=caller.user_id
+    ):
         raise Refusal("conversation_not_found")

@@ -11,7 +11,7 @@ from msgspec import Meta
 from agentchat.bus.commands import describe_conversation
 from agentchat.contracts import http
 from agentchat.contracts.messages import DescribeConversation
-from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
+from agentchat.contracts.values import MAX_PAIRS, MAX_TITLE
 from agentchat.conversations.projections.conversations_table import ConversationRow
 from agentchat.gateway.access.checks import may_write
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
@@ -22,15 +22,12 @@ from agentchat.gateway.api.get_conversation import (
     show_conversation,
 )
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable, replace_nul
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.claim_key import claim_command
+from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title
 from agentchat.gateway.services import get_services
 
 _TITLE = Meta(min_length=1, max_length=MAX_TITLE)
-_PAIRS = Meta(
-    max_length=2 * MAX_PAIRS,
-    extra_json_schema={"additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE}},
-)
 
 
 class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +38,7 @@ class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         Meta(description="Not blank; null: the beginning of the first message again."),
     ] = msgspec.UNSET
     metadata: Annotated[
-        Annotated[dict[str, Any], _PAIRS] | msgspec.UnsetType | None,
+        Annotated[dict[str, Any], http.PAIRS] | msgspec.UnsetType | None,
         Meta(
             description=f"Merged with the pairs that are there, which may be {MAX_PAIRS} in all; null as a "
             "value removes its pair, null as the metadata removes all.",
@@ -92,6 +89,7 @@ async def describe(
     command = DescribeConversation(
         trace_id=context.trace_id,
         account_id=request.auth.account_id,
+        user_id=request.auth.user_id,
         conversation_id=conversation_id,
         title=title,
         metadata=metadata,
@@ -121,22 +119,7 @@ def _check_changes(
             for name in ("title", "metadata")
         ]
         raise Refusal("invalid_request", "The body sets nothing.", fields=fields)
-    title = replace_nul(given.title) if isinstance(given.title, str) else given.title
-    if isinstance(title, str) and not title.strip():
-        raise build_field_refusal("title", "The title is blank.")
+    title = check_title(given.title) if isinstance(given.title, str) else given.title
     if given.metadata is msgspec.UNSET:
         return title, {}
-    if given.metadata is None:
-        return title, None
-    return title, dict(_check_pair(name, value) for name, value in given.metadata.items())
-
-
-def _check_pair(name: str, value: Any) -> tuple[str, str | None]:
-    field, key = f"metadata.{make_printable(name)}", replace_nul(name)
-    if not 1 <= len(key) <= MAX_KEY:
-        raise build_field_refusal(field, f"A key is 1 to {MAX_KEY} characters.")
-    if value is None:
-        return key, None
-    if not isinstance(value, str) or len(value) > MAX_VALUE:
-        raise build_field_refusal(field, f"This is null, or a text of {MAX_VALUE} characters at most.")
-    return key, replace_nul(value)
+    return title, None if given.metadata is None else check_changed_pairs(given.metadata)

@@ -84,6 +84,7 @@ async def fork(
     command = ForkConversation(
         trace_id=context.trace_id,
         account_id=request.auth.account_id,
+        user_id=request.auth.user_id,
         conversation_id=ids.make_unlisted_id() if ids.is_unlisted(source_id) else ids.make_id(),
         source_id=source_id,
         at=None if data is None or data.at is None else _place_of(data.at),

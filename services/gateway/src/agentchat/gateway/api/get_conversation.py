@@ -11,6 +11,7 @@ from litestar import Response, get
 from litestar.params import PathParameter, QueryParameter
 
 from agentchat.contracts import ids
+from agentchat.contracts.ownership import may_use
 from agentchat.conversations.projections.conversations_table import ConversationRow
 from agentchat.conversations.queries import threads
 from agentchat.conversations.queries.find_feedback import find_feedback
@@ -105,8 +106,8 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
     """Find the caller's conversation, and the version that `at` names: a version, or a time.
 
     Raises:
-        Refusal: 400 for a wrong `at`; 404 if it does not exist or is another account's, with the same message
-            and in the same time.
+        Refusal: 400 for a wrong `at`; 404 if it does not exist or is another account's or user's, with the
+            same message and in the same time.
     """
     pool, conversation_id = get_services(request).pool, parse_conversation_id(conversation_id)
     try:
@@ -114,7 +115,7 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
     except ValueError:
         raise build_field_refusal("at", f"This {WRONG_VERSION_OR_TIME}.") from None
     thread = await threads.find_thread(pool, conversation_id)
-    if thread is None or thread.account_id != request.auth.account_id:
+    if thread is None or not may_use(request.auth, thread):
         raise Refusal("conversation_not_found")
     if place is None:
         return ShownThread(conversation_id, thread.version)

@@ -10,7 +10,8 @@ from litestar import get
 from litestar.openapi.spec import OpenAPIType, Operation, Parameter, Schema
 from litestar.params import QueryParameter
 
-from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
+from agentchat.contracts.ownership import MAX_USER_ID
+from agentchat.contracts.values import MAX_EXTERNAL_ID, MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from agentchat.conversations.projections.conversations_table import (
     ConversationFilter,
     list_account_conversations,
@@ -71,6 +72,20 @@ async def list_conversations(
     agent_id: Annotated[
         UUID | None, QueryParameter(description="Only those whose last message is this agent's.")
     ] = None,
+    user_id: Annotated[
+        str | None,
+        QueryParameter(
+            description="Only those of this end user; a request with X-User-Id lists that user's.",
+            min_length=1,
+            max_length=MAX_USER_ID,
+        ),
+    ] = None,
+    external_id: Annotated[
+        str | None,
+        QueryParameter(
+            description="Only those with this `external_id`.", min_length=1, max_length=MAX_EXTERNAL_ID
+        ),
+    ] = None,
     created_after: Time = None,
     created_before: TimeBefore = None,
     title: Annotated[
@@ -95,6 +110,8 @@ async def list_conversations(
         limit=limit + 1,
         before=decode_position(cursor, tuple[str, str]),
         matching=ConversationFilter(
+            user_id=request.auth.user_id or (user_id and replace_nul(user_id)),
+            external_id=external_id and replace_nul(external_id),
             metadata=_read_metadata_filter(request),
             source_id=None if forked_from is None else str(forked_from),
             agent_id=None if agent_id is None else str(agent_id),

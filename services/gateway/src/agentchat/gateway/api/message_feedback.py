@@ -11,6 +11,7 @@ from litestar.params import BodyKwarg, PathParameter, QueryParameter
 from agentchat.bus.commands import give_feedback
 from agentchat.contracts import http, ids
 from agentchat.contracts.messages import GiveFeedback
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.text import clean_text
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
 from agentchat.conversations.event_store.log import Log
@@ -134,6 +135,7 @@ def _build_command(request: JsonRequest, reply: _Reply, name: str | None) -> Giv
     return GiveFeedback(
         trace_id=reply.trace_id,
         account_id=request.auth.account_id,
+        user_id=request.auth.user_id,
         conversation_id=reply.conversation_id,
         message_id=reply.message_id,
         by=Decider(kind="account", id=request.auth.key_id),
@@ -168,7 +170,7 @@ async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
     pool, message_id = get_services(request).pool, message_id.lower()
     place = await _place(pool, message_id)
     thread = None if place is None else await threads.find_thread(pool, place[0])
-    if place is None or thread is None or thread.account_id != request.auth.account_id:
+    if place is None or thread is None or not may_use(request.auth, thread):
         raise _make_not_found()
     conversation_id, trace_id = place
     if ids.is_trace_id(message_id):

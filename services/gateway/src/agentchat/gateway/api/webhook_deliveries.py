@@ -8,7 +8,7 @@ from litestar import get, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from agentchat.contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
-from agentchat.gateway.access.checks import may_act, may_read
+from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.api.webhook_endpoints import EndpointId
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, encode_next_cursor
@@ -40,7 +40,7 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/webhook_endpoints/{endpoint_id:str}/deliveries",
     operation_id="listWebhookDeliveries",
     summary="List an endpoint's deliveries, the newest first.",
-    guards=[may_read],
+    guards=[may_read_account],
 )
 async def list_of_endpoint(
     request: JsonRequest,
@@ -61,7 +61,7 @@ async def list_of_endpoint(
     "/v1/webhook_endpoints/{endpoint_id:str}/deliveries/{delivery_id:str}",
     operation_id="getWebhookDelivery",
     summary="Get one delivery.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """Return the delivery with its attempts."""
@@ -75,7 +75,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
     status_code=202,
     operation_id="resendWebhookDelivery",
     summary="Send a delivery again, under its own id.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """Queue the delivery again, under its own id."""
@@ -89,7 +89,7 @@ async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: Del
     status_code=200,
     operation_id="testWebhookEndpoint",
     summary="Send an example, and get the endpoint's answer.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointTest]) -> Delivery:
     """Send an example event and return the delivery, with its first attempt if made within 20 seconds.

@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg, JSONBody, PathParameter
 from agentchat.contracts import http
 from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from agentchat.directory.secrets import Sealer
-from agentchat.gateway.access.checks import may_act
+from agentchat.gateway.access.checks import may_manage_account
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
@@ -41,7 +41,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     status_code=201,
     operation_id="createWebhookEndpoint",
     summary="Create an endpoint, which receives what happens from now on.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Create an endpoint and return its secret, which is shown only now."""
@@ -54,7 +54,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     "/v1/webhook_endpoints",
     operation_id="listWebhookEndpoints",
     summary="List the endpoints, in the order in which they were made.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
     """Return a page of endpoints."""
@@ -70,7 +70,7 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
     "/v1/webhook_endpoints/{endpoint_id:str}",
     operation_id="getWebhookEndpoint",
     summary="Get one endpoint.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     """Return the endpoint without its secret."""
@@ -81,7 +81,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     "/v1/webhook_endpoints/{endpoint_id:str}",
     operation_id="updateWebhookEndpoint",
     summary="Change an endpoint; disable or enable it.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointChanges]) -> Endpoint:
     """Change the endpoint. One that is enabled again gets what happened while it was disabled."""
@@ -96,7 +96,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     "/v1/webhook_endpoints/{endpoint_id:str}",
     operation_id="deleteWebhookEndpoint",
     summary="Delete an endpoint, with its deliveries.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     """Delete the endpoint and its deliveries."""
@@ -108,7 +108,7 @@ async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     status_code=200,
     operation_id="rotateWebhookSecret",
     summary="Give an endpoint a new secret, which is shown this once.",
-    guards=[may_act],
+    guards=[may_manage_account],
 )
 async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """Return a new secret.

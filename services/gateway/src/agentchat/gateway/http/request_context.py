@@ -44,6 +44,7 @@ class RequestContext:
         "ignored",
         "status",
         "trace_id",
+        "user_id",
         "words",
     )
 
@@ -52,6 +53,7 @@ class RequestContext:
         self.words = words
         self.headers: list[tuple[bytes, bytes]] = []
         self.account_id: str | None = None
+        self.user_id: str | None = None
         self.conversation_id: str | None = None
         self.ignored: list[str] = []
         self.status: int | None = None
@@ -136,6 +138,8 @@ class TraceMiddleware:
         if span.is_recording():
             span.update_name(f"{scope['method']} {route}" if route else scope["method"])
             span.set_attributes({"http.route": route or "", "http.response.status_code": status or 0})
+            if context.user_id is not None:
+                span.set_attribute("user.id", context.user_id)
             if status is None or status >= 500:
                 span.set_status(Status(StatusCode.ERROR))
         if not is_quiet:

@@ -17,6 +17,7 @@ from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
+from agentchat.gateway.runs.conversation_labels import check_new_pairs, check_title
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -127,6 +128,10 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     agent_id = get_admitted(request).agent_id
+    for field in ("title", "metadata", "external_id"):
+        if conversation_id is not None and getattr(body, field) is not None:
+            message = "Only a new conversation takes this. Change it by PATCH /v1/conversations/{id}."
+            raise build_field_refusal(field, message)
     return RunRequest(
         form=form,
         agent_id=agent_id,
@@ -136,6 +141,9 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         prompt=prompt,
         instructions=instructions or None,
         parameters=await choose_parameters(request, agent_id, body.parameters),
+        title=None if body.title is None else check_title(body.title),
+        metadata=check_new_pairs(body.metadata or {}),
+        external_id=body.external_id and replace_nul(body.external_id),
         **read_options(body),
     )
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import ids
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Role, ShownMessage
 from agentchat.conversations.queries import find_by_history
 from agentchat.conversations.queries.find_by_history import (
@@ -19,6 +20,7 @@ from agentchat.conversations.queries.find_by_history import (
     find_place,
 )
 from agentchat.conversations.queries.threads import Thread, find_thread
+from agentchat.directory.caller import Caller
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
@@ -110,8 +112,9 @@ async def place_in_conversation(
 ) -> RunRequest:
     """Place a request in the conversation that ends with the texts shown, in a fork of it, or in a new one.
 
-    `key` is the client's own name for the conversation, or our id; without one it is new. `hash_of` turns a
-    digest of texts into the hash that is stored. A conversation that has continued since is forked.
+    `key` is the client's own name for the conversation, its `external_id`, or our id; without one it is new.
+    `hash_of` turns a digest of texts into the hash that is stored. A conversation that has continued since is
+    forked.
 
     Raises DatabaseUnavailable, UnreadableEvent.
     """
@@ -125,8 +128,10 @@ async def place_in_conversation(
     if key is None or hash_of is None:
         return requested
     pool = get_services(request).pool
-    thread = await _find_thread(pool, request.auth.account_id, key)
-    if thread is not None:
+    thread = await _find_thread(pool, request.auth, key)
+    if thread is None:
+        requested = replace(requested, external_id=key)
+    else:
         if not shown.history:
             return replace(requested, conversation_id=thread.conversation_id)
         if continued := await find_place(pool, thread, shown.history):
@@ -145,12 +150,10 @@ def _continue_conversation(requested: RunRequest, continued: ContinuedConversati
     return replace(requested, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
 
 
-async def _find_thread(pool: Pool, account_id: str, key: str) -> Thread | None:
-    """Find the account's conversation with this id; None for any other name."""
+async def _find_thread(pool: Pool, caller: Caller, key: str) -> Thread | None:
+    """Find the caller's conversation with this id; None for any other name."""
     conversation_id = key.lower()
     if not ids.is_conversation_id(conversation_id):
         return None
     thread = await find_thread(pool, conversation_id)
-    if thread is None or thread.account_id != account_id:
-        return None
-    return thread
+    return None if thread is None or not may_use(caller, thread) else thread

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import wire
 from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation
+from agentchat.contracts.ownership import Owned
 from agentchat.contracts.timings import ACCEPT_SECONDS, COMMAND_SECONDS
 from agentchat.conversations.claims import idempotency
 from agentchat.conversations.claims.claim_writer import Claims
@@ -30,7 +31,7 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
         )
     return await _claim(
         claims,
-        account_id=request.account_id,
+        owner=request,
         key=key.text,
         request_hash=_hash_of(request),
         trace_id=request.trace_id,
@@ -67,7 +68,7 @@ async def claim_command(claims: Claims, key: IdempotencyKey, command: C) -> C:
         hashed = replace(hashed, conversation_id="")
     claim = await _claim(
         claims,
-        account_id=command.account_id,
+        owner=command,
         key=key.text,
         request_hash=hashlib.sha256(wire.encode_canonical(hashed)).digest(),
         trace_id=command.trace_id,
@@ -94,7 +95,7 @@ async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
 async def _claim(
     claims: Claims,
     *,
-    account_id: str,
+    owner: Owned,
     key: str,
     request_hash: bytes,
     trace_id: str,
@@ -104,7 +105,7 @@ async def _claim(
     try:
         return await idempotency.claim_key(
             claims,
-            account_id=account_id,
+            owner=owner,
             key=key,
             request_hash=request_hash,
             trace_id=trace_id,
@@ -117,7 +118,7 @@ async def _claim(
 
 def _hash_of(request: ChatRequested) -> bytes:
     """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
-    options = tuple((name, value) for name in _OPTIONS if (value := getattr(request, name)) is not None)
+    options = tuple((name, value) for name in _OPTIONS if (value := getattr(request, name)) not in (None, {}))
     if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
         shown = (request.shown_sha256, request.instructions, *options)
         return hashlib.sha256(wire.encode_canonical(shown)).digest()
@@ -126,5 +127,5 @@ def _hash_of(request: ChatRequested) -> bytes:
     return hashlib.sha256(wire.encode_canonical(fields)).digest()
 
 
-_OPTIONS = ("output_schema", "parameters", "context")
+_OPTIONS = ("output_schema", "parameters", "context", "title", "external_id", "metadata")
 """Fields that few requests have."""

@@ -5,6 +5,7 @@ from agentchat.administration.checked_input import validate
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import http, ids
 from agentchat.contracts.messages import DecideApproval
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
 from agentchat.directory.caller import Caller
@@ -18,7 +19,7 @@ async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> F
     """Find the caller's approval. Raises Refusal, with one message for every reason; DatabaseUnavailable."""
     approval_id = approval_id.lower()
     found = await find_approval(pool, approval_id) if ids.is_uuid(approval_id) else None
-    if found is None or found.account_id != caller.account_id:
+    if found is None or not may_use(caller, found):
         raise Refusal("not_found", "There is no such approval.")
     return found
 
@@ -36,6 +37,7 @@ async def decide(
         DecideApproval(
             trace_id=approval.trace_id,
             account_id=caller.account_id,
+            user_id=caller.user_id,
             conversation_id=approval.conversation_id,
             approval_id=approval.id,
             decision=body.decision,

@@ -5,6 +5,7 @@ from typing import Annotated
 from litestar.params import PathParameter
 
 from agentchat.contracts import ids
+from agentchat.contracts.ownership import may_use
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.conversations.queries.find_run import FoundRun, find_run
 from agentchat.directory.caller import Caller
@@ -32,7 +33,7 @@ async def find_owned_run(pool: Pool, caller: Caller, trace_id: str) -> FoundRun:
     """
     is_known = ids.is_trace_id(trace_id)
     found = await find_run(pool, trace_id) if is_known else None
-    if found is None or found.account_id != caller.account_id:
+    if found is None or not may_use(caller, found):
         raise make_run_not_found()
     return found
 
@@ -66,5 +67,5 @@ async def follow_stored_run(
 
 
 def make_run_not_found() -> Refusal:
-    """Build the refusal for a run that does not exist, is another account's, or was erased."""
+    """Build the refusal for a run that does not exist, is another account's or user's, or was erased."""
     return Refusal("not_found", "There is no such run.")

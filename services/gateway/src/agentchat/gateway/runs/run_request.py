@@ -55,6 +55,7 @@ def build_verdict(
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a run.
 
+    external_id, title, metadata: Of a new conversation, as in ChatRequested.
     form: The name that stored events have for the protocol.
     conversation_id: None for a new conversation; lists do not show it if `unlisted`.
     history, after, instructions, output_schema, parameters, context, shown_sha256, is_task: As in
@@ -72,6 +73,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     view: ViewKind
     conversation_id: str | None = None
     prompt: str | None = None
+    external_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, str] = {}
     unlisted: bool = False
     history: tuple[ShownMessage, ...] = ()
     after: str | None = None

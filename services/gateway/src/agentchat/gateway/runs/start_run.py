@@ -97,6 +97,10 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         parameters=run_request.parameters,
         context=run_request.context,
         is_task=run_request.is_task,
+        user_id=caller.user_id,
+        external_id=run_request.external_id,
+        title=run_request.title,
+        metadata=run_request.metadata,
     )
 
 
@@ -243,6 +247,7 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
     command = ForkConversation(
         trace_id=request.trace_id,
         account_id=request.account_id,
+        user_id=request.user_id,
         conversation_id=request.conversation_id,
         source_id=fork.source_id,
         at=fork.at,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events
 from agentchat.contracts.messages import CancelRequested, EraseConversation
+from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.turn import cancel
 from agentchat.conversations.database import read_server_time
@@ -53,7 +54,7 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
 
 
 def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
-    return conversation.account_id == command.account_id and not conversation.erased
+    return may_use(command, conversation) and not conversation.erased
 
 
 @contextlib.asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
 from agentchat.contracts.messages import ApprovalAnswered, DecideApproval
+from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, DecisionRefused
 from agentchat.conversations.aggregate.conversation import Conversation, Run
@@ -61,7 +62,7 @@ async def _decide(
 ) -> ApprovalAnswered:
     """Decide on a loaded conversation. Raises VersionConflict if another writer has appended."""
     run = conversation.run(command.trace_id)
-    if run is None or conversation.account_id != command.account_id:
+    if run is None or not may_use(command, conversation):
         return _UNKNOWN
     answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
     outcome = approval_rules.decide_approval(run, answer, now=await read_server_time(services.pool))

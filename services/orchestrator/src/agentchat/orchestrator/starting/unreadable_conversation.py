@@ -5,6 +5,7 @@ newer release, whose workers can continue: they get some minutes for it.
 """
 
 from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate.conversation import evolve_all
 from agentchat.conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
@@ -47,7 +48,8 @@ async def end_unreadable_run(
     """
     while True:
         conversation = await services.store.load_readable(request.conversation_id)
-        if conversation.erased or conversation.account_id not in (None, request.account_id):
+        is_foreign = conversation.account_id is not None and not may_use(request, conversation)
+        if conversation.erased or is_foreign:
             return NOT_FOUND
         run = conversation.run(request.trace_id)
         if run is None:

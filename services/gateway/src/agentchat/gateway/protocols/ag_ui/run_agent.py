@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from agentchat.contracts.http import DecisionBody, RunOptions, RunParameters
+from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -200,7 +201,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
 
     Raises Refusal, DatabaseUnavailable.
     """
-    account_id, agent_id = request.auth.account_id, get_admitted(request).agent_id
+    scope, agent_id = build_scope(request.auth), get_admitted(request).agent_id
     check_run_id(body.run_id)
     thread_id = check_name("threadId", body.thread_id)
     verdicts = read_verdicts(body)
@@ -208,7 +209,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     if body.resume:
         return replace(run_request, verdicts=verdicts, decides_all=True)
     shown = read_history(body, get_max_message_bytes(request))
-    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread_id)
+    hash_of = partial(find_by_history.hash_shown, scope, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     props = body.forwarded_props or ForwardedProps()
     parameters = await choose_parameters(request, agent_id, props.parameters, _FIELDS)

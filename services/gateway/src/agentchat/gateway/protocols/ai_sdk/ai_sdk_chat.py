@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from agentchat.contracts.http import RunOptions, RunParameters
+from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -163,7 +164,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
 
     Raises Refusal, DatabaseUnavailable.
     """
-    account_id, agent_id = request.auth.account_id, get_admitted(request).agent_id
+    scope, agent_id = build_scope(request.auth), get_admitted(request).agent_id
     name, verdicts = read_chat_name(body), read_verdicts(body)
     run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
     if verdicts:
@@ -173,7 +174,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     run_request = replace(run_request, parameters=parameters, **read_options(body))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
-    hash_of = partial(find_by_history.hash_named, account_id, agent_id, name)
+    hash_of = partial(find_by_history.hash_named, scope, agent_id, name)
     return await place_in_conversation(request, run_request, shown, name, hash_of)
 
 

@@ -6,6 +6,7 @@ from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
+from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import AgentName, may_follow_agent
@@ -42,7 +43,7 @@ async def reconnect(
     """
     services, caller, name = get_services(request), request.auth, check_name("chat_id", chat_id)
     agent_id = request.state.agent_id
-    trace_id = await find_by_history.find_newest_run(services.pool, caller.account_id, agent_id, name)
+    trace_id = await find_by_history.find_newest_run(services.pool, build_scope(caller), agent_id, name)
     if trace_id is None:
         return Response(None, status_code=204)
     found = await find_owned_run(services.pool, caller, trace_id)

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from agentchat.contracts import http, wire
 from agentchat.contracts.examples import AGENT
+from agentchat.contracts.ownership import MAX_USER_ID
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
 from agentchat.gateway.protocols.openai.structured_output import CompletionFormat, read_output_function
@@ -150,6 +151,13 @@ def allow_one_of(*values: object) -> Meta:
 
 
 ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
+UserName = Annotated[
+    str | None,
+    Meta(
+        description="The end user, unless X-User-Id names one; `safety_identifier` wins over `user`.",
+        extra_json_schema={"minLength": 1, "maxLength": MAX_USER_ID},
+    ),
+]
 ToolChoice = Annotated[
     Any, Meta(description="auto, none, or a function of `tools` whose arguments are to be the reply.")
 ]
@@ -187,6 +195,8 @@ class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
         tuple[str, ...] | None, Meta(extra_json_schema={"maxItems": 1, "items": {"enum": ["text"]}})
     ] = None
     response_format: CompletionFormat | None = None
+    safety_identifier: UserName = None
+    user: UserName = None
     temperature: http.Temperature | None = None
     top_p: http.TopP | None = None
     max_tokens: http.MaxTokens | None = None

@@ -7,6 +7,7 @@ from typing import Annotated
 from litestar import Response, post
 from litestar.params import HeaderParameter
 
+from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
@@ -114,5 +115,5 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), {"max_tokens": limit}),
         **read_options(body),
     )
-    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, key or "")
+    hash_of = partial(find_by_history.hash_shown, build_scope(request.auth), agent_id, key or "")
     return await place_in_conversation(request, run_request, shown, key, hash_of)

@@ -7,6 +7,7 @@ from typing import Any
 from litestar import Response, post
 from msgspec.structs import asdict, replace
 
+from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries import find_by_history
@@ -117,7 +118,7 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
         or (reference and (reference.response or reference.approval))
     )
     thread = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(find_by_history.hash_shown, account_id, agent_id, thread)
+    hash_of = partial(find_by_history.hash_shown, build_scope(request.auth), agent_id, thread)
     run_request = _build_run_request(
         body,
         agent_id,

@@ -17,6 +17,7 @@ from agentchat.gateway.protocols.openai.completion_body import (
     ModelName,
     ToolChoice,
     Tools,
+    UserName,
     allow_one_of,
     check_tool_choice,
     read_messages,
@@ -69,6 +70,8 @@ class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
     top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     text: TextOptions | None = None
     prompt: Annotated[Any, Meta(extra_json_schema=NULL)] = None
+    safety_identifier: UserName = None
+    user: UserName = None
     temperature: http.Temperature | None = None
     top_p: http.TopP | None = None
     max_output_tokens: http.MaxTokens | None = None

@@ -1,0 +1,84 @@
+"""How a request names its end user, in each protocol, and what an account may require."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import AccountChanges
+from agentchat.contracts import ids
+from agentchat.runtime.postgres import Pool
+from tests.administrator import administrator
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import make_account
+from tests.gateway.worker import Worker
+
+NAMED: list[tuple[dict[str, str], dict[str, Any], str | None]] = [
+    ({"X-User-Id": "CUST-001"}, {}, "CUST-001"),
+    ({"X-User-Id": "CUST-001"}, {"user": "other", "safety_identifier": "another"}, "CUST-001"),
+    ({}, {"user": "ada@shop.example", "safety_identifier": "0d6b"}, "0d6b"),
+    ({}, {"user": "ada@shop.example"}, "ada@shop.example"),
+    ({}, {"user": None, "safety_identifier": ""}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "fields", "user_id"), NAMED)
+async def test_openai_clients_name_the_user_in_the_body(
+    client: Client, worker: Worker, headers: dict[str, str], fields: dict[str, Any], user_id: str | None
+) -> None:
+    message = ids.make_id()
+    body = {"model": client.headers["X-Agent-Id"], "input": message, **fields}
+    key = {"Authorization": f"Bearer {client.headers['X-Api-Key']}"}
+    sent = client.send("POST", "/openai/v1/responses", json=body, headers=key | headers)
+    asking = asyncio.create_task(sent)
+    turn = await worker.next(message)
+    assert turn.request.user_id == user_id
+    await turn.answer()
+    assert (await asking).status_code == 200
+
+
+async def test_own_api_takes_a_users_labels(client: Client, worker: Worker) -> None:
+    message = ids.make_id()
+    labels = {"title": "A parcel", "metadata": {"channel": "web"}, "external_id": "ticket-4711"}
+    headers = client.headers | {"X-User-Id": "a"}
+    sent = client.send("POST", "/v1/chat", json={"message": message, **labels}, headers=headers)
+    asking = asyncio.create_task(sent)
+    turn = await worker.next(message)
+    asked = turn.request
+    assert (asked.user_id, asked.title, asked.external_id) == ("a", "A parcel", "ticket-4711")
+    assert asked.metadata == {"channel": "web"}
+    await turn.answer()
+    assert (await asking).status_code == 200
+
+
+@pytest.mark.parametrize("user_id", ["", "a b", "Ädä", "x" * 129])
+async def test_a_wrong_user_is_refused(client: Client, user_id: str) -> None:
+    url, key = f"{client.url}/v1/conversations", client.headers["X-Api-Key"]
+    sent = {b"X-Api-Key": key.encode(), b"X-User-Id": user_id.encode("latin-1")}
+    refused = await client.http.get(url, headers=sent)
+    document = check_problem(refused, 400, "invalid_request")
+    assert document["errors"][0]["field"] == "X-User-Id"
+    twice = [("X-Api-Key", key), ("X-User-Id", "a"), ("X-User-Id", "b")]
+    check_problem(await client.http.get(url, headers=twice), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("field", ["title", "metadata", "external_id"])
+async def test_a_known_conversation_takes_no_labels(client: Client, field: str) -> None:
+    value: Any = {"a": "b"} if field == "metadata" else "x"
+    refused = await client.chat(conversation_id=ids.make_id(), **{field: value})
+    assert check_problem(refused, 400, "invalid_request")["errors"][0]["field"] == field
+
+
+async def test_an_account_may_require_users(client: Client, pool: Pool) -> None:
+    account = await make_account(pool, "Unlimited")
+    await admin_accounts.change(administrator(pool), account.account_id, AccountChanges(require_user=True))
+    strict = Client(client.http, client.url, account.key, account.agent)
+    for refused in (await strict.chat(), await strict.get("/v1/conversations")):
+        document = check_problem(refused, 400, "invalid_request")
+        assert document["errors"][0]["field"] == "X-User-Id"
+    user = {"X-User-Id": "CUST-001"}
+    assert (await strict.send("GET", "/v1/conversations", headers=user)).status_code == 200
+    key = {"Authorization": f"Bearer {account.key}"}
+    assert (await strict.send("GET", "/openai/v1/models", headers=key)).status_code == 200
+    assert (await strict.get("/v1/webhook_endpoints")).status_code == 200, "it is the account's own"
