@@ -32,6 +32,14 @@ def test_another_owner_or_another_key_does_not_open_it() -> None:
         Sealer(b"x" * 32).open(sealed, owner="account-1/agent-1")
 
 
+def test_a_pseudonym_depends_on_user_account_and_key() -> None:
+    hashed = {
+        Sealer(key).hash_user(account, user) for key in (KEY, b"x" * 32) for account in "ab" for user in "uv"
+    }
+    assert len(hashed) == 8
+    assert Sealer(KEY).hash_user("a", "u") == Sealer(KEY, previous=[b"x" * 32]).hash_user("a", "u")
+
+
 def test_changed_or_cut_sealed_value_does_not_open() -> None:
     sealer = Sealer(KEY)
     sealed = sealer.seal("secret", owner="a")

@@ -1,12 +1,15 @@
 """A request's life, from its delivery to its end in the log and on the trace channel."""
 
+from typing import Any
+
 import pytest
 
 from agentchat.contracts import events, frames, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
+from agentchat.directory.secrets import Sealer
 from tests.bus.queue_state import wait_until_all_acknowledged
-from tests.orchestrator.given import World
+from tests.orchestrator.given import SECRET, World
 from tests.orchestrator.scripted import break_off, reply_with
 
 
@@ -32,6 +35,34 @@ async def test_a_message_is_saved_answered_and_announced(working: World) -> None
     assert isinstance(delta, events.Delta)
     assert delta.cuts == (3, 7, 15)
     assert working.calls[0].system == "Be brief."
+
+
+async def test_the_provider_gets_a_pseudonym_of_the_end_user(working: World) -> None:
+    """The conversation's user, also for a request of the account itself; never the id."""
+    working.will(reply_with("Hello."))
+    agent = await working.agent()
+    first = await working.ask(agent, user_id="ada@shop.example")
+    await first.until(frames.Completed)
+    thread: dict[str, Any] = {"conversation_id": first.request.conversation_id, "new_conversation": False}
+    await (await working.ask(agent, **thread)).until(frames.Completed)
+    await (await working.ask(agent)).until(frames.Completed)
+    named, again, unnamed = (each.body for each in working.calls)
+    pseudonym = Sealer.from_setting(SECRET).hash_user(working.account_id, "ada@shop.example")
+    assert named["metadata"] == again["metadata"] == {"user_id": pseudonym}
+    assert "metadata" not in unnamed
+
+
+async def test_a_conversation_of_another_user_is_not_found(working: World) -> None:
+    working.will(reply_with("Hello."))
+    agent = await working.agent()
+    first = await working.ask(agent, user_id="ada", title="A parcel", metadata={"channel": "web"})
+    await first.until(frames.Completed)
+    started = (await working.events(first))[0]
+    assert isinstance(started, events.ConversationStarted)
+    assert (started.user_id, started.title, started.metadata) == ("ada", "A parcel", {"channel": "web"})
+    thread: dict[str, Any] = {"conversation_id": first.request.conversation_id, "new_conversation": False}
+    refused = await (await working.ask(agent, user_id="bob", **thread)).until(frames.Refused)
+    assert refused.code == "conversation_not_found"
 
 
 async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from litestar import Litestar
-from litestar.routes import HTTPRoute
 
 from agentchat.contracts import ids
 from agentchat.gateway.routes import ROUTES
@@ -108,12 +106,11 @@ class Asker:
 
 
 def _list_routes() -> set[tuple[str, str]]:
-    app = Litestar(route_handlers=[*ROUTES], openapi_config=None)
     return {
         (method, route.path)
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for method in route.methods
+        for router in ROUTES
+        for route in router.routes
+        for method in getattr(route, "methods", ())
         if method not in ("OPTIONS", "HEAD")
     }
 

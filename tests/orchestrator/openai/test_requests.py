@@ -72,6 +72,12 @@ async def test_the_call_carries_everything_that_the_agent_is(
     }
 
 
+def test_only_openai_gets_the_pseudonym_of_the_user() -> None:
+    assert body(OPENAI, user="0d6b")["safety_identifier"] == "0d6b"
+    assert "safety_identifier" not in body(OPENAI)
+    assert "safety_identifier" not in body("https://api.mistral.ai/v1", user="0d6b")
+
+
 @pytest.mark.parametrize(
     ("base_url", "name"),
     [

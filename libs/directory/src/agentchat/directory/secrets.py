@@ -7,6 +7,7 @@ The owner is authenticated, not stored: bytes copied to another account or agent
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 from collections.abc import Sequence
 
@@ -33,6 +34,7 @@ class Sealer:
                 raise ValueError(f"a secret key has {KEY_BYTES} bytes, this one has {len(key)}")
         self._current = _derive_key_id(secret_key)
         self._ciphers = {_derive_key_id(key): AESGCM(key) for key in (*previous, secret_key)}
+        self._hash_key = hmac.digest(secret_key, b"agentchat user hash", "sha256")
 
     @classmethod
     def from_setting(cls, text: str, previous: Sequence[str] = ()) -> "Sealer":
@@ -67,6 +69,13 @@ class Sealer:
         except InvalidTag:
             raise SealBroken("changed since it was sealed, or of another owner") from None
         return plain.decode()
+
+    def hash_user(self, account_id: str, user_id: str) -> str:
+        """Return a pseudonym of an account's end user, for others: 64 hexadecimal digits.
+
+        Nobody without the key can test guesses against it. It changes when the secret key is replaced.
+        """
+        return hmac.digest(self._hash_key, f"{account_id}/{user_id}".encode(), "sha256").hex()
 
     def is_current(self, sealed: bytes) -> bool:
         """Return True if `sealed` is under the current key.

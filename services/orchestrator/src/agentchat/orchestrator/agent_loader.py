@@ -48,6 +48,10 @@ class Agents:
         """Return the agent's provider key, or None if it has none of its own. Raises SealBroken."""
         return unseal_provider_key(self._sealer, agent)
 
+    def hash_user(self, account_id: str, user_id: str | None) -> str | None:
+        """Return the pseudonym by which a model provider knows an end user; None without one."""
+        return None if user_id is None else self._sealer.hash_user(account_id, user_id)
+
 
 def resolve_credentials(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
     """Return the agent's own base URL and key, or else the deployment's.

@@ -50,6 +50,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     must be the provider's own summary, by these instructions or, if "", by its own. `account_id` pays for
     reading the reply. `already_sent`: text of this reply that readers have; the model must continue after it.
     `shared_system`: the first characters of `system` that are the same in all runs; None: all of them.
+    `user` is a pseudonym of the end user.
     """
 
     model: str
@@ -65,6 +66,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     compaction: str | None = None
     already_sent: str = ""
     account_id: str = ""
+    user: str | None = None
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,7 +108,10 @@ class RoundCost:
 
 
 class ReplyStreamer:
-    """Requests the replies of one attempt from the model of one provider."""
+    """Requests the replies of one attempt from the model of one provider.
+
+    `user` is the pseudonym of the end user.
+    """
 
     def __init__(
         self,
@@ -117,12 +120,14 @@ class ReplyStreamer:
         credentials: Credentials,
         channel: TraceChannel,
         output: OutputSpec,
+        user: str | None = None,
     ) -> None:
         self._model = model
         self._provider = provider
         self._credentials = credentials
         self._channel = channel
         self._output = output
+        self._user = user
 
     async def stream_reply(self, call: ModelCall, meter: Meter, *, go_on: bool) -> ModelReply:
         """Stream one reply. With `go_on`, a reply that breaks off after some text is continued once.
@@ -199,7 +204,8 @@ class ReplyStreamer:
 
     async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> ModelReply:
         with _call_span(self._provider, call, meter) as span:
-            reply = await self._model.stream(self._credentials, call, on_text, meter)
+            named = call if self._user is None else msgspec.structs.replace(call, user=self._user)
+            reply = await self._model.stream(self._credentials, named, on_text, meter)
             _describe(span, reply)
             return reply
 

@@ -104,6 +104,7 @@ class RunAttempt:
                 genai.AGENT_NAME: agent.name,
                 genai.AGENT_VERSION: str(agent.version),
                 genai.CONVERSATION_ID: self.log.conversation.conversation_id,
+                **({"user.id": user_id} if (user_id := self.log.conversation.user_id) else {}),
             },
         ):
             try:
@@ -152,10 +153,11 @@ class RunAttempt:
         credentials = resolve_credentials(services.agents, services.models, agent)
         requested = self.log.run.output_schema
         output = OutputSpec(agent, services.schema_checks, model, credentials.base_url, requested)
+        user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)
         return Performer(
             log=self.log,
             agent=agent,
-            replies=ReplyStreamer(model, agent.provider, credentials, self.channel, output),
+            replies=ReplyStreamer(model, agent.provider, credentials, self.channel, output, user),
             listings=services.listings,
             histories=services.histories,
             tools=self._tools,

@@ -45,6 +45,8 @@ def build_body(call: ModelCall, *, drops_blocks: bool = False) -> dict[str, Any]
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
     messages = [_strip_provider_data(message) for message in build_messages(call)]
     body |= {"model": call.model, "messages": messages, "stream": True}
+    if call.user is not None:
+        body["metadata"] = body.get("metadata", {}) | {"user_id": call.user}
     if call.system:
         body["system"] = _build_system(call)
     _add_tools(body, call)

@@ -34,6 +34,8 @@ def build_body(call: ModelCall, base_url: str) -> dict[str, Any]:
     body |= {"model": call.model, "messages": build_messages(call, dialect), "stream": True}
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
+    if call.user is not None and dialect.safety_identifier:
+        body["safety_identifier"] = call.user
     _add_tools(body, call, dialect)
     _add_format(body, call, dialect)
     return body

@@ -27,6 +27,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     call_id: the ids of calls that it accepts.
     extra_content: calls carry an opaque `extra_content` that must go back.
     user_after_tool: a user's message may follow the results of tools.
+    safety_identifier: it takes a pseudonym of the end user in this field.
     max_tools: how many tools a request may have. description_chars: how long a tool's description may be.
     """
 
@@ -39,6 +40,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     call_id: re.Pattern[str] = _ANY_ID
     extra_content: bool = False
     user_after_tool: bool = True
+    safety_identifier: bool = False
     max_tools: int | None = None
     description_chars: int | None = None
 
@@ -49,6 +51,7 @@ DIALECTS: dict[str, Dialect] = {
     COMPATIBLE: Dialect(),
     "openai": Dialect(
         hosts=("api.openai.com", ".api.openai.com"),
+        safety_identifier=True,
         cap="max_completion_tokens",
         schema="strict",
         schema_with_tools=True,
