@@ -6,6 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from mcp import Client
 
 from agentchat.mcp_demo.server import build_server
 from agentchat.mcp_demo.shop import Shop
@@ -47,18 +48,18 @@ def test_each_tool_and_parameter_is_described(tools: list[dict[str, Any]]) -> No
 
 
 async def test_each_tool_has_the_effect_that_it_declares(shop: Shop) -> None:
-    server = build_server(shop)
-    for tool in await server.list_tools():
-        hints = tool.annotations
-        assert hints is not None
-        before = repr(vars(shop))
-        await server.call_tool(tool.name, CALLS[tool.name][0])
-        once = repr(vars(shop))
-        await server.call_tool(tool.name, CALLS[tool.name][0])
-        assert (once == before) is hints.read_only_hint, tool.name
-        assert (repr(vars(shop)) == once) is hints.idempotent_hint, tool.name
-        assert hints.destructive_hint is (not hints.read_only_hint and hints.idempotent_hint)
-        assert hints.open_world_hint is False
+    async with Client(build_server(shop)) as client:
+        for tool in (await client.list_tools()).tools:
+            hints = tool.annotations
+            assert hints is not None
+            before = repr(vars(shop))
+            await client.call_tool(tool.name, CALLS[tool.name][0])
+            once = repr(vars(shop))
+            await client.call_tool(tool.name, CALLS[tool.name][0])
+            assert (once == before) is hints.read_only_hint, tool.name
+            assert (repr(vars(shop)) == once) is hints.idempotent_hint, tool.name
+            assert hints.destructive_hint is (not hints.read_only_hint and hints.idempotent_hint)
+            assert hints.open_world_hint is False
 
 
 def test_readme_lists_the_tools(tools: list[dict[str, Any]]) -> None:

@@ -219,3 +219,14 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(working: World,
     assert len(caller.of(frames.ToolReturnedFrame)) == 12
     kept = await working.bus.traces.read_tool_results(caller.request.trace_id)
     assert {(result.recorded, result.output) for result in kept.values()} == {(True, "")}
+
+
+async def test_call_names_its_conversation_and_context(working: World, box: Toolbox) -> None:
+    working.will(reply_with_calls(("c1", "find", "{}")), reply_with("Found."))
+    asked = await working.answered(await working.agent(**SHOP), context={"basket": ["SKU-1"]})
+    (requested,) = box.requested
+    assert requested.meta == {
+        "agentchat/conversation_id": asked.request.conversation_id,
+        "agentchat/trace_id": asked.request.trace_id,
+        "agentchat/context": {"basket": ["SKU-1"]},
+    }

@@ -38,6 +38,8 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     `leg` counts the earlier attempts of this call, each of which asked a person for input. `responses` answer
     all of those questions, and `request_state` is what the server gave with the last one.
+
+    `user_id` and `context` are those of the run's request.
     """
 
     trace_id: str
@@ -53,11 +55,25 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     leg: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
+    conversation_id: str = ""
+    user_id: str | None = None
+    context: dict[str, Any] | None = None
 
     @property
     def leg_id(self) -> str:
         """The id of this attempt of the call. Each attempt is made once."""
         return _format_leg_id(self.call_id, self.leg)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The `_meta` of the MCP request: what the tool server may know of the run."""
+        known = {
+            "agentchat/user_id": self.user_id,
+            "agentchat/conversation_id": self.conversation_id or None,
+            "agentchat/trace_id": self.trace_id,
+            "agentchat/context": self.context,
+        }
+        return {name: value for name, value in known.items() if value is not None}
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,8 @@ class ShopError(ToolError):
 def build_unknown_id_error(kind: str, value: str, known: Iterable[str]) -> ShopError:
     """Say that no record of `kind` has the id `value`, and name the nearest ids."""
     ids = sorted(known)
+    if not ids:
+        return ShopError(f"There is no {kind} {value!r}.")
     near = difflib.get_close_matches(value.strip().upper(), ids, n=3, cutoff=0.7)
     nearest = f"; the nearest are {', '.join(sorted(near))}" if near else ""
     return ShopError(f"There is no {kind} {value!r}: {kind} ids run from {ids[0]} to {ids[-1]}{nearest}.")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from agentchat.mcp_demo.shop import Shop, parcels
 from agentchat.mcp_demo.shop.customers import Address
-from agentchat.mcp_demo.shop.errors import build_missing_error
+from agentchat.mcp_demo.shop.errors import build_missing_error, build_unknown_id_error
 from agentchat.mcp_demo.shop.orders import Order, Status
 from agentchat.mcp_demo.tools.category import Category
 from agentchat.mcp_demo.tools.tool_parameters import CustomerId, Limit, OrderId
@@ -22,16 +22,17 @@ def add_tools(category: Category, shop: Shop) -> None:
     """Add the tools of this category."""
 
     @category.add_reader("Get an order")
-    async def get_order(order_id: OrderId) -> Json:
+    async def get_order(context: Context, order_id: OrderId) -> Json:
         """Show one order by its id.
 
         Status, items with prices, total, payment, shipping address, shipment and refund. Use it for any
         question about a known order. To follow the parcel use track_shipment.
         """
-        return _show_order(shop, shop.get_order(order_id))
+        return _show_order(shop, _get_order(shop, context, order_id))
 
     @category.add_reader("List a customer's orders")
     async def list_customer_orders(
+        context: Context,
         customer_id: CustomerId,
         status: Annotated[
             Status | None, Field(description="Only orders in this status. Leave out for all of them.")
@@ -42,6 +43,7 @@ def add_tools(category: Category, shop: Shop) -> None:
 
         Use it when the order id is not known. The customer's id comes from find_customer.
         """
+        _check_customer(context, customer_id)
         customer = shop.get_customer(customer_id)
         orders = [order for order in shop.list_orders(customer_id) if status in (None, order.status)]
         return {
@@ -53,13 +55,13 @@ def add_tools(category: Category, shop: Shop) -> None:
         }
 
     @category.add_reader("Track a shipment")
-    async def track_shipment(order_id: OrderId) -> Json:
+    async def track_shipment(context: Context, order_id: OrderId) -> Json:
         """Tell where the parcel of an order is.
 
         Carrier, tracking number, expected day of delivery, delay, and the scans so far. Use it for "where is
         my order" and "when does it arrive".
         """
-        order = shop.get_order(order_id)
+        order = _get_order(shop, context, order_id)
         shipment, address = order.shipment, shop.get_address(order)
         found = {"order_id": order_id, "order_status": order.status, "state": "not_shipped"}
         found["destination"] = f"{address.city}, {address.country}"
@@ -74,6 +76,7 @@ def add_tools(category: Category, shop: Shop) -> None:
 
     @category.add_updater("Cancel an order")
     async def cancel_order(
+        context: Context,
         order_id: OrderId,
         reason: Annotated[
             str, Field(min_length=1, max_length=200, description="Why, in the customer's words, if known.")
@@ -84,6 +87,7 @@ def add_tools(category: Category, shop: Shop) -> None:
         Its goods go back into stock. This cannot be undone: call it only when the customer clearly asks for
         it. Fails for orders that have been shipped. Cancelling a cancelled order changes nothing.
         """
+        _get_order(shop, context, order_id)
         changed = shop.cancel(order_id, reason)
         order = shop.get_order(order_id)
         return pick(order, "order_id", "status") | {
@@ -120,6 +124,7 @@ def add_tools(category: Category, shop: Shop) -> None:
         It needs the whole new address. Leave out a country that is not known: the person is asked for it.
         Fails for orders that have been shipped. The customer's own address does not change.
         """
+        _get_order(shop, context, order_id)
         answer = (context.input_responses or {}).get("country")
         if country is None and answer is None and _can_ask(context):
             return _ask_for_country()
@@ -130,6 +135,28 @@ def add_tools(category: Category, shop: Shop) -> None:
         address = Address(street, postal_code, city, country)
         changed = shop.readdress(order_id, address)
         return {"order_id": order_id, "changed": changed, "shipping_address": as_json(address)}
+
+
+def _get_user(context: Context) -> str | None:
+    """Return the customer who talks to the agent, as the agent's service says; None if it does not say."""
+    meta: Json = dict(context.request_context.meta or {})
+    user = meta.get("agentchat/user_id")
+    return user if isinstance(user, str) else None
+
+
+def _get_order(shop: Shop, context: Context, order_id: str) -> Order:
+    """Return the order. Raises ShopError also for the order of another customer than the user."""
+    order, user = shop.get_order(order_id), _get_user(context)
+    if user not in (None, order.customer_id):
+        own = [each.order_id for each in shop.list_orders(user or "")]
+        raise build_unknown_id_error("order", order_id, own)
+    return order
+
+
+def _check_customer(context: Context, customer_id: str) -> None:
+    """Raise ShopError for another customer than the user."""
+    if _get_user(context) not in (None, customer_id):
+        raise build_unknown_id_error("customer", customer_id, [])
 
 
 def _can_ask(context: Context) -> bool:

@@ -88,6 +88,7 @@ class RunAttempt:
         started.interruption.limit(left)
         self._tools = RunToolCalls(
             *(services.bus, started.agent, run, started.clock, started.clock.after(left)),
+            conversation_id=started.conversation.conversation_id,
             tool_seconds=timings.tool_seconds,
             slack_seconds=timings.tool_slack_seconds,
         )

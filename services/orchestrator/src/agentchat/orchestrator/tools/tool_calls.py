@@ -102,6 +102,7 @@ class RunToolCalls:
         clock: RunClock,
         run_ends_at: str,
         *,
+        conversation_id: str = "",
         tool_seconds: float = TOOL_MOST_SECONDS,
         slack_seconds: float = TOOL_SLACK_SECONDS,
     ) -> None:
@@ -113,6 +114,8 @@ class RunToolCalls:
         }
         self._slack_seconds = slack_seconds
         self._trace_id = run.trace_id
+        self._conversation_id = conversation_id
+        self._context = run.context
         self._calls = {
             call.call_id: PendingCall(call, requested_before=call.may_run_since[0] < run.attempt)
             for each in run.rounds
@@ -208,6 +211,8 @@ class RunToolCalls:
                 leg=call.leg,
                 responses=call.responses,
                 request_state=call.request_state,
+                conversation_id=self._conversation_id,
+                context=self._context,
             )
         failpoints.reach("orchestrator-before-tool-request")
         await self._send()

@@ -100,7 +100,7 @@ class Executor:
         self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, until: float
     ) -> CallToolResult | InputRequired:
         """Run the tool, until `until` on the loop's clock."""
-        attempt = CallAttempt(request.leg, request.responses, request.request_state)
+        attempt = CallAttempt(request.leg, request.responses, request.request_state, request.meta)
         with _trace_call(server, request):
             async with self._contain_failures(request):
                 outcome = await server.call(tool, request.input, until, attempt)

@@ -42,12 +42,13 @@ _KEY_CHARS = 256
 class CallAttempt(msgspec.Struct, frozen=True):
     """One of a call's attempts.
 
-    How often it was made before, and the responses to all questions so far.
+    How often it was made before, and the responses to all questions so far. `meta` is the request's `_meta`.
     """
 
     number: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
+    meta: dict[str, Any] = {}
 
     @property
     def newest(self) -> mcp_types.InputResponses | None:

@@ -164,7 +164,8 @@ class ToolSession:
 
         Cancelling the call notifies the server and does not disturb other calls of the session.
         """
-        params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
+        meta: Any = attempt.meta  # a TypedDict that takes any other key
+        params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta)
         with self._count_use():
             if self._reader is not None and self.needs_handshake:
                 return await self._call_and_answer(params, until, ElicitationRound(self._reader, attempt))
