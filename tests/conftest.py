@@ -43,6 +43,7 @@ _SHARING = {
     "tests/stack/test_running_stack.py": "stack",
     "tests/stack/test_status.py": "stack",
     "tests/terminal/test_plain.py": "stack",
+    "tests/admin_cli/": "admin-cli",
     "tests/console/": "console",
     "tests/mcp_demo/": "mcp-demo",
 }

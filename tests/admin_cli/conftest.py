@@ -1,9 +1,9 @@
-"""The commands, run in this process, at a gateway and on its database."""
+"""The commands, run in this process, at one gateway for the session and on its database."""
 
 import base64
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
+from agentchat.ops.services import Servers
 from tests.gateway.admin import TOKEN
 from tests.gateway.process import GatewayProcess
+from tests.harness import new_database
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -61,14 +63,19 @@ class Cli:
         return str(self.json("accounts", "create", name)["id"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
+    yield from new_database(servers, migrated_template)
+
+
+@pytest.fixture(scope="session")
 async def gateway_url(
-    migrated_database_url: str, fresh_nats_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+    migrated_database_url: str, nats_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[str]:
-    """A gateway with the admin API, on the module's database."""
+    """A gateway with the admin API."""
     environ = {
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
-        "AGENTCHAT_NATS_URL": fresh_nats_url,
+        "AGENTCHAT_NATS_URL": nats_url,
         "AGENTCHAT_REDIS_URL": redis_url,
         "AGENTCHAT_SECRET_KEY": SECRET_KEY,
         "AGENTCHAT_ADMIN_TOKEN": TOKEN,

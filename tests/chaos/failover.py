@@ -26,8 +26,7 @@ import nats
 from agentchat.bus.streams import NAMES
 from agentchat.bus.users import PROVISIONER
 from agentchat.contracts import subjects
-from agentchat.ops import folder_secrets
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, folder_secrets
 from agentchat.ops.connections import DATABASE_URL
 from agentchat.ops.errors import StackError
 from agentchat.ops.servers import nats as nats_server
@@ -261,11 +260,11 @@ def _addresses_for_repair(rig: Rig) -> dict[str, str]:
     password = folder_secrets.derive_password(kept.servers_key, "postgres", OWNER)
     return {
         DATABASE_URL: f"postgresql://{OWNER}:{password}@{servers}",
-        direct.NATS_URL: rig.environment.nats_url,
-        direct.PROVISIONER_URL: nats_server.build_url(
+        connections.NATS_URL: rig.environment.nats_url,
+        connections.PROVISIONER_URL: nats_server.build_url(
             urlsplit(rig.environment.nats_url).port or 0, kept.servers_key, PROVISIONER
         ),
-        direct.SECRET_KEY: kept.secret_key,
+        connections.SECRET_KEY: kept.secret_key,
     }
 
 

@@ -11,13 +11,13 @@ from agentchat.console.frame.assets import Assets
 from agentchat.console.frame.event_source import encode_event
 from agentchat.console.frame.rendering import build_environment
 from agentchat.console.live.monitor import build_point
+from agentchat.console.live.scraping import Scrape
 from agentchat.console.pages.now.now_board import BoardCost, build_charts, compute_cost
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, build_row
 from agentchat.contracts import frames
 from agentchat.contracts.values import Usage
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
 from agentchat.evals.prices import Price, Prices
-from agentchat.ops.status.scraping import Scrape
 from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import (

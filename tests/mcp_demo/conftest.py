@@ -1,4 +1,4 @@
-"""One server for all tests that only read, and a fresh one for each module whose tests write."""
+"""One server for all tests that only read, and one for those that write."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def server() -> Iterator[DemoServer]:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def own_server() -> Iterator[DemoServer]:
     """For tests that change the shop."""
     with running() as started:

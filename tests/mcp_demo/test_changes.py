@@ -6,7 +6,7 @@ from agentchat.mcp_demo.shop import Shop
 from agentchat.mcp_demo.shop.errors import ShopError
 from tests.mcp_demo.demo_server import DemoServer
 
-NEW_ADDRESS = {"street": "Seeweg 14", "postal_code": "6020", "city": "Innsbruck", "country": "AT"}
+NEW_ADDRESS = {"street": "Seeweg 15", "postal_code": "6020", "city": "Innsbruck", "country": "AT"}
 
 
 def test_a_cancelled_order_is_cancelled_for_every_tool(own_server: DemoServer) -> None:

@@ -34,7 +34,7 @@ def running(body: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) -> None:
     with running("await stop.wait(); print('drained', flush=True)") as process:
         process.send_signal(number)
@@ -44,6 +44,7 @@ def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) ->
     assert stderr == ""
 
 
+@pytest.mark.slow
 def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
     with running("await stop.wait(); print('draining', flush=True); await asyncio.sleep(60)") as process:
         process.terminate()
@@ -55,6 +56,7 @@ def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
     assert "second_signal" in stderr
 
 
+@pytest.mark.slow
 def test_endless_drain_exits_with_1_even_if_the_loop_blocks() -> None:
     body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
     with running(body) as process:
@@ -90,6 +92,7 @@ def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
     assert arguments.run_dir == ".run"
 
 
+@pytest.mark.slow
 def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
     body = """
     answered = asyncio.get_running_loop().create_future()

@@ -218,7 +218,7 @@ async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
         assert code == 0, err
     made = Path(json.loads(out)["backup"])
     code, _, err = await world.ran("restore", str(world.backups))
-    assert (code, "has data; --replace keeps it" in err) == (2, True)
+    assert (code, "already has data; use --replace" in err) == (2, True)
     code, _, err = await world.ran("restore", str(world.backups), "--replace", "--at", "2020-01-01")
     assert (code, "has no backup from before" in err) == (2, True)
     control = made / "global" / "pg_control"

@@ -74,6 +74,7 @@ def test_wrong_failpoint_is_one_line_at_start(tmp_path: Path) -> None:
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "code"), [("kill", -signal.SIGKILL), ("raise", 1)])
 def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action: str, code: int) -> None:
     folder = _armed(tmp_path, f"{action}:2")
@@ -84,6 +85,7 @@ def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action:
     assert not (folder / "here").exists()
 
 
+@pytest.mark.slow
 def test_a_failpoint_does_not_fire_again_after_a_restart(tmp_path: Path) -> None:
     _armed(tmp_path, "kill")
     assert _run(tmp_path).returncode == -signal.SIGKILL

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -62,10 +62,11 @@ def print_record(value: Mapping[str, Any]) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print one row per line, or as a block of fields if the terminal is too narrow.
+    """Print one row per line; ids are never wrapped, so that they can be copied.
 
-    Without a terminal, texts over 80 columns are cut with an ellipsis; `--json` has all of it. If there are
-    no rows, a line on stderr says so.
+    A row that is too wide for the terminal is printed as a block of fields. Without a terminal, texts over
+    80 characters are cut with an ellipsis; `--json` has all of it. If there are no rows, a line on stderr
+    says so.
     """
     cells = [[format_cell(value) for value in row] for row in rows]
     if not cells:
@@ -74,7 +75,26 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     screen = open_console()
     if not screen.is_terminal:
         cells = [[_cut(heading, text) for heading, text in zip(headings, row, strict=True)] for row in cells]
-    _write(screen, lay_out(headings, cells, screen.width))
+    if (table := lay_out(headings, cells, screen.width)) is not None:
+        _write(screen, table)
+        return
+    for row in cells:
+        print_texts(zip(headings, row, strict=True))
+        sys.stdout.write("\n")
+
+
+def lay_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | None:
+    """Lay out a table of this width; texts take 20 columns at least. Return None if that is too wide."""
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    least = -_GAP
+    for heading, *texts in zip(headings, *rows, strict=True):
+        widest = max(map(cell_len, (heading, *texts)))
+        narrowest = widest if _is_id(heading) else min(widest, _LEAST)
+        table.add_column(heading, min_width=narrowest, no_wrap=_is_id(heading), overflow="fold")
+        least += narrowest + _GAP
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table if least <= width else None
 
 
 def print_texts(named: Iterable[tuple[str, str]]) -> None:
@@ -87,42 +107,10 @@ def print_texts(named: Iterable[tuple[str, str]]) -> None:
     _write(open_console(), grid)
 
 
-def _write(screen: Console, printed: RenderableType) -> None:
+def _write(screen: Console, printed: Table) -> None:
     with screen.capture() as captured:
         screen.print(printed)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
-def lay_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
-    """Lay out a table of this width. Ids stay on one line, so that they can be copied.
-
-    Texts are narrowed to 20 columns at least; where even that is too wide, each row is a block of fields.
-    """
-    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    least = -_GAP
-    for heading, *texts in zip(headings, *rows, strict=True):
-        widest = max(map(cell_len, (heading, *texts)))
-        narrowest = widest if _is_id(heading) else min(widest, _LEAST)
-        made.add_column(heading, min_width=narrowest, no_wrap=_is_id(heading), overflow="fold")
-        least += narrowest + _GAP
-    if least > width:
-        return _build_blocks(headings, rows)
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
-
-
-def _build_blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
-    """Lay out one field per line, with an empty line between rows."""
-    blocks: list[RenderableType] = []
-    for row in rows:
-        block = Table.grid(padding=(0, _GAP, 0, 0))
-        block.add_column(no_wrap=True, style="bold")
-        block.add_column(overflow="fold")
-        for heading, text in zip(headings, row, strict=True):
-            block.add_row(heading, Text(text))
-        blocks += [block, Text()]
-    return Group(*blocks[:-1])
 
 
 def _cut(heading: str, text: str) -> str:

@@ -16,9 +16,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    pid: int | None
+    pid: int | None = None
     started_at: float
-    restarts: int
+    restarts: int = 0
     ended_at: float | None = None
     end_reason: str | None = None
     log: str

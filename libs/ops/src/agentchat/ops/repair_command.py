@@ -13,8 +13,7 @@ from agentchat.bus.feed_stream import EventSelection
 from agentchat.contracts import events
 from agentchat.contracts.feed import FeedEvent
 from agentchat.conversations.event_store.log import Log
-from agentchat.ops import printing
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, printing
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.replay.feed_command import refeed
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
@@ -48,8 +47,8 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 def repair(seen: int, *, as_json: bool) -> None:
     """Repair the system and print what was lost. Raises StackError."""
-    lost = direct.run_on_database(_find_lost, bus="needed")
-    done = direct.run_on_database(lambda admin: _repair_as_owner(admin, lost, seen), bus="to provision")
+    lost = connections.run_on_database(_find_lost, bus="needed")
+    done = connections.run_on_database(lambda admin: _repair_as_owner(admin, lost, seen), bus="to provision")
     if as_json:
         printing.print_json(done)
     else:
@@ -111,7 +110,7 @@ async def _find_lost(admin: Admin) -> LostEvents | None:
 
 async def _repair_as_owner(admin: Admin, lost: LostEvents | None, seen: int) -> Repaired:
     """Repair with the login's own rights: only the database's owner may set a sequence."""
-    async with open_pool(direct.find_servers(os.environ).database_url, role=None) as pool:
+    async with open_pool(connections.find_servers(os.environ).database_url, role=None) as pool:
         return await repair_positions(admin.need_bus(), pool, lost, seen=seen)
 
 

@@ -7,6 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from agentchat.ops import record
 from agentchat.ops.errors import StackError, StartError
@@ -25,29 +28,19 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 class _Kept:
-    """A supervised process. `child` is None while it is down."""
+    """A supervised process. `child` is None while it is down, `entry` is what the record says of it."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
         self.ready = asyncio.Event()
         self.child: Child | None = None
-        self.started_at = time.time()
-        self.restarts = 0
-        self.ended_at: float | None = None
-        self.end_reason: str | None = None
-
-    def to_entry(self) -> record.Entry:
-        return record.Entry(
-            name=self.process.name,
-            pid=self.child.pid if self.child else None,
-            started_at=self.started_at,
-            restarts=self.restarts,
-            ended_at=self.ended_at,
-            end_reason=self.end_reason,
-            log=str(self.process.log),
-            probe=self.process.probe,
-            metrics_url=self.process.metrics_url,
-            version=self.process.version,
+        self.entry = record.Entry(
+            name=process.name,
+            started_at=time.time(),
+            log=str(process.log),
+            probe=process.probe,
+            metrics_url=process.metrics_url,
+            version=process.version,
         )
 
 
@@ -116,15 +109,14 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
             reason = _describe_exit(code)
-            kept.ended_at, kept.end_reason = time.time(), reason
-            self._write_record()
+            self._record(kept, ended_at=time.time(), end_reason=reason)
             is_job_or_misconfigured = process.probe is None or code == _WRONG_SETTINGS
             if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
                 self._give_up(process, reason, log_offset)
             pause = min(_FIRST_PAUSE * 4.0 ** (failures - 1), _LONGEST_PAUSE)
             self._report.report_end(process.name, reason, process.log, log_offset, pause)
             await asyncio.sleep(pause)
-            kept.restarts += 1
+            kept.entry = replace(kept.entry, restarts=kept.entry.restarts + 1)
 
     async def _run(self, kept: _Kept, began: float) -> int:
         """Run a process to its end; return its exit code."""
@@ -137,18 +129,17 @@ class Supervisor:
                 raise
             self._report.note(f"{process.name} cannot be started: {error}")  # the disk may be full
             return _NOT_STARTED
-        kept.started_at = time.time()
-        self._write_record()
+        self._record(kept, pid=child.pid, started_at=time.time())
         if process.probe is not None:
-            await wait_first(child.wait(), self._watch(kept, process.probe, began))
+            await wait_first(child.wait(), self._wait_ready(kept, process.probe, began))
         code = await child.wait()
         if process.probe is None and code == 0:
             self._report_ready(kept, began)
         kept.child = None
-        self._write_record()
+        self._record(kept, pid=None)
         return code
 
-    async def _watch(self, kept: _Kept, probe: Probe, began: float) -> None:
+    async def _wait_ready(self, kept: _Kept, probe: Probe, began: float) -> None:
         await wait_ready(probe)
         self._report_ready(kept, began)
 
@@ -195,8 +186,10 @@ class Supervisor:
                 os.killpg(child.pid, signal.SIGKILL)
         await ended
 
-    def _write_record(self) -> None:
-        entries = tuple(each.to_entry() for each in self._kept.values())
+    def _record(self, kept: _Kept, **changes: Any) -> None:
+        """Change what the record says of a process, and write it."""
+        kept.entry = replace(kept.entry, **changes)
+        entries = tuple(each.entry for each in self._kept.values())
         with contextlib.suppress(OSError):  # a full disk is no reason to stop
             record.write(self._folder.processes, record.Record(os.getpid(), entries))
 

@@ -10,11 +10,10 @@ import msgspec
 
 from agentchat.contracts.http import FieldError, Problem
 from agentchat.ops import environment
-from agentchat.ops.connections import DATABASE_URL
+from agentchat.ops.connections import ADMIN_URL, DATABASE_URL
 from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import RefusedError, SetupError, StackError
 
-ADMIN_URL = "AGENTCHAT_ADMIN_URL"
 ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
 _PREFIX = "/admin/v1"
 _SECONDS = httpx.Timeout(10.0, read=150.0)  # deleting a large knowledge base may take two minutes

@@ -14,8 +14,8 @@ from agentchat.administration.reseal import reseal as seal_again
 from agentchat.knowledge.embedding import vectors
 from agentchat.ops import printing
 from agentchat.ops.admin.api import find_api
-from agentchat.ops.admin.direct import run_on_database
 from agentchat.ops.admin.options import AsJson
+from agentchat.ops.connections import run_on_database
 from agentchat.ops.errors import SetupError
 from agentchat.ops.printing import build_progress
 

@@ -18,12 +18,11 @@ from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.folder import write_private
 from agentchat.ops.folder_secrets import derive_password
-from agentchat.ops.process import Output
 from agentchat.ops.servers.postgres_server import BACKUP, NAME, find_program
 from agentchat.ops.servers.server_files import build_server_environment
 
 _DATABASE_URL = "AGENTCHAT_BACKUP_DATABASE_URL"
-_SLOT = "agentchat_backup"
+_SLOT = ("--slot", "agentchat_backup")
 _OPTIONS = ("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256")
 
 
@@ -39,9 +38,9 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 def back_up(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
     """Make a base backup; with `follow`, archive the write-ahead log until Ctrl-C. Raises StackError."""
     folder = BackupFolder(path)
-    server = _Server.find(folder)
+    server = _PostgresTools(_find_login(folder))
     if follow:  # before the base backup, so that nothing is missing between it and what follows
-        server.run("pg_receivewal", "--slot", _SLOT, "--create-slot", "--if-not-exists")
+        server.run("pg_receivewal", *_SLOT, "--create-slot", "--if-not-exists")
     done = _make_base_backup(server, folder, keep)
     if as_json:
         printing.print_json(done)
@@ -51,10 +50,10 @@ def back_up(path: Path, *, follow: bool, keep: int, as_json: bool) -> None:
         sys.stdout.flush()
     if follow:
         printing.print_note(f"archiving the write-ahead log to {folder.wal}; Ctrl-C stops")
-        server.follow(folder)
+        server.follow("pg_receivewal", *_SLOT, "-D", str(folder.wal), "--synchronous")
 
 
-def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> BackedUp:
+def _make_base_backup(server: "_PostgresTools", folder: BackupFolder, keep: int) -> BackedUp:
     shutil.rmtree(folder.unfinished, ignore_errors=True)
     server.run("pg_basebackup", "-D", str(folder.unfinished), *_OPTIONS)
     verify(folder.unfinished)
@@ -71,60 +70,55 @@ def _make_base_backup(server: "_Server", folder: BackupFolder, keep: int) -> Bac
     )
 
 
-class _Server:
-    """A Postgres server and the login that may copy it."""
+def _find_login(folder: BackupFolder) -> dict[str, str]:
+    """Return the login of AGENTCHAT_BACKUP_DATABASE_URL, or the running stack's.
 
-    def __init__(self, url: str, **login: str) -> None:
-        parts = conninfo_to_dict(url) | login
-        password = str(parts.pop("password", None) or "")
-        for name in ("dbname", "options"):  # all databases are copied
-            parts.pop(name, None)
-        self._connection = ("-d", make_conninfo("", **parts), "--no-password")
-        self._environ = build_server_environment() | {"PGPASSWORD": password, "PGAPPNAME": "agentchat backup"}
+    Creates the backup folder, with the secrets of the stack.
 
-    @classmethod
-    def find(cls, folder: BackupFolder) -> "_Server":
-        """Return the server of AGENTCHAT_BACKUP_DATABASE_URL, or the running stack's.
-
-        Creates the backup folder, with the secrets of the stack.
-
-        Raises:
-            StackError
-        """
-        if (url := get_variable(os.environ, _DATABASE_URL)) is not None:
-            try:
-                parts = conninfo_to_dict(url)
-            except psycopg.ProgrammingError:
-                parts = {}
-            if not (parts.get("host") and parts.get("user")):
-                raise RefusedError(f"{_DATABASE_URL} must name a host and a user", 2)
-            folder.create()
-            return cls(url)
+    Raises:
+        StackError
+    """
+    if (url := get_variable(os.environ, _DATABASE_URL)) is not None:
+        try:
+            login = conninfo_to_dict(url)
+        except psycopg.ProgrammingError:
+            login = {}
+        if not (login.get("host") and login.get("user")):
+            raise RefusedError(f"{_DATABASE_URL} must name a host and a user", 2)
+        folder.create()
+    else:
         run_folder = environment.find_run_folder()
-        url = environment.load(run_folder, elsewhere=f"; {_DATABASE_URL} names another server").database_url
+        stack = environment.load(run_folder, elsewhere=f"; {_DATABASE_URL} names another server")
         key = folder_secrets.load_or_create_secrets(run_folder.secrets).servers_key
+        login = conninfo_to_dict(stack.database_url)
+        login |= {"user": BACKUP, "password": derive_password(key, NAME, BACKUP)}
         folder.create()
         write_private(folder.secrets, run_folder.secrets.read_bytes())
-        return cls(url, user=BACKUP, password=derive_password(key, NAME, BACKUP))
+    # All databases are copied.
+    return {name: str(value) for name, value in login.items() if name not in ("dbname", "options")}
+
+
+class _PostgresTools:
+    """Postgres' own programs, connected as a login that may copy the server."""
+
+    def __init__(self, login: dict[str, str]) -> None:
+        password = login.pop("password", "")
+        self._connection = ("-d", make_conninfo("", **login), "--no-password")
+        self._environ = build_server_environment() | {"PGPASSWORD": password, "PGAPPNAME": "agentchat backup"}
 
     def run(self, name: str, *arguments: str) -> None:
-        """Run a Postgres program to its end, without a time limit. Raises RefusedError."""
+        """Run a program to its end, without a time limit. Raises RefusedError."""
+        command = (find_program(name), *self._connection, *arguments)
         done = subprocess.run(
-            (find_program(name), *self._connection, *arguments),
-            env=self._environ,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
+            command, env=self._environ, check=False, capture_output=True, text=True, errors="replace"
         )
         if done.returncode != 0:
-            reason = Output(done.returncode, done.stdout + done.stderr).last_line
+            reason = (done.stdout + done.stderr).strip().rpartition("\n")[2] or f"exit code {done.returncode}"
             raise RefusedError(f"{name} failed: {reason}")
 
-    def follow(self, folder: BackupFolder) -> None:
-        """Run pg_receivewal until SIGINT or SIGTERM; it connects again if the server was away."""
-        options = ("-D", str(folder.wal), "--slot", _SLOT, "--synchronous")
-        command = (find_program("pg_receivewal"), *self._connection, *options)
+    def follow(self, name: str, *arguments: str) -> None:
+        """Run a program until SIGINT or SIGTERM; pg_receivewal connects again if the server was away."""
+        command = (find_program(name), *self._connection, *arguments)
         running = subprocess.Popen(command, env=self._environ, start_new_session=True)
         stopped = False
 
@@ -136,4 +130,4 @@ class _Server:
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
         if running.wait() != 0 and not stopped:
-            raise RefusedError("pg_receivewal ended unexpectedly; see its last line above")
+            raise RefusedError(f"{name} ended unexpectedly; see its last line above")

@@ -31,8 +31,7 @@ from agentchat.evals.suite import (
     write_agent,
     write_file,
 )
-from agentchat.ops import printing
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
@@ -178,7 +177,7 @@ def _run(work: Callable[[Admin], Awaitable[CollectedCases]]) -> CollectedCases:
             return await work(admin)
 
     with translate_suite_errors():
-        return direct.run_on_database(
+        return connections.run_on_database(
             work_with_errors, bus="if known", stopped="stopped; the suite was not changed"
         )
 

@@ -23,8 +23,7 @@ from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replace_file
 from agentchat.evals.suite_run import SuiteRun
-from agentchat.ops import printing
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, printing
 from agentchat.ops.admin.arguments import read_file
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError, raise_failures_with_code_2
@@ -123,7 +122,7 @@ def run(
                 )
 
     with raise_failures_with_code_2():
-        session, done = direct.run_on_database(work, bus="needed", stopped=STOPPED)
+        session, done = connections.run_on_database(work, bus="needed", stopped=STOPPED)
     path = results or found.folder / RESULTS
     with translate_suite_errors():
         with replace_file(path) as file:

@@ -14,8 +14,7 @@ from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.bus.positions import FeedEnd
 from agentchat.conversations.event_store.feed_reader import FeedReader
 from agentchat.conversations.event_store.log import Log
-from agentchat.ops import printing
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson, Yes, confirm
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.replay.rebuild_command import Bar
@@ -48,10 +47,10 @@ def feed(
     refills a lost EVENTS by itself. Consumers receive some events again, and recognise them by
     Chat-Log-Position. Exit code 2: no such position.
     """
-    oldest = direct.run_on_database(lambda admin: _find_oldest_position(admin, start), bus="needed")
+    oldest = connections.run_on_database(lambda admin: _find_oldest_position(admin, start), bus="needed")
     held = f"which starts at position {oldest:,}" if oldest else "which is empty"
     confirm(f"Empty EVENTS, {held}, and fill it from position {start:,}?", yes=yes)
-    done = direct.run_on_database(
+    done = connections.run_on_database(
         lambda admin: _feed_again(admin, start),
         bus="to provision",
         stopped="stopped; a running projector continues from here",

@@ -1,6 +1,6 @@
-"""Trace how a message was made: configuration, model, sources, tools and workers of its run."""
+"""Load how a message was made: the run, the agent's version, and what the model was shown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -22,8 +22,6 @@ from agentchat.conversations.queries.find_run import find_run
 from agentchat.ops.connections import NoneSuchError
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
-_Config = dict[str, Any]
-
 
 class Change(msgspec.Struct, frozen=True):
     """A field of the agent's configuration that has changed since the run."""
@@ -42,8 +40,8 @@ class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
     version: int
     current: int | None
-    config: _Config | None
-    changes: tuple[Change, ...]
+    config: dict[str, Any] | None
+    changes: list[Change]
 
 
 class WorkerAttempt(msgspec.Struct, frozen=True):
@@ -98,8 +96,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] | None
     compacted: events.ContextCompacted | None
     messages: list[Message]
-    rounds: tuple[RoundProvenance, ...]
-    attempts: tuple[WorkerAttempt, ...]
+    rounds: list[RoundProvenance]
+    attempts: list[WorkerAttempt]
     usage: Usage
     lost: Usage
 
@@ -116,9 +114,9 @@ async def load_provenance(pool: Pool, name: str) -> Provenance:
     run = conversation.run(trace_id)
     if run is None or conversation.account_id is None:
         raise NoneSuchError(f"no such message: {name}")
-    own = [entry for entry in entries if entry.event.trace_id == trace_id]
     async with acquire_connection(pool) as conn:
         agent = await _load_answering_version(conn, conversation.account_id, run)
+    own = [entry for entry in entries if entry.event.trace_id == trace_id]
     return _build_provenance(name, conversation, run, own, agent)
 
 
@@ -141,50 +139,32 @@ async def _locate_run(pool: Pool, log: Log, name: str) -> tuple[str, str]:
 
 
 async def _load_answering_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
-    then = await _find_version(conn, account_id, run.agent_id, run.agent_version)
-    now = await _find_version(conn, account_id, run.agent_id)
-    config = None if then is None else _decode_config(then.config)
-    changes = (
-        _list_changes(config, _decode_config(now.config)) if config is not None and now is not None else ()
-    )
+    async def find(version: int | None) -> tuple[AgentRow | None, dict[str, Any]]:
+        try:
+            row = await find_agent(conn, run.agent_id, version)
+        except NotFound:
+            return None, {}
+        return (row, msgspec.json.decode(row.config)) if row.account_id == account_id else (None, {})
+
+    then, config = await find(run.agent_version)
+    now, current = await find(None)
+    differing = [name for name in config | current if config.get(name) != current.get(name)]
     return AnsweringVersion(
         agent_id=run.agent_id,
         version=run.agent_version,
         current=None if now is None else now.version,
-        config=config,
-        changes=tuple(changes),
+        config=None if then is None else config,
+        changes=[Change(name, config.get(name), current.get(name)) for name in differing if then and now],
     )
 
 
-async def _find_version(
-    conn: Connection, account_id: str, agent_id: str, version: int | None = None
-) -> AgentRow | None:
-    try:
-        row = await find_agent(conn, agent_id, version)
-    except NotFound:
-        return None
-    return row if row.account_id == account_id else None
-
-
-def _decode_config(text: str) -> _Config:
-    config: _Config = msgspec.json.decode(text)
-    return config
-
-
-def _list_changes(then: _Config, now: _Config) -> Iterable[Change]:
-    for field in then | now:
-        if then.get(field) != now.get(field):
-            yield Change(field, then.get(field), now.get(field))
-
-
 def _build_provenance(
-    name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AnsweringVersion
+    name: str, conversation: Conversation, run: Run, own: Sequence[LogEntry], agent: AnsweringVersion
 ) -> Provenance:
     facts = [entry.event for entry in own]
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
     message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
     opening, _ = find_opening(conversation, find_run_index(run.trace_id, conversation.runs))
-    lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
     return Provenance(
         message_id=message.message_id if message else None,
         role=message.role if message else None,
@@ -203,14 +183,14 @@ def _build_provenance(
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
         messages=build_round_messages(conversation, run, run.replies[-1].number) if run.replies else [],
-        rounds=tuple(_list_rounds(conversation, run, facts)),
-        attempts=tuple(
+        rounds=list(_list_rounds(conversation, run, facts)),
+        attempts=[
             WorkerAttempt(fact.attempt, fact.at, fact.worker)
             for fact in facts
             if isinstance(fact, events.RunStarted)
-        ),
+        ],
         usage=run.usage,
-        lost=sum(lost, Usage()),
+        lost=sum((fact.usage for fact in facts if isinstance(fact, events.ReplyLost)), Usage()),
     )
 
 
@@ -221,19 +201,18 @@ def _list_rounds(
     since = run.requested_at
     for fact in facts:
         if isinstance(fact, events.ModelReplied):
-            each = rounds[fact.round]
             elapsed = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
             yield RoundProvenance(
                 number=fact.round,
                 at=fact.at,
                 seconds=round(max(0.0, elapsed.total_seconds()), 3),
-                messages=len(build_round_messages(conversation, run, each.number)),
-                text=each.text,
+                messages=len(build_round_messages(conversation, run, fact.round)),
+                text=rounds[fact.round].text,
                 stop_reason=fact.stop_reason,
                 usage=fact.usage,
                 prompt_sha256=fact.prompt_sha256,
                 tools_sha256=fact.tools_sha256,
-                calls=each.calls,
+                calls=rounds[fact.round].calls,
             )
         if not isinstance(fact, events.Delta):
             since = fact.at

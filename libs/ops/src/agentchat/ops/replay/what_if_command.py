@@ -21,8 +21,7 @@ from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.evals.reruns import Candidate, replay
 from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
 from agentchat.evals.text_diff import diff_runs
-from agentchat.ops import printing
-from agentchat.ops.admin import direct
+from agentchat.ops import connections, printing
 from agentchat.ops.admin.arguments import read_file
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
@@ -131,7 +130,7 @@ def run_what_if(
         return found, done
 
     stopped = "stopped; active runs end by themselves, and nothing of them is stored"
-    answering, done = direct.run_on_database(replay_chosen_runs, bus="needed", stopped=stopped)
+    answering, done = connections.run_on_database(replay_chosen_runs, bus="needed", stopped=stopped)
     summary = summarize(done)
     if as_json:
         _print_json(answering, summary, done, diff=diff)

@@ -23,6 +23,7 @@ from agentchat.ops.status.figures import FAILED_HOURS, Lag, LoggedError, SystemF
 from agentchat.webhooks.delivery_queue import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
+_OF_ENTRY = ("name", "pid", "health_url", "metrics_url", "version", "restarts", "log")
 
 
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,19 +56,13 @@ async def _probe_service(entry: Entry) -> ServiceStatus:
         state = "ready" if reason is None else "not ready"
     runs = entry.pid is not None
     return ServiceStatus(
-        name=entry.name,
-        pid=entry.pid,
-        health_url=entry.health_url,
-        metrics_url=entry.metrics_url,
-        version=entry.version,
+        **{name: getattr(entry, name) for name in _OF_ENTRY},
         state=state,
         reason=None if reason is None else list_failing_checks(reason),
         started_at=_format_time(entry.started_at) if runs else None,
         up_seconds=round(time.time() - entry.started_at, 1) if runs else None,
-        restarts=entry.restarts,
         last_end_at=None if entry.ended_at is None else _format_time(entry.ended_at),
         last_end_reason=entry.end_reason,
-        log=entry.log,
     )
 
 

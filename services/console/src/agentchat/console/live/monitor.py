@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from agentchat.console.live.scraping import Scrape, compute_quantile, scrape
 from agentchat.contracts.values import Usage
-from agentchat.ops.status.scraping import Scrape, compute_quantile, scrape
 from agentchat.runtime import logs
 
 EVERY_SECONDS = 10.0
