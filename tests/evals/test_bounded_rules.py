@@ -17,24 +17,8 @@ from tests.evals.test_case_redaction import run_with
 DEFAULT_RULES = parse_settings(render_settings("agent", "account")).redact
 SIZE = 100_000
 PIECES = [
-    *("a", "A", "0", "2", "_", ".", "-", "+", "@", " ", "\n", "(", "/", "é", "한", "😀", "\u0301", "\u200b"),
-    *(
-        "a.",
-        "a@",
-        "a-",
-        "a+b",
-        "@a.",
-        "a@b.",
-        "+1",
-        "+1 ",
-        "1 ",
-        "2-",
-        "AB12",
-        "A1 ",
-        "a@a.a",
-        "0.0-",
-        "GB00 ",
-    ),
+    *("a", "0", "_", ".", "-", "+", "@", " ", "\n", "(", "é", "한", "\u200b"),
+    *("a.", "a@", "a+b", "@a.", "a@b.", "+1 ", "2-", "AB12", "a@a.a", "GB00 "),
 ]
 SLOW = r"(a|aa)+$"
 
@@ -60,20 +44,18 @@ def test_redaction_by_the_default_rules_is_linear(piece: str) -> None:
     assert time.process_time() - began < 5
 
 
-@pytest.mark.slow
 async def test_a_slow_pattern_refuses_its_case_and_no_other() -> None:
     rules = [RedactionRule(name="slow", pattern=SLOW)]
-    async with RuleProcess() as process:
+    async with RuleProcess(redaction_seconds=0.5, check_seconds=0.5) as process:
         with pytest.raises(NotACase, match="simplify the patterns"):
             async with asyncio.timeout(60):
                 await process.redact(rules, run_with("a" * 60 + "!"))
         assert (await process.redact(rules, run_with("xaa"))).redacted == ("slow",)
 
 
-@pytest.mark.slow
 async def test_a_slow_pattern_or_schema_of_an_evaluator_is_ended() -> None:
     schema = {"type": "string", "pattern": SLOW}
-    async with RuleProcess() as process:
+    async with RuleProcess(redaction_seconds=0.5, check_seconds=0.5) as process:
         with pytest.raises(RuleTooSlow):
             await process.search(SLOW, "a" * 60 + "!")
         with pytest.raises(RuleTooSlow):

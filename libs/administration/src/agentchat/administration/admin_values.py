@@ -59,7 +59,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One page of a list; `after` asks for the next one, and is None on the last."""
+    """A page of a list; `after` is the position of the next one, None on the last."""
 
     items: tuple[T, ...]
     after: str | None = None
@@ -75,7 +75,7 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class AccountChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays."""
+    """Changes of an account; omitted fields stay."""
 
     name: Name | UnsetType = UNSET
     plan: PlanName | UnsetType = UNSET
@@ -129,7 +129,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class KeyChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays."""
+    """Changes of a key; omitted fields stay."""
 
     name: KeyName | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
@@ -283,7 +283,7 @@ class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class KnowledgeBaseChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays."""
+    """Changes of a knowledge base; omitted fields stay."""
 
     name: Name | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET

@@ -54,7 +54,7 @@ FIGURES = (
 
 
 class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of both versions, over the conversations for which it is known.
+    """A figure of both versions, over the conversations for which it is known.
 
     `difference` is after less before, between `low` and `high` with 95 % (None: too few are known). All are
     in the figure's unit: shares from 0 to 1, ratings from -1 to 1, seconds, tokens and cost of a run. `more`

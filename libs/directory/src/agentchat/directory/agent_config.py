@@ -108,7 +108,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
-    """One version of an agent. `created_at` tells it from a deleted agent with the same id.
+    """A version of an agent. `created_at` tells it from a deleted agent with the same id.
 
     `sealed_key` is the provider key as it is stored. `authorizations` are the ids of the tool servers' OAuth
     authorizations by server name; they are only loaded together with the headers. `canary` has the traffic

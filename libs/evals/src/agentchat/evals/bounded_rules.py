@@ -25,12 +25,13 @@ class RuleTooSlow(Exception):  # noqa: N818 - reads as the condition it is
 
 
 class RuleProcess:
-    """One process of `rule_process`, started when it is first needed, and again after it was ended.
+    """A process of `rule_process`, started when it is first needed, and again after it was ended.
 
-    One request at a time. Close it when done; `async with` does.
+    One request at a time, which may take so many seconds of CPU time. Close it when done; `async with` does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, redaction_seconds: float = 10.0, check_seconds: float = 2.0) -> None:
+        self._redaction_seconds, self._check_seconds = redaction_seconds, check_seconds
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
@@ -45,7 +46,7 @@ class RuleProcess:
     async def redact(self, rules: Sequence[RedactionRule], case: Case) -> Case:
         """Return the case redacted. Raises NotACase if that is not possible, or takes too long."""
         try:
-            answer = await self._ask(Redact(tuple(rules), case))
+            answer = await self._ask(Redact(rules=tuple(rules), case=case, seconds=self._redaction_seconds))
         except RuleTooSlow:
             reason = "its redaction takes too long; simplify the patterns in suite.yaml"
             raise NotACase(case.id, reason) from None
@@ -55,11 +56,11 @@ class RuleProcess:
 
     async def search(self, pattern: str, text: str) -> str | None:
         """Return the text that the pattern finds, or None. Raises RuleTooSlow."""
-        return (await self._ask(Search(pattern, text))).found
+        return (await self._ask(Search(pattern=pattern, text=text, seconds=self._check_seconds))).found
 
     async def validate(self, schema: dict[str, Any], text: str) -> str:
         """Return why the text is not JSON of the schema; "" if it is. Raises RuleTooSlow."""
-        return (await self._ask(Validate(schema, text))).problem
+        return (await self._ask(Validate(schema=schema, text=text, seconds=self._check_seconds))).problem
 
     async def aclose(self) -> None:
         """End the process."""

@@ -103,7 +103,7 @@ def check_rules(rules: Sequence[RedactionRule]) -> None:
 
 
 class _Redaction:
-    """One case: the same value becomes the same placeholder."""
+    """The redaction of a case: the same value becomes the same placeholder."""
 
     def __init__(self, redactor: CaseRedactor, case: Case) -> None:
         self._redactor = redactor
@@ -247,7 +247,7 @@ class _Redaction:
                 return value
 
     def _redact_output(self, event: events.ToolReturned) -> str:
-        """It is JSON, or a text."""
+        """Redact the output of a tool, JSON or a text."""
         value = parse_json(event.output)
         if value is None:
             return self._redact_text(event.output)

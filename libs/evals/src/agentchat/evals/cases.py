@@ -21,7 +21,7 @@ MOST_BYTES = 32 * 1024 * 1024
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One recorded run. `id` is its trace id.
+    """A recorded run. `id` is its trace id.
 
     `events` are the conversation's, in order, up to the run's end, redacted. `passages` are the full texts of
     the run's sources by id: the log holds only snippets. `offered` are the tools that the agent had when the

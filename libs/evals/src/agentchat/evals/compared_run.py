@@ -33,7 +33,7 @@ class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
+    """A recorded run and its replay. `alike` is the share of words in common, from 0 to 1.
 
     `recorded_end` is how the recorded run ended. `missed` is the unrecorded call at which the replay stopped.
     """

@@ -36,7 +36,7 @@ Phrase = tuple[str, ...]
 
 @dataclass
 class CaseInput:
-    """What a run is asked, and the `earlier` messages."""
+    """The message of a run, and the `earlier` messages."""
 
     case_id: str
     message: str

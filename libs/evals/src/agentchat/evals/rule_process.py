@@ -19,33 +19,32 @@ from agentchat.evals.cases import Case
 from agentchat.evals.errors import SuiteError
 from agentchat.evals.redaction_rules import RedactionRule
 
-REDACTION_SECONDS = 10.0
-CHECK_SECONDS = 2.0
-"""CPU time of one request; the kernel ends the process then, by SIGVTALRM."""
 _MEMORY_BYTES = 4 * 1024**3
 SIZE = struct.Struct(">I")
 """The number of bytes of a message, which precedes it."""
 
 
-class RuleRequest(msgspec.Struct, frozen=True, tag=True):
-    """Base of the requests."""
+class RuleRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of the requests. After `seconds` of CPU time the kernel ends the process, by SIGVTALRM."""
+
+    seconds: float
 
 
-class Redact(RuleRequest, frozen=True):
+class Redact(RuleRequest, frozen=True, kw_only=True):
     """Redact a case by the rules of its suite."""
 
     rules: tuple[RedactionRule, ...]
     case: Case
 
 
-class Search(RuleRequest, frozen=True):
+class Search(RuleRequest, frozen=True, kw_only=True):
     """Search a text for a regular expression."""
 
     pattern: str
     text: str
 
 
-class Validate(RuleRequest, frozen=True):
+class Validate(RuleRequest, frozen=True, kw_only=True):
     """Check that a text is JSON that satisfies a schema (draft 2020-12)."""
 
     schema: dict[str, Any]
@@ -69,8 +68,7 @@ def main() -> None:
     decoder = msgspec.json.Decoder(Redact | Search | Validate)
     while message := read_message(sys.stdin.buffer):
         request = decoder.decode(message)
-        seconds = REDACTION_SECONDS if isinstance(request, Redact) else CHECK_SECONDS
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, request.seconds)
         answer = msgspec.json.encode(_answer(request))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         sys.stdout.buffer.write(SIZE.pack(len(answer)) + answer)

@@ -49,7 +49,7 @@ class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment takes if its runs go as recorded.
+    """The expected use of an experiment whose runs go as recorded.
 
     `cost` is None if a price is unknown.
     """

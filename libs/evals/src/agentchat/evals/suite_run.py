@@ -48,7 +48,7 @@ class NotCompleted(Exception):  # noqa: N818 - an outcome of a task
 
 
 class SuiteRun:
-    """One run of a suite. `tokens` and `money` were spent, `cached` answers had been paid for before."""
+    """A run of a suite. `tokens` and `money` were spent, `cached` answers had been paid for before."""
 
     def __init__(
         self,

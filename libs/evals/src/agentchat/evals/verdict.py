@@ -19,7 +19,7 @@ _ALL: Slice = ("", "")
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluator over all cases (`dimension` is "") or over a slice, such as `tools get_order`."""
+    """An evaluator's values over all cases (`dimension` is "") or over a slice, such as `tools get_order`."""
 
     evaluator: str
     dimension: str

@@ -74,12 +74,12 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
     def load_prices(self) -> Prices:
-        """What tokens cost. Raises SettingsError."""
+        """Load the price table. Raises SettingsError."""
         try:
             return Prices() if self.prices is None else read_prices(Path(self.prices))
         except UnreadablePrices as error:
             raise SettingsError(f"AGENTCHAT_PRICES: {error}") from None
 
     def build_sealer(self) -> Sealer:
-        """What seals the secrets of agents. Raises SettingsError."""
+        """Build the sealer of the agents' secrets. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)

@@ -14,6 +14,12 @@ from agentchat.console.frame.assets import Assets
 from agentchat.console.frame.template_filters import FILTERS
 
 FOLDER = Path(__file__).parents[1] / "templates"
+_MACROS = {
+    "parts": "parts/macros.html",
+    "forms": "parts/forms.html",
+    "trial": "parts/trial_macros.html",
+}
+"""The macros that every template may use, by name."""
 
 
 class NavigationEntry(msgspec.Struct, frozen=True):
@@ -54,6 +60,8 @@ def build_environment(assets: Assets) -> Environment:
     )
     made.filters.update(FILTERS)
     made.globals.update(asset=assets.build_url, navigation=NAVIGATION)
+    for name, template in _MACROS.items():
+        made.globals[name] = made.get_template(template).module
     return made
 
 

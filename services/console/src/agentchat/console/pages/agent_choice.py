@@ -1,31 +1,24 @@
-"""List and load the agents and versions that a page lets people choose from."""
+"""Load what a page lets people choose an agent and a version from, and read their choice."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from agentchat.administration import admin_agents
-from agentchat.administration.admin_values import Agent, AgentVersion
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.schema_forms import parse_whole_number
 from agentchat.console.services import get_services
-from agentchat.directory.display_names import AgentOption, list_agent_names
+from agentchat.directory.display_names import list_agent_names
 
 _VERSIONS = 50
 
 
-async def list_agents(request: AnyRequest) -> list[AgentOption]:
-    """Return all agents, sorted by account name and own name."""
-    return await list_agent_names(get_services(request).pool)
-
-
-async def find_agent(request: AnyRequest, agent_id: str, version: int | None) -> Agent:
-    """Return a version of an agent, the current one if `version` is None. Raises NotFound."""
-    return await admin_agents.get(get_admin(request), agent_id, version)
-
-
-async def list_versions(request: AnyRequest, agent_id: str) -> tuple[AgentVersion, ...]:
-    """Return the newest versions of an agent."""
-    return (await admin_agents.list_versions(get_admin(request), agent_id, limit=_VERSIONS)).items
+async def load_choices(request: AnyRequest, agent_id: str | None = None) -> dict[str, Any]:
+    """Return all agents, by account and name, and the newest versions of one, for a template."""
+    chosen = {"agents": await list_agent_names(get_services(request).pool)}
+    if agent_id is None:
+        return chosen
+    found = await admin_agents.list_versions(get_admin(request), agent_id, limit=_VERSIONS)
+    return chosen | {"versions": found.items}
 
 
 def read_text(form: Mapping[str, Any], name: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.response import Redirect, Stream
 
-from agentchat.administration import admin_accounts, admin_runs
+from agentchat.administration import admin_accounts, admin_agents, admin_runs
 from agentchat.administration.admin_runs import FORM
 from agentchat.administration.admin_values import Agent, NewMessage
 from agentchat.console.frame.access import AnyRequest, get_admin
@@ -18,13 +18,7 @@ from agentchat.console.frame.event_source import render_part, stream_parts
 from agentchat.console.frame.read_audit import record_read
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.streamed_run import follow_run
-from agentchat.console.pages.agent_choice import (
-    find_agent,
-    list_agents,
-    list_versions,
-    read_number,
-    read_text,
-)
+from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
@@ -74,11 +68,11 @@ async def get_playground(
     agent = agent or thread.agent_id
     if not agent:
         return render_page(
-            request, "playground.html", title="Playground", agents=await list_agents(request), agent=None
+            request, "playground.html", title="Playground", agent=None, **await load_choices(request)
         )
     if version is None and thread.is_continued and thread.runs[-1].agent_id == agent:
         version = thread.runs[-1].agent_version
-    found = await find_agent(request, agent, version)
+    found = await admin_agents.get(get_admin(request), agent, version)
     return await _render_thread(request, found, thread, thread.again)
 
 
@@ -86,7 +80,7 @@ async def get_playground(
 async def post_message(request: AnyRequest) -> Response[Any]:
     """Send a message to a version of the agent and show its run."""
     form = await request.form()
-    found = await find_agent(request, read_text(form, "agent"), read_number(form, "version"))
+    found = await admin_agents.get(get_admin(request), read_text(form, "agent"), read_number(form, "version"))
     conversation, fork = read_text(form, "conversation"), read_text(form, "fork")
     message = read_text(form, "message")
     try:
@@ -188,10 +182,9 @@ async def _render_thread(
         "playground.html",
         title="Playground",
         status_code=200 if problem is None else 400,
-        agents=await list_agents(request),
         agent=agent,
         account=account,
-        versions=await list_versions(request, agent.id),
+        **await load_choices(request, agent.id),
         thread=thread,
         message=message,
         problem=problem,

@@ -14,19 +14,14 @@ from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Redirect, Stream
 
+from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import Agent
 from agentchat.console.frame.access import AnyRequest, get_admin, get_session
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.event_source import render_part, stream_parts
 from agentchat.console.frame.read_audit import record_read
 from agentchat.console.frame.rendering import render_page
-from agentchat.console.pages.agent_choice import (
-    find_agent,
-    list_agents,
-    list_versions,
-    read_number,
-    read_text,
-)
+from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.pages.what_if_answers import WhatIfView, answer_runs, build_view
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
@@ -69,11 +64,11 @@ async def get_what_if(request: AnyRequest, agent: str = "", version: int | None 
             request,
             "what_if.html",
             title="What if",
-            agents=await list_agents(request),
             agent=None,
+            **await load_choices(request),
             newest=await what_if_runs.list_newest(get_services(request).pool, _LISTED),
         )
-    found = await find_agent(request, agent, version)
+    found = await admin_agents.get(get_admin(request), agent, version)
     today = datetime.fromisoformat(await read_server_time(get_services(request).pool)).date()
     defaults = {"sample": str(_SAMPLE), "since": str(today - timedelta(days=_DAYS)), "end": "completed"}
     given = {name: request.query_params.get(name, defaults.get(name, "")) for name in _FIELDS}
@@ -86,7 +81,7 @@ async def get_what_if(request: AnyRequest, agent: str = "", version: int | None 
 async def post_what_if(request: AnyRequest) -> Response[Any]:
     """Estimate or start a what-if. A refused form comes back as it was filled in."""
     form = await request.form()
-    found = await find_agent(request, read_text(form, "agent"), read_number(form, "version"))
+    found = await admin_agents.get(get_admin(request), read_text(form, "agent"), read_number(form, "version"))
     given = {name: read_text(form, name) for name in (*_FIELDS, "model", "system_prompt")}
     try:
         chosen = await _choose(request, found, given)
@@ -151,7 +146,7 @@ async def _load_view(request: AnyRequest, what_if_id: str, trace_id: str, only: 
     rows = await what_if_runs.find(pool, what_if_id) if is_uuid(what_if_id) else []
     if not rows:
         raise NotFoundException(_UNKNOWN)
-    agent = await find_agent(request, rows[0].agent_id, rows[0].agent_version)
+    agent = await admin_agents.get(get_admin(request), rows[0].agent_id, rows[0].agent_version)
     return await build_view(rows, agent, trace_id, only_different=only == "different")
 
 
@@ -190,13 +185,12 @@ async def _render_form(
         title="What if",
         status_code=400 if problem is not None and not is_part else 200,
         agent=agent,
-        agents=() if is_part else await list_agents(request),
-        versions=() if is_part else await list_versions(request, agent.id),
         given=given,
         ends=ENDS,
         expected=expected,
         currency=get_services(request).prices.currency,
         problem=problem,
+        **({} if is_part else await load_choices(request, agent.id)),
     )
 
 
