@@ -155,3 +155,11 @@ def test_agent_may_be_named(serve: Serve, connect: Connect) -> None:
     with pytest.raises(Exception, match="JSON"):
         connect(server).chat("Hello", agent_id="Order desk")
     assert server.requests[0].headers["x-agent-id"] == "Order desk"
+
+
+def test_a_client_for_a_user_names_it_in_each_request(serve: Serve, connect: Connect) -> None:
+    server = serve(as_page(), as_page())
+    list(connect(server, user_id="CUST-001").conversations())
+    list(connect(server).conversations())
+    named, unnamed = (request.headers.get("x-user-id") for request in server.requests)
+    assert (named, unnamed) == ("CUST-001", None)

@@ -33,7 +33,7 @@ from tests.client.driving import KEY, Clock
 from tests.client.given import REPLY, THREAD
 from tests.client.server import TRACE, as_json, respond_plain, respond_problem, split_chunks
 
-_OWN = {"approval_forbidden": ApiError, "storage_full": StorageFull}
+_OWN = {"approval_forbidden": ApiError, "not_allowed": ApiError, "storage_full": StorageFull}
 CLASSES = {
     400: InvalidRequest,
     401: AuthenticationFailed,

@@ -79,6 +79,7 @@ async def test_a_key_is_shown_once(admin: AdminClient, account: str) -> None:
         "account_id",
         "name",
         "last4",
+        "scopes",
         "disabled",
         "created_at",
         "last_used_at",

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from agentchat.administration import admin_accounts
-from agentchat.administration.admin_values import AccountChanges
+from agentchat.administration import admin_accounts, admin_keys
+from agentchat.administration.admin_values import AccountChanges, NewKey
 from agentchat.contracts import ids
+from agentchat.directory.api_keys import Scope
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import make_account
+from tests.gateway.conftest import Accounts, make_account
 from tests.gateway.worker import Worker
 
 NAMED: list[tuple[dict[str, str], dict[str, Any], str | None]] = [
@@ -82,3 +83,33 @@ async def test_an_account_may_require_users(client: Client, pool: Pool) -> None:
     key = {"Authorization": f"Bearer {account.key}"}
     assert (await strict.send("GET", "/openai/v1/models", headers=key)).status_code == 200
     assert (await strict.get("/v1/webhook_endpoints")).status_code == 200, "it is the account's own"
+
+
+SCOPED = {
+    "chat": [("POST", "/v1/chat"), ("GET", "/v1/chat/{trace}/events"), ("GET", "/openai/v1/models")],
+    "read": [("GET", f"/v1/{name}") for name in ("conversations", "approvals", "usage", "agents")],
+    "manage": [("DELETE", "/v1/conversations/{id}"), ("GET", "/v1/webhook_endpoints")],
+    "approve": [("POST", "/v1/approvals/{id}/decision")],
+}
+
+
+@pytest.mark.parametrize("scope", SCOPED)
+async def test_a_key_does_what_its_scopes_allow(client: Client, pool: Pool, scope: Scope) -> None:
+    account = await make_account(pool, "Unlimited")
+    issued = await admin_keys.create(administrator(pool), account.account_id, NewKey(scopes=[scope]))
+    headers = {"X-Api-Key": issued.key, "Authorization": f"Bearer {issued.key}", "X-Agent-Id": account.agent}
+    for needed, routes in SCOPED.items():
+        for method, path in routes:
+            url = client.url + path.format(trace="a" * 32, id=ids.make_id())
+            content = {"Content-Type": "application/json"} if method == "POST" else {}
+            body = b"{}" if method == "POST" else None
+            response = await client.http.request(method, url, headers=headers | content, content=body)
+            assert (response.status_code == 403) == (needed != scope), (scope, path, response.text)
+
+
+async def test_an_account_reads_its_usage_and_agents(client: Client, accounts: Accounts) -> None:
+    usage = (await client.get("/v1/usage", month="2026-10")).json()
+    assert usage == {"month": "2026-10", "tokens": 0, "limit": None, "runs": 0, "lines": []}
+    agents = (await client.get("/v1/agents")).json()["data"]
+    assert {each["id"] for each in agents} == {accounts.free.agent, accounts.free.second_agent}
+    check_problem(await client.get("/v1/usage", month="2026-13"), 400, "invalid_request")

@@ -49,6 +49,8 @@ ROUTE_BODIES: dict[tuple[str, str], list[Body] | Literal["account", "open", "nam
     ("GET", "/v1/approvals"): "names",
     ("GET", "/v1/approvals/{approval_id:str}"): [None],
     ("POST", "/v1/approvals/{approval_id:str}/decision"): [{"decision": "denied"}],
+    ("GET", "/v1/usage"): "account",
+    ("GET", "/v1/agents"): "account",
     ("POST", "/v1/webhook_endpoints"): "account",
     ("GET", "/v1/webhook_endpoints"): "account",
     ("GET", "/v1/webhook_endpoints/{endpoint_id:str}"): "account",

@@ -1,5 +1,7 @@
 """Create, rotate and revoke API keys. A key is shown once, when it is created or rotated."""
 
+from collections.abc import Sequence
+
 import psycopg
 
 from agentchat.administration import admin_accounts
@@ -10,16 +12,20 @@ from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import make_id
-from agentchat.directory.api_keys import generate_api_key, get_last4, hash_key
+from agentchat.directory.api_keys import SCOPES, Scope, generate_api_key, get_last4, hash_key
 from agentchat.runtime.postgres import Connection
 
 
 async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
     """Create an API key; it is shown only in this response. Raises NotFound for the account, Invalid."""
-    return await add(admin, parse_id("account", account_id), generate_api_key(), name=validate(new).name)
+    new = validate(new)
+    account_id, key = parse_id("account", account_id), generate_api_key()
+    return await add(admin, account_id, key, name=new.name, scopes=new.scopes)
 
 
-async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKey:
+async def add(
+    admin: Admin, account_id: str, key: str, *, name: str, scopes: Sequence[Scope] = SCOPES
+) -> IssuedKey:
     """Have this key open the account: a new one, or a demo's of an earlier start.
 
     Raises Invalid, NotFound for the account, Conflict where another row has that very key.
@@ -30,15 +36,15 @@ async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKe
     async with admin.transaction() as conn:
         try:
             await conn.execute(
-                "INSERT INTO api_keys (key_id, account_id, name, key_hash, last4) "
-                "VALUES (%s, %s, %s, %s, %s)",
-                [issued.id, account_id, issued.name, hash_key(key), issued.last4],
+                "INSERT INTO api_keys (key_id, account_id, name, key_hash, last4, scopes) "
+                "VALUES (%s, %s, %s, %s, %s, %s)",
+                [issued.id, account_id, issued.name, hash_key(key), issued.last4, list(scopes)],
             )
         except psycopg.errors.ForeignKeyViolation:
             raise NotFound("account", account_id) from None
         except psycopg.errors.UniqueViolation:
             raise Conflict.from_existing("key", f"...{issued.last4}") from None
-        after = {"account_id": account_id, "name": issued.name, "last4": issued.last4}
+        after = {"account_id": account_id, "name": issued.name, "last4": issued.last4, "scopes": scopes}
         await admin.note(conn, "create", "key", issued.id, after=after)
     return issued
 
@@ -61,9 +67,9 @@ async def get(admin: Admin, key_id: str) -> Key:
 
 
 async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
-    """Rename a key, disable or enable it.
+    """Rename a key, change its scopes, disable or enable it.
 
-    `disabled` counts from the next request on.
+    Scopes and `disabled` count from the next request on.
 
     Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
     """
@@ -123,7 +129,7 @@ def _check_not_revoked(key: Key) -> None:
 
 
 _KEY = """
-SELECT key_id, account_id, name, last4, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
+SELECT key_id, account_id, name, last4, scopes, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
        revoked_at
   FROM api_keys
 """

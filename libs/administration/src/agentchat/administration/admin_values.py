@@ -21,6 +21,7 @@ from agentchat.directory.agent_config import (
     Retrieval,
     SystemPrompt,
 )
+from agentchat.directory.api_keys import SCOPES, Scope
 from agentchat.directory.approval_policy import ApprovalPolicy
 from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import Compaction
@@ -34,6 +35,7 @@ Id = Annotated[str, msgspec.Meta(pattern=UUID)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
+Scopes = Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=len(SCOPES))]
 KeyName = Annotated[str, msgspec.Meta(max_length=200)]
 MAX_MESSAGE_BYTES = 256 * 1024
 Version = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -126,12 +128,14 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A new key; `name` is for people, such as where the key is used."""
 
     name: KeyName = ""
+    scopes: Scopes = msgspec.field(default_factory=lambda: list(SCOPES))
 
 
 class KeyChanges(Changes, frozen=True, kw_only=True):
     """Changes of a key; omitted fields stay."""
 
     name: KeyName | UnsetType = UNSET
+    scopes: Scopes | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
 
 
@@ -142,6 +146,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     account_id: str
     name: str
     last4: str
+    scopes: list[Scope]
     disabled: bool
     created_at: datetime
     last_used_at: datetime | None

@@ -54,6 +54,7 @@ class AsyncAgentChat:
         *,
         base_url: str | None = None,
         agent_id: str | None = None,
+        user_id: str | None = None,
         max_retries: int = 2,
         timeouts: Timeouts | None = None,
         http_client: httpx.AsyncClient | BlockingHttp | None = None,
@@ -61,7 +62,11 @@ class AsyncAgentChat:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.service = ServiceSettings(
-            api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
+            *(api_key, base_url, agent_id),
+            user_id=user_id,
+            max_retries=max_retries,
+            timeouts=timeouts,
+            clock=clock,
         )
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(limits=LIMITS)

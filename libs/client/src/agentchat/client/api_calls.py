@@ -46,14 +46,17 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiKey(httpx.Auth):
-    """Puts the key on each request. Nothing else holds the key, and no repr shows it."""
+    """Puts the key on each request, and the user. Nothing else holds the key, and no repr shows it."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, user_id: str | None = None) -> None:
         self._key = key
+        self._user_id = user_id
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the key to the request."""
         request.headers["X-Api-Key"] = self._key
+        if self._user_id is not None:
+            request.headers["X-User-Id"] = self._user_id
         yield request
 
     def __repr__(self) -> str:
@@ -69,13 +72,15 @@ class ServiceSettings:
         base_url: str | None,
         agent_id: str | None,
         *,
+        user_id: str | None = None,
         max_retries: int,
         timeouts: Timeouts | None,
         clock: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """Read arguments that are None from the environment. Raises Misconfigured."""
-        self.key = ApiKey(_check_header("api_key", _require_setting("api_key", api_key, environ)))
+        key = _check_header("api_key", _require_setting("api_key", api_key, environ))
+        self.key = ApiKey(key, None if user_id is None else _check_header("user_id", user_id))
         self.base_url = _check_address(_require_setting("base_url", base_url, environ))
         self.agent_id = _check_header("agent_id", _read_setting("agent_id", agent_id, environ))
         self._max_retries = max_retries

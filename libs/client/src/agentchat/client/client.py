@@ -72,8 +72,10 @@ class AgentChat:
     """The blocking client for one key. Threads may share it; close it, or use it in a `with` block.
 
     `api_key`, `base_url` and `agent_id` default to AGENTCHAT_API_KEY, AGENTCHAT_BASE_URL, AGENTCHAT_AGENT_ID.
-    `http_client` is for your own proxies or certificates; you close it. Every method raises AgentChatError.
-    A transient failure is retried first, at most `max_retries` times and within a minute.
+    `http_client` is for your own proxies or certificates; you close it. `user_id` is an end user, whose
+    conversations alone this client then sees; clients of several users may share an `http_client`. Every
+    method raises AgentChatError. A transient failure is retried first, at most `max_retries` times and within
+    a minute.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class AgentChat:
         *,
         base_url: str | None = None,
         agent_id: str | None = None,
+        user_id: str | None = None,
         max_retries: int = 2,
         timeouts: Timeouts | None = None,
         http_client: httpx.Client | None = None,
@@ -97,6 +100,7 @@ class AgentChat:
             api_key,
             base_url=base_url,
             agent_id=agent_id,
+            user_id=user_id,
             max_retries=max_retries,
             timeouts=timeouts,
             http_client=self._http,

@@ -81,7 +81,8 @@ class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation. `title` is as set, or the beginning of the first message.
 
-    `agent_id` is that of the last message; `metadata` is as set.
+    `agent_id` is that of the last message; `metadata` is as set. `user_id` is the end user who started it,
+    `external_id` your own name for it.
     """
 
     conversation_id: str
@@ -92,6 +93,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     metadata: dict[str, str] = {}
     forked_from: ForkedFrom | None = None
+    user_id: str | None = None
+    external_id: str | None = None
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,16 @@ A key has a prefix and 256 random bits. Only its SHA-256 is stored: random bits 
 
 import hashlib
 import secrets
+from typing import Literal, get_args
 
 PREFIX = "sk-ac-"
+
+Scope = Literal["chat", "read", "manage", "approve"]
+"""What a key may do: send messages and work with their runs; read and list; delete, and manage users and
+webhooks; decide about tool calls.
+"""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 def generate_api_key() -> str:

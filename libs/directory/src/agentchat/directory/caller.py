@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.directory.api_keys import hash_key
+from agentchat.directory.api_keys import SCOPES, Scope, hash_key
 from agentchat.directory.plans import Plan, build_plan
 from agentchat.runtime import logs
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
@@ -71,7 +71,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of an API key, and the end user that a request names, if it names one.
 
     `now` is the clock of Postgres: ISO 8601 UTC with microseconds. With `requires_user` the account refuses
-    requests that name no user.
+    requests that name no user. `scopes` are the key's.
     """
 
     account_id: str
@@ -79,6 +79,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     now: str
     requires_user: bool = False
+    scopes: Sequence[Scope] = SCOPES
     user_id: str | None = None
 
 
@@ -145,9 +146,14 @@ def _normalize_id(agent_id: str | None) -> str | None:
 def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
     caller = Caller(
-        account_id=account_id, plan=build_plan(row[5:12]), key_id=key_id, now=now, requires_user=row[4]
+        account_id=account_id,
+        plan=build_plan(row[6:13]),
+        key_id=key_id,
+        now=now,
+        requires_user=row[4],
+        scopes=row[5],
     )
-    agent_id, version, name, model, retrieves = row[12:]
+    agent_id, version, name, model, retrieves = row[13:]
     if agent_id is None:
         return caller, None
     return caller, CallerAgent(
@@ -158,7 +164,7 @@ def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
 _RESOLVE = b"""
 SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       a.require_user, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       a.require_user, k.scopes, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        g.agent_id, v.version, v.name, v.model, v.retrieves
 FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)

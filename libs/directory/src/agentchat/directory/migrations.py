@@ -36,7 +36,8 @@ CREATE TABLE api_keys (
     rotated_at timestamptz,
     revoked_at timestamptz,
     last_used_at timestamptz,
-    disabled_at timestamptz
+    disabled_at timestamptz,
+    scopes text[] NOT NULL DEFAULT '{chat,read,manage,approve}'
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
 CREATE TABLE agents (

@@ -54,6 +54,7 @@ _TAGS = {
     "conversations": "Read conversations back, and delete them.",
     "messages": "Feedback on replies.",
     "approvals": "Tool calls that need approval, and what is decided.",
+    "account": "The account's usage and agents.",
     "webhooks": "Where an account receives what happens (Standard Webhooks 1.0.0).",
     "service": "What needs no key.",
     "openai": "Agents as models, for clients of OpenAI's API.",

@@ -7,6 +7,7 @@ from litestar import Router
 
 from agentchat.gateway import health
 from agentchat.gateway.api import (
+    account_overview,
     approval_handlers,
     message_feedback,
     webhook_deliveries,
@@ -51,6 +52,7 @@ ROUTES = (
         (approval_handlers.list_of_account, approval_handlers.get_one, approval_handlers.decide_one),
         "key",
     ),
+    _build_router("account", account_overview.HANDLERS, "key"),
     _build_router("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
     _build_router("service", (get_oauth_callback, *health.HANDLERS, get_openapi, get_links)),
     _build_router("openai", protocols.OPENAI, "bearer"),

@@ -7,7 +7,8 @@ import re
 
 from litestar.datastructures import Headers
 
-from agentchat.directory.caller import CallerAgent
+from agentchat.directory.api_keys import Scope
+from agentchat.directory.caller import Caller, CallerAgent
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal
@@ -43,6 +44,13 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     context.account_id, connection.scope["auth"] = caller.account_id, caller
     set_user(connection, read_user_header(connection.headers))
     return agent
+
+
+def check_scope(caller: Caller, scope: Scope) -> None:
+    """Raise Refusal, 403, if the caller's key does not have the scope."""
+    if scope not in caller.scopes:
+        named = ", ".join(caller.scopes)
+        raise Refusal("not_allowed", f"This needs a key with the scope {scope}; this key has {named}.")
 
 
 def read_api_key(headers: Headers) -> str:

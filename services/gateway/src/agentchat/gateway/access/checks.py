@@ -1,8 +1,9 @@
 """Check a request before its handler: one guard for each kind of request.
 
-`_check_chat` has the checks of a request for a run, in their order. One guard for each kind, since Litestar
-copies the handler for every guard (`BaseRouteHandler.authorize_connection`). Put them on handlers: those of a
-Router apply to Litestar's automatic OPTIONS too.
+`_check_chat` has the checks of a request for a run, in their order. A handler's `opt={"scope": ...}` names
+the scope that its key needs, if it is not the guard's own. One guard for each kind, since Litestar copies the
+handler for every guard (`BaseRouteHandler.authorize_connection`). Put them on handlers: those of a Router
+apply to Litestar's automatic OPTIONS too.
 """
 
 import asyncio
@@ -17,10 +18,12 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
+from agentchat.directory.api_keys import Scope
 from agentchat.directory.caller import Caller
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import (
     authenticate,
+    check_scope,
     read_api_key,
     read_bearer_or_api_key,
     read_openai_key,
@@ -93,8 +96,10 @@ async def _check_chat(
     `agent`: Its id or unique name; None if the body names it. Raises Refusal, DatabaseUnavailable.
     """
     request = _to_request(connection)
-    # 1. The key: 401, or 429 for an address that tries many wrong ones. One query finds the agent's id too.
+    # 1. The key: 401, or 429 for an address that tries many wrong ones; its scope: 403. One query finds the
+    #    agent's id too.
     agent_id = await _authenticate_for_agent(request, read_key(request.headers), agent)
+    check_scope(request.auth, "chat")
     # 2. The user, if the account requires one (400). A body that may name the user is received now.
     if body_names_user and request.auth.user_id is None:
         await _receive_body(request)
@@ -116,27 +121,31 @@ async def _check_chat(
     #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
 
 
-async def may_read(connection: Connection, _: BaseRouteHandler) -> None:
+async def may_read(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request that reads: the key (401), the user (400), the rate (429), few reads at once (429)."""
-    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
+    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "read")
     await _hold_read(request)
 
 
 async def may_act(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check any other request: the key (401), the user (400), the rate (429), the body (415, 400, 413)."""
-    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
+    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
     await receive_data(request, handler)
 
 
-async def may_read_account(connection: Connection, _: BaseRouteHandler) -> None:
+async def may_read_account(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request that reads what is the account's own: as `may_read`, but no user (403)."""
-    request = await _check_key_and_rate(connection, read_api_key(connection.headers), of_account=True)
+    request = await _check_key_and_rate(
+        connection, handler, read_api_key(connection.headers), "manage", of_account=True
+    )
     await _hold_read(request)
 
 
 async def may_manage_account(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request that changes what is the account's own: as `may_act`, but no user (403)."""
-    request = await _check_key_and_rate(connection, read_api_key(connection.headers), of_account=True)
+    request = await _check_key_and_rate(
+        connection, handler, read_api_key(connection.headers), "manage", of_account=True
+    )
     await receive_data(request, handler)
 
 
@@ -146,7 +155,7 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     The key (401), the rates of requests and writes (429), the storage (403), few at once (429), the header
     Idempotency-Key (400), the body (415, 400, 413).
     """
-    request = await _check_key_and_rate(connection, read_api_key(connection.headers))
+    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
     access = get_access(request)
     await check_write_rate(access.limiter, request.auth)
     check_storage(request.auth, await access.figures.get(request.auth))
@@ -156,21 +165,24 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     await receive_data(request, handler)
 
 
-async def may_read_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
+async def may_read_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request of OpenAI's API for its models, which are the same for all users: as `may_read`."""
-    request = await _check_key_and_rate(connection, read_openai_key(connection.headers), requires_user=False)
+    request = await _check_key_and_rate(
+        connection, handler, read_openai_key(connection.headers), "chat", requires_user=False
+    )
     await _hold_read(request)
 
 
-async def may_act_as_openai(connection: Connection, _: BaseRouteHandler) -> None:
+async def may_act_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check any other request of OpenAI's API: as `may_act`."""
-    await _check_key_and_rate(connection, read_openai_key(connection.headers))
+    await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "chat")
 
 
 async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that follows a run of the agent in its path: the key, the rate, the agent (404)."""
     request, agent = _to_request(connection), connection.path_params["agent"]
     agent_id = await _authenticate_for_agent(request, read_bearer_or_api_key(request.headers), agent)
+    check_scope(request.auth, "chat")
     check_user_named(request.auth)
     await check_read_rate(get_access(request).limiter, request.auth)
     request.state.agent_id = agent_id or await find_agent(request, agent)
@@ -213,10 +225,17 @@ def _to_request(connection: Connection) -> Request[Any, Caller, Any]:
 
 
 async def _check_key_and_rate(
-    connection: Connection, key: str, *, requires_user: bool = True, of_account: bool = False
+    connection: Connection,
+    handler: BaseRouteHandler,
+    key: str,
+    scope: Scope,
+    *,
+    requires_user: bool = True,
+    of_account: bool = False,
 ) -> Request[Any, Caller, Any]:
     request = _to_request(connection)
     await authenticate(request, key)
+    check_scope(request.auth, handler.opt.get("scope", scope))
     if of_account:
         check_no_user_named(request.auth)
     elif requires_user:

@@ -56,6 +56,7 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     operation_id="listApprovals",
     summary="List the tool calls that need approval, the newest first.",
     guards=[may_act],
+    opt={"scope": "read"},
 )
 async def list_of_account(
     request: JsonRequest,
@@ -99,6 +100,7 @@ async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approva
     operation_id="decideApproval",
     summary="Approve or deny a tool call, or answer what its tool asks.",
     guards=[may_act],
+    opt={"scope": "approve"},
 )
 async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """Record the decision. Sending the same decision again returns the same response; another is refused.

@@ -15,6 +15,7 @@ from agentchat.gateway.services import get_services
     operation_id="deleteConversation",
     summary="Delete a conversation for every reader, for ever.",
     guards=[may_act],
+    opt={"scope": "manage"},
 )
 async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
     """Cancel a run under way, then delete the conversation. 503 if it is unknown whether it was deleted."""

@@ -7,6 +7,7 @@ from agentchat.conversations.aggregate.approval_rules import list_needed_approva
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
@@ -38,6 +39,7 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
     Raises Refusal, BusUnavailable, DatabaseUnavailable, UnreadableEvent.
     """
     caller, bounds = request.auth, get_access(request).account_bounds
+    check_scope(caller, "approve")
     await get_admitted(request).slot.give_back()
     async with bounds.hold_read(caller):
         conversation_id, run = await _decide_all(request, run_request)
