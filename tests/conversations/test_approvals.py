@@ -22,6 +22,7 @@ from agentchat.conversations.aggregate.approval_rules import (
 from agentchat.conversations.aggregate.canonical_stream import build_last_update
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.run_ends import cancel, fail
 from agentchat.conversations.aggregate.turn import (
     AlreadyPaused,
     CallModel,
@@ -32,10 +33,8 @@ from agentchat.conversations.aggregate.turn import (
     ResumeRun,
     RunTools,
     SupersedeRun,
-    cancel,
     conclude,
     decide_next_step,
-    fail,
     open_turn,
 )
 from tests.conversations.given import (

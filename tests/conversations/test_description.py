@@ -10,6 +10,7 @@ from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
 from agentchat.contracts.values import MAX_PAIRS
 from agentchat.conversations.aggregate.conversation import (
     MAX_BYTES,
+    MAX_DESCRIBED,
     MAX_EVENTS,
     Conversation,
     evolve,
@@ -98,8 +99,8 @@ def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
     assert describe_conversation(first, build_command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
 
 
-def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
-    titles = [(f"{number:032x}", str(number)) for number in range(50)]
+def test_many_descriptions_fold_alike_and_the_last_are_kept() -> None:
+    titles = [(f"{number:032x}", str(number)) for number in range(MAX_DESCRIBED + 50)]
     facts = [
         events.ConversationDescribed(trace_id=trace_id, at=AT, title=title) for trace_id, title in titles
     ]
@@ -108,7 +109,7 @@ def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
     for fact in facts:
         one_by_one = evolve(one_by_one, fact)
     assert at_once == one_by_one
-    assert [version for _, version in at_once.described] == list(range(2, 52))
+    assert [version for _, version in at_once.described] == list(range(52, MAX_DESCRIBED + 52))
 
 
 def test_more_pairs_than_there_may_be_change_nothing() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from tests.conversations.given import (
     build_conversation_started,
@@ -52,13 +52,25 @@ def _show(prompt: Prompt) -> _Shown:
 
 def test_what_was_rendered_is_not_rendered_again() -> None:
     kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = build_prompt(
-        build_run(build_conversation_started(), *stored), trace("b"), tools_offered=True, histories=kept
-    )
-    longer = build_run(build_conversation_started(), *stored, build_user_message("c"), build_run_started("c"))
+    begun = build_run(build_conversation_started(), *stored)
+    first = build_prompt(begun, trace("b"), tools_offered=True, histories=kept)
+    longer = evolve_all(begun, (build_user_message("c"), build_run_started("c")))
     second = build_prompt(longer, trace("c"), tools_offered=True, histories=kept)
     assert second.messages[0] is first.messages[0]
     assert second.earlier == 4
+
+
+def test_reloaded_runs_are_rendered_instead_of_compared() -> None:
+    """Comparing all that equal runs hold takes as long as rendering them."""
+    kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+    first, again = (
+        build_prompt(
+            build_run(build_conversation_started(), *stored), trace("b"), tools_offered=True, histories=kept
+        )
+        for _ in range(2)
+    )
+    assert again.messages == first.messages
+    assert again.messages[0] is not first.messages[0]
 
 
 def test_runs_that_are_other_than_before_are_rendered_again() -> None:

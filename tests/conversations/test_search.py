@@ -118,6 +118,21 @@ async def test_rare_words_are_found_beyond_the_newest(
 
 
 @pytest.mark.usefixtures("emptied")
+async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> None:
+    first, second, third = sorted([await begin(storage, word, "Hello") for word in ("a", "b", "c")])
+    for number, conversation_id in enumerate((third, first)):
+        said = replace(build_user_message(f"d{number}"), at=f"2027-01-0{number + 1}T10:00:00.000000Z")
+        await storage.store.append(await storage.store.load(conversation_id), [said])
+    await storage.follow()
+    wanted, found, before = ConversationSearch(sort="last_activity"), [], None
+    for _ in range(3):
+        (row,) = await find_conversations(storage.pool, wanted, before=before, limit=1)
+        found.append(row.id)
+        before = row.activity
+    assert found == [first, third, second]
+
+
+@pytest.mark.usefixtures("emptied")
 async def test_a_search_is_narrowed_down(storage: Storage) -> None:
     refund = await begin(storage, "a", "I want a refund")
     held_back = await storage.told(

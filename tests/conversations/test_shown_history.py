@@ -1,5 +1,7 @@
 """Conversations by what their callers show of them, and those that no list shows."""
 
+from msgspec.structs import replace
+
 from agentchat.contracts import events, ids
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage, Usage
@@ -59,6 +61,16 @@ async def test_a_conversation_is_found_by_its_last_reply(store: ConversationStor
     )
     assert await find_continued(pool, found_by, "2", "Two?") is None
     assert await find_continued(pool, make_id(), "1", "Two?") is None
+
+
+async def test_interrupted_reply_that_is_shown_is_continued(store: ConversationStore, pool: Pool) -> None:
+    found_by, conversation_id = make_id(), make_id()
+    cut_off = replace(_append_reply("On"), interrupted=True)
+    begun = (build_user_message("a", "One?"), build_run_started("a", shown_sha256=found_by))
+    first = (build_conversation_started(), *begun, build_delta("On", "a")[0], cut_off, build_run_failed("a"))
+    await store.append(await store.load(conversation_id), first)
+    found = ContinuedConversation(conversation_id, "reply-a")
+    assert await find_continued(pool, found_by, "On", "Two?") == found
 
 
 async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(

@@ -7,6 +7,7 @@ from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.values import ShownMessage, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
+from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
     CallModel,
@@ -18,10 +19,8 @@ from agentchat.conversations.aggregate.turn import (
     Retrieve,
     RunTools,
     StartRun,
-    cancel,
     conclude,
     decide_next_step,
-    fail,
     has_made_progress,
     list_tool_calls,
     open_turn,
@@ -60,12 +59,6 @@ def open_request(
 def test_new_conversation_has_account_message_and_run() -> None:
     begun = open_request(build_run(), "a", new_conversation=True)
     assert begun == StartRun((build_conversation_started(), build_user_message(), build_run_started()))
-
-
-def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
-    assert open_request(build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))) == StartRun(
-        (build_user_message("b"), build_run_started("b"))
-    )
 
 
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
@@ -266,16 +259,6 @@ def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events
     assert open_request(conversation, "a") == AlreadyEnded(run)
 
 
-def test_ended_run_is_announced_while_another_runs() -> None:
-    conversation = build_run(
-        build_conversation_started(),
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-    )
-    assert isinstance(open_request(conversation, "a"), AlreadyEnded)
-
-
 def test_an_agent_with_knowledge_retrieves_first() -> None:
     run = run_after(build_run_started(retrieves=True))
     assert decide_next_step(run) == Retrieve()
@@ -289,11 +272,6 @@ def test_a_round_that_was_cut_short_is_called_again() -> None:
     half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
     stored = (*build_tool_called([use("c1")]), build_tool_returned("c1"), half, build_run_started(attempt=2))
     assert decide_next_step(run_after(build_run_started(), *stored)) == CallModel(round=2, tools=True)
-
-
-def test_the_tools_of_one_reply_run_side_by_side() -> None:
-    run = run_after(build_run_started(), *build_tool_called([use("c1"), use("c2")]))
-    assert decide_next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
 
 
 def test_tools_that_have_returned_are_not_run_again() -> None:
@@ -381,6 +359,16 @@ def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
     )
     (end,) = cancel(run, LATER, Usage(output_tokens=1))
     assert end == events.RunCancelled(trace_id=trace(), at=LATER, usage=Usage(output_tokens=1))
+
+
+@pytest.mark.parametrize("streamed", ["", "It is", " "])
+def test_text_of_a_run_that_ends_early_is_saved(streamed: str) -> None:
+    run = run_after(build_run_started(), *build_tool_called([use("c1")]))
+    said = (events.Delta(trace_id=trace(), at=LATER, round=2, text=streamed, cuts=()),) if streamed else ()
+    *before, end = save_interrupted_reply(run, said, cancel(run, LATER))
+    assert isinstance(end, events.RunCancelled)
+    saved = [(each.content, each.interrupted) for each in before if isinstance(each, events.MessageSaved)]
+    assert saved == ([("It is", True)] if streamed.strip() else [])
 
 
 def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agentchat.contracts import frames
+from agentchat.contracts import events, frames
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.orchestrator.services import Timings
@@ -37,6 +37,20 @@ async def test_a_request_cancelled_before_a_worker_took_it_is_refused(world: Wor
     async with world.worker("late"):
         assert (await caller.until(frames.Refused)).code == "cancelled"
     assert await world.events(caller) == []
+
+
+async def test_text_of_a_cancelled_run_is_an_interrupted_message(working: World) -> None:
+    working.will(break_off("It is ", "on", how="hang"), reply_with("Yes."))
+    caller = await working.ask(await working.agent())
+    await caller.wait_until_said("It is on")
+    await working.cancel(caller.request)
+    await caller.until(frames.Failed)
+    *_, saved, cancelled = await working.events(caller)
+    assert isinstance(cancelled, events.RunCancelled)
+    assert isinstance(saved, events.MessageSaved)
+    assert (saved.content, saved.interrupted) == ("It is on", True)
+    await (await working.go_on(caller, "On its way?")).until(frames.Completed)
+    assert "It is on" in str(working.calls[1].messages)
 
 
 async def test_a_quiet_run_sends_heartbeats(working: World) -> None:

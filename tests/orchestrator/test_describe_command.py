@@ -10,7 +10,7 @@ from agentchat.bus.commands import describe_conversation
 from agentchat.contracts import events, frames
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import DescribeConversation
-from agentchat.conversations.aggregate.turn import cancel
+from agentchat.conversations.aggregate.run_ends import cancel
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases

@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from agentchat.conversations.aggregate.conversation import evolve, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import build_body, encode_body
@@ -77,11 +78,11 @@ def test_a_message_is_encoded_once() -> None:
         return msgspec.json.encode(message)
 
     stored = (build_conversation_started(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first = build_prompt(
-        build_run(*stored, build_user_message("c")), trace("c"), tools_offered=True, histories=kept
-    )
+    begun = build_run(*stored)
+    asked = evolve(begun, build_user_message("c"))
+    first = build_prompt(asked, trace("c"), tools_offered=True, histories=kept)
     made = first.settled.encode_json(encode)
-    longer = build_run(*stored, *turn("c", "And", "Then"), build_user_message("d"))
+    longer = evolve_all(begun, (*turn("c", "And", "Then"), build_user_message("d")))
     second = build_prompt(longer, trace("d"), tools_offered=True, histories=kept)
     assert second.settled.encode_json(encode).startswith(made)
     assert first.settled.encode_json(encode) == made

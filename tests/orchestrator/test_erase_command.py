@@ -11,7 +11,8 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import StartRun, fail, open_turn
+from agentchat.conversations.aggregate.run_ends import fail
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases

@@ -10,7 +10,7 @@ from agentchat.contracts.values import Usage
 from agentchat.directory.secrets import Sealer
 from tests.bus.queue_state import wait_until_all_acknowledged
 from tests.orchestrator.given import SECRET, World
-from tests.orchestrator.scripted import break_off, reply_with
+from tests.orchestrator.scripted import break_off, fail_with, reply_with
 
 
 async def test_a_message_is_saved_answered_and_announced(working: World) -> None:
@@ -107,7 +107,7 @@ async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working:
 @pytest.mark.parametrize(
     ("stop_reason", "code"), [("refusal", "provider_refused"), ("pause_turn", "provider_error")]
 )
-async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
+async def test_a_reply_that_the_model_does_not_stand_by_is_interrupted(
     working: World, stop_reason: str, code: str
 ) -> None:
     working.will(reply_with("I would", stop_reason=stop_reason), reply_with("Gladly."))
@@ -116,7 +116,9 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     assert failed.code == code
     ended = await working.run(caller)
     assert (ended.state, ended.code, ended.text) == ("failed", code, "I would")
-    assert (ended.reply, ended.usage) == (None, Usage(input_tokens=10, output_tokens=5))
+    assert ended.usage == Usage(input_tokens=10, output_tokens=5)
+    (_, saved) = [each for each in await working.events(caller) if isinstance(each, events.MessageSaved)]
+    assert (saved.content, saved.interrupted) == ("I would", True)
     after = await working.go_on(caller, "And now?")
     assert (await after.until(frames.Completed)).message.content == "Gladly."
 
@@ -129,6 +131,15 @@ async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(working
     after = await working.go_on(caller, "And now?")
     await after.until(frames.Completed)
     assert working.calls[3].last_text == "And now?"
+
+
+async def test_words_of_the_provider_are_for_administrators(working: World) -> None:
+    working.will(fail_with(400, "invalid_request_error", "tools.3: too long, see key-of-tests"))
+    caller = await working.ask(await working.agent(provider_key="key-of-tests"))
+    failed = await caller.until(frames.Failed)
+    assert "too long" not in failed.message
+    run = await working.run(caller)
+    assert (run.detail, run.provider_message) == (failed.message, "tools.3: too long, see [hidden]")
 
 
 async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:

@@ -69,7 +69,8 @@ def _check_saved(simulation: "Simulation", caller: "Caller") -> None:
         if event.trace_id == caller.trace_id
     ]
     users = [event for event in own if isinstance(event, events.MessageSaved) and event.role == "user"]
-    replies = [event for event in own if isinstance(event, events.MessageSaved) and event.role == "assistant"]
+    saved = [event for event in own if isinstance(event, events.MessageSaved) and not event.interrupted]
+    replies = [event for event in saved if event.role == "assistant"]
     ends = [event for event in own if isinstance(event, _ENDS)]
     if len(users) > 1 or (caller.accepted and len(users) != 1):
         world.violated("I1", f"{key} is saved {len(users)} times")

@@ -24,7 +24,9 @@ class Run:
         return [event for event in self.events if event.kind in kinds]
 
     def messages(self, role: str) -> list[Event]:
-        return [event for event in self.of("message_saved") if event.state["role"] == role]
+        """Those of the user, or replies; the text of a run that ended without a reply is none."""
+        saved = self.of("message_saved")
+        return [each for each in saved if each.state["role"] == role and not each.state.get("interrupted")]
 
     @property
     def ask(self) -> str:

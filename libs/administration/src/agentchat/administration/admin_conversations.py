@@ -21,6 +21,7 @@ from agentchat.administration.parameters import (
     OfTool,
     SearchText,
     Since,
+    SortBy,
     Until,
 )
 from agentchat.bus.commands import erase_conversation
@@ -34,6 +35,7 @@ from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
     ConversationSearch,
     ConversationSearchResult,
+    Sort,
     find_conversations,
 )
 from agentchat.conversations.queries.find_run import count_runs
@@ -56,20 +58,23 @@ async def page(
     tool: OfTool | None = None,
     tag: OfTag | None = None,
     rating: OfRating | None = None,
+    sort: SortBy | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[ConversationSearchResult]:
-    """List conversations of all accounts, the one that began last first.
+    """List conversations of all accounts: the one that began last first, or with the last activity.
 
     With `query`, those that have its words in a message, in their title or metadata, or have such an id.
     Raises Invalid, Unavailable.
     """
-    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating)
+    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort)
     if query is not None:
+        if wanted.sort != "created":
+            raise Invalid("sort", "cannot be combined with query: what is found is in the order of creation")
         wanted = msgspec.structs.replace(wanted, text=check_storable("query", query))
     with translate_errors():
         rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
-    return build_page(rows, limit)
+    return build_page(rows, limit, by="id" if wanted.sort == "created" else "activity")
 
 
 def build_search(
@@ -81,6 +86,7 @@ def build_search(
     tool: str | None,
     tag: str | None,
     rating: str | None,
+    sort: str | None = None,
 ) -> ConversationSearch:
     """Check query parameters and build the search. Raises Invalid."""
     if end is not None and end not in ENDS:
@@ -96,7 +102,17 @@ def build_search(
         tool=tool,
         rating=rating,
         metadata=_parse_tag(tag),
+        sort=_parse_sort(sort),
     )
+
+
+def _parse_sort(text: str | None) -> Sort:
+    match text:
+        case None | "created":
+            return "created"
+        case "last_activity":
+            return "last_activity"
+    raise Invalid("sort", "must be created or last_activity")
 
 
 def _parse_tag(text: str | None) -> dict[str, str]:

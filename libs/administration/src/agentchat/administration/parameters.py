@@ -32,6 +32,7 @@ OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was c
 OfRating = Annotated[
     str, Meta(description="With a reply whose feedback has a mean score below 0 (bad) or above (good).")
 ]
+SortBy = Annotated[str, Meta(description="created (default) or last_activity, the newest first.")]
 OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
 SearchText = Annotated[
     str,

@@ -21,6 +21,7 @@ from agentchat.contracts.values import (
     Role,
     ShownMessage,
     Source,
+    ToolSpec,
     Usage,
 )
 
@@ -73,13 +74,17 @@ class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seed
 
 
 class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
-    """A message of the conversation. `token_count`, on replies only, is that of the complete run."""
+    """A message of the conversation. `token_count`, on replies only, is that of the complete run.
+
+    `interrupted`: the text of a run that failed or was cancelled, as far as it came. Its end follows.
+    """
 
     message_id: str
     role: Role
     agent_id: str
     content: str
     token_count: int | None = None
+    interrupted: bool = False
 
     def to_message(self, conversation_id: str) -> Message:
         """Return the message in the form of the API."""
@@ -158,6 +163,10 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     by provider: data that only that provider gets back. `repaired` is what was wrong with a first reply, if
     the model was asked for valid JSON once more; `usage` includes both calls. `prefix_sha256` is the hash of
     what preceded the run's own messages; None if the reply followed messages that are in no later prompt.
+
+    A reply that calls tools records what the run's later calls must repeat: `offered_tools`, unless the
+    conversation has recorded these under `tools_sha256`, and once in a run the `documents`, as they were
+    sent.
     """
 
     round: int
@@ -169,6 +178,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     tools_sha256: str | None = None
     repaired: str | None = None
     prefix_sha256: str | None = None
+    offered_tools: tuple[ToolSpec, ...] | None = None
+    documents: str | None = None
 
 
 class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
@@ -320,11 +331,15 @@ class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):
 
 
 class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
-    """The run ended without a reply. `code` is one of `contracts.errors`, `usage` the cost so far."""
+    """The run ended without a reply. `code` is one of `contracts.errors`, `usage` the cost so far.
+
+    `message` is for callers; `provider_message`, the model provider's own sentence, for administrators only.
+    """
 
     code: str
     message: str
     usage: Usage = Usage()
+    provider_message: str | None = None
 
 
 class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):

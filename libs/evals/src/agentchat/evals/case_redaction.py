@@ -192,7 +192,8 @@ class _Redaction:
             case events.ConversationDescribed():
                 rules = self._get_rules((METADATA, METADATA))
             case events.ModelReplied():
-                fields["blocks"] = self._merge_blocks(fields["blocks"])
+                fields |= {"blocks": self._merge_blocks(fields["blocks"]), "offered_tools": None}
+                fields["documents"] = None  # the case has its passages
             case events.SourcesRetrieved():
                 return replace(event, sources=tuple(map(self._redact_source, event.sources)))
             case _:

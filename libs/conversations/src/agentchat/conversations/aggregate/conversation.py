@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
+from agentchat.contracts.values import Cut, Form, Message, ShownMessage, Source, ToolSpec, Usage
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -28,13 +28,11 @@ from agentchat.conversations.aggregate.rounds import (
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
-
 _CUTS: dict[str, Cut] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-
 
 MAX_EVENTS = 50_000
 MAX_BYTES = 32 * 1024 * 1024
@@ -42,6 +40,10 @@ MAX_BYTES = 32 * 1024 * 1024
 
 A run that has started may exceed it; no other starts then.
 """
+
+
+MAX_DESCRIBED = 100
+"""The last requests that set a title or metadata: an older one that is repeated is carried out again."""
 
 
 class Run(events.AgentFacts, frozen=True, kw_only=True):
@@ -52,8 +54,9 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 
     `attempts_without_progress` counts the attempts since the run last progressed, by an event or by text that
     reached readers; attempts that were handed over do not count. `offset` is the most text, in code points,
-    that readers are known to have had when an attempt started. `paused_seconds` is the time spent in finished
-    waits for approvals. `feedback` on its reply has the newest of each name, oldest first.
+    that readers are known to have had when an attempt started. `documents` is as in ModelReplied,
+    `provider_message` as in RunFailed. `paused_seconds` is the time spent in finished waits for approvals.
+    `feedback` on its reply has the newest of each name, oldest first.
     """
 
     trace_id: str
@@ -78,6 +81,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
     sources: tuple[Source, ...] | None = None
+    documents: str | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
     warnings: tuple[str, ...] = ()
@@ -86,6 +90,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     state: RunState = "running"
     code: str | None = None
     detail: str | None = None
+    provider_message: str | None = None
     usage: Usage = Usage()
     ended_at: str | None = None
     feedback: tuple[events.FeedbackGiven, ...] = ()
@@ -143,9 +148,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     `user_id` is the end user who started it, `external_id` its account's own name for it.
 
     `forked_from` names the source of its copied past, `seed` are messages that its caller showed before it
-    began here. `title` and `metadata` are those set by its account. `described` are the requests that set
-    them: their trace ids, and the versions after them. `erased_by` is the trace id of the request that erased
-    it. `stored_bytes` counts the events that it was loaded from; folding does not change it.
+    began here. `title` and `metadata` are those set by its account. `described` are the last requests that
+    set them: their trace ids, and the versions after them. `tool_lists` are the recorded tool lists
+    by their hash. `erased_by` is the trace id of the request that erased it. `stored_bytes` counts the events
+    that it was loaded from; folding does not change it.
     """
 
     conversation_id: str
@@ -160,6 +166,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     metadata: dict[str, str] = {}
     described: tuple[tuple[str, int], ...] = ()
+    tool_lists: dict[str, tuple[ToolSpec, ...]] = {}
     erased_by: str | None = None
     stored_bytes: int = 0
 
@@ -182,6 +189,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     def active(self) -> Run | None:
         """The run in progress; there is at most one."""
         return next((run for run in reversed(self.runs) if run.state == "running"), None)
+
+    def get_recorded_tools(self, run: Run) -> tuple[ToolSpec, ...] | None:
+        """Return the tools that the run's last reply was offered, None if they were not recorded."""
+        replies = run.replies
+        return self.tool_lists.get(replies[-1].tools_sha256 or "") if replies else None
 
     def run(self, trace_id: str) -> Run | None:
         """Return the run of a trace, None if it has none."""
@@ -206,17 +218,14 @@ def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
 
 def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
     """Return the conversation after these events, as if evolved one by one."""
-    # Lists that are changed in place: copying a tuple for each event would make a long fold quadratic.
-    runs, described = list(conversation.runs), list(conversation.described)
+    runs = list(conversation.runs)  # changed in place: a tuple for each event makes a long fold quadratic
     for event in following:
-        conversation = _evolve(conversation, runs, described, event)
-    return replace(conversation, runs=tuple(runs), described=tuple(described))
+        conversation = _evolve(conversation, runs, event)
+    return replace(conversation, runs=tuple(runs))
 
 
-def _evolve(
-    conversation: Conversation, runs: list[Run], described: list[tuple[str, int]], event: events.Event
-) -> Conversation:
-    """Evolve everything but `runs` and `described`, which are changed in place."""
+def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) -> Conversation:
+    """Evolve everything but `runs`, which are changed in place."""
     version = conversation.version + 1
     match event:
         case events.ConversationStarted():
@@ -228,11 +237,11 @@ def _evolve(
         case events.ConversationSeeded():
             return replace(conversation, version=version, seed=event.messages)
         case events.ConversationDescribed():
-            described.append((event.trace_id, version))
-            return replace(conversation, version=version, title=event.title, metadata=event.metadata)
+            described = (*conversation.described, (event.trace_id, version))[-MAX_DESCRIBED:]
+            set_now = {"title": event.title, "metadata": event.metadata}
+            return replace(conversation, version=version, described=described, **set_now)
         case events.ConversationErased():
             runs.clear()
-            described.clear()
             return Conversation(
                 conversation_id=conversation.conversation_id,
                 version=version,
@@ -242,6 +251,10 @@ def _evolve(
             )
         case events.MessageSaved(role="user"):
             runs.append(_build_run(event, version))
+        case events.ModelReplied(offered_tools=tuple() as tools, tools_sha256=str() as digest):
+            _evolve_run_in(conversation.conversation_id, runs, event)
+            lists = conversation.tool_lists | {digest: tools}
+            return replace(conversation, version=version, tool_lists=lists)
         case _:
             _evolve_run_in(conversation.conversation_id, runs, event)
     return replace(conversation, version=version)
@@ -308,29 +321,17 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.ApprovalDecided():
             return _apply_decision(run, event)
         case events.ToolReturned():
-            rounds = update_call(
-                run.rounds,
-                event.round,
-                event.call_id,
-                output=event.output,
-                is_error=event.is_error,
-                quotes_server=event.quotes_server,
-                ms=event.ms,
-            )
+            result = {name: getattr(event, name) for name in ("output", "is_error", "quotes_server", "ms")}
+            rounds = update_call(run.rounds, event.round, event.call_id, **result)
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():
             return replace(run, reply=event.to_message(conversation_id))
         case events.RunCompleted():
             return replace(run, state="completed", usage=event.usage, ended_at=event.at)
         case events.RunFailed():
-            return replace(
-                run,
-                state="failed",
-                code=event.code,
-                detail=event.message,
-                usage=event.usage,
-                ended_at=event.at,
-            )
+            failed = replace(run, state="failed", usage=event.usage, ended_at=event.at)
+            said = {"detail": event.message, "provider_message": event.provider_message}
+            return replace(failed, code=event.code, **said)
         case events.RunCancelled():
             return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
         case events.FeedbackGiven():
@@ -386,11 +387,11 @@ def copy_agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[st
 
 
 def _apply_reply(run: Run, event: events.ModelReplied) -> Run:
-    names = ("blocks", "stop_reason", "provider", "prefix_sha256", "usage")
-    reply = {name: getattr(event, name) for name in names}
+    names = ("blocks", "stop_reason", "provider", "prefix_sha256", "tools_sha256", "usage")
     return replace(
         run,
-        rounds=update_fields(run.rounds, event.round, **reply),
+        rounds=update_fields(run.rounds, event.round, **{name: getattr(event, name) for name in names}),
+        documents=run.documents if event.documents is None else event.documents,
         usage=run.usage + event.usage,
         attempts_without_progress=0,
     )

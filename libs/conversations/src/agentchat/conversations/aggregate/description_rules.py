@@ -15,7 +15,7 @@ def describe_conversation(
     """Return the event to append; or the answer, if there is nothing to append.
 
     A run in progress does not matter. A change without effect is an event only if the command is keyed: a
-    repeated command is recognised by its event, whatever was set since.
+    repeated command is recognised by its event, unless 100 others were carried out since.
     """
     if conversation.erased or not may_use(command, conversation):
         return DescribeAnswered(outcome="not_found")

@@ -4,6 +4,7 @@ Its rules (docs.claude.com, Messages API): roles alternate and the user begins; 
 answered by a tool_result with its id at the head of the next message; no text block is blank.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,15 @@ class History:
             _add_run(self._thread, run, self._provider, current=False)
         self.runs = runs
 
+    def matches(self, opening: Opening, runs: tuple[Run, ...]) -> bool:
+        """Return True if it is of the opening and of the first of these runs.
+
+        States of a conversation share the objects of ended runs. Comparing what equal ones hold would take
+        as long as rendering them.
+        """
+        is_longer = len(self.runs) > len(runs)
+        return not is_longer and self.opening is opening and all(map(operator.is_, self.runs, runs))
+
     def copy_thread(self) -> "_Thread":
         """Return a copy that can be added to."""
         return self._thread.copy()
@@ -135,8 +145,7 @@ class HistoryCache:
         key = (conversation.conversation_id, provider, tools_offered)
         # Removed first, so that a history whose rendering fails half way is not used again.
         size, history = self._kept.get_size(key), self._kept.pop(key)
-        # States of a conversation share the objects of ended runs.
-        if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
+        if history is None or not history.matches(opening, runs):
             history, size = History(opening, provider, tools_offered=tools_offered), 0
         size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])
         history.extend(runs)

@@ -189,7 +189,7 @@ def _update_approvals(
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One model call and its tool calls.
 
-    `blocks` is None until the complete reply is recorded. `prefix_sha256` is as in `ModelReplied`.
+    `blocks` is None until the complete reply is recorded. The hashes are as in `ModelReplied`.
     """
 
     number: int
@@ -199,6 +199,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     provider: str = "anthropic"
     prefix_sha256: str | None = None
+    tools_sha256: str | None = None
     usage: Usage = Usage()
     calls: tuple[Call, ...] = ()
 

@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import may_use
-from agentchat.contracts.values import ApprovalNeeded, Usage
+from agentchat.contracts.values import ApprovalNeeded
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import (
     MAX_BYTES,
@@ -21,6 +21,7 @@ from agentchat.conversations.aggregate.conversation import (
     copy_agent_facts,
 )
 from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
@@ -132,7 +133,8 @@ def open_turn(
     if active is None:
         return StartRun(events=first)
     if active.pending:
-        return SupersedeRun(trace_id=active.trace_id, events=(*cancel(active, now), *first))
+        end = save_interrupted_reply(active, (), cancel(active, now))
+        return SupersedeRun(trace_id=active.trace_id, events=(*end, *first))
     return MustWait(trace_id=active.trace_id)
 
 
@@ -366,28 +368,3 @@ def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]
     )
     completed = events.RunCompleted(trace_id=run.trace_id, at=now, usage=run.usage, rounds=len(run.rounds))
     return (saved, completed)
-
-
-def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
-    """Return the end of a run without a reply; () if it has ended.
-
-    `code` is one of `contracts.errors`. `usage` is that of the whole run; by default the sum of its recorded
-    replies.
-    """
-    if run.state != "running":
-        return ()
-    spent = run.usage if usage is None else usage
-    failed = events.RunFailed(trace_id=run.trace_id, at=now, code=code, message=message, usage=spent)
-    return (*approval_rules.withdraw_approvals(run, now), failed)
-
-
-def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
-    """Return the end of a run that its caller cancelled; () if it has ended.
-
-    `usage` as for `fail`.
-    """
-    if run.state != "running":
-        return ()
-    spent = run.usage if usage is None else usage
-    cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
-    return (*approval_rules.withdraw_approvals(run, now), cancelled)

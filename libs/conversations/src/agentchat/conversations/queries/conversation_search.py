@@ -1,12 +1,13 @@
 """Search the conversations of all accounts for an operator, in the read models.
 
-Lists are in the order of the conversations' ids, the newest first: ids begin with the time. A search for
-words first looks through the newest conversations, which suffices for a common word. Rare words are then
-looked up in the index of words (decision 133).
+Lists are in the order of the conversations' ids, the newest first: ids begin with the time. A list without
+words may be in the order of the last activity, for which all that match are sorted. A search for words first
+looks through the newest conversations, which suffices for a common word. Rare words are then looked up in the
+index of words (decision 133).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from psycopg import sql
@@ -58,6 +59,14 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None = None
     hit: Hit | None = None
 
+    @property
+    def activity(self) -> str:
+        """Its place in the order of the last activity."""
+        return f"{self.updated_at} {self.id}"
+
+
+Sort = Literal["created", "last_activity"]
+
 
 class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of a search; None matches any.
@@ -67,7 +76,7 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
 
     `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of a tool that
     was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
-    id of it, of a run or of a message.
+    id of it, of a run or of a message. With a text, `sort` does not matter.
     """
 
     account_id: str | None = None
@@ -79,6 +88,7 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     rating: Rating | None = None
     metadata: Mapping[str, str] = {}
     text: str | None = None
+    sort: Sort = "created"
 
 
 async def find_conversations(
@@ -91,12 +101,19 @@ async def find_conversations(
 ) -> list[ConversationSearchResult]:
     """Find up to `limit` conversations, the one that began last first, without erased ones.
 
-    `before` is the id of the last one of the page before; with `after` those that are newer than that id.
+    `before` is the id of the last one of the page before, or its `activity` in that order; with `after` those
+    that are newer than that id.
     Raises DatabaseUnavailable, also if a search takes too long.
     """
     values = _build_values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
+    values["active_before"] = None
     async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
+        if wanted.text is None and wanted.sort == "last_activity":
+            values["active_before"], values["before"] = values["before"], None
+            return _build_results(
+                await _fetch_rows(conn, _LISTED_BY_ACTIVITY, _list_conditions(values), values)
+            )
         if wanted.text is None:
             return _build_results(await _fetch_rows(conn, _LISTED, _list_conditions(values), values))
         if values["id"] is not None:
@@ -176,6 +193,12 @@ SELECT {columns} FROM conversations AS c
  ORDER BY c.conversation_id DESC LIMIT %(limit)s
 """)
 
+_LISTED_BY_ACTIVITY = sql.SQL("""
+SELECT {columns} FROM conversations AS c
+ WHERE listed AND {not_erased}{wanted}
+ ORDER BY c.updated_at DESC, c.conversation_id DESC LIMIT %(limit)s
+""")
+
 _WALKED = sql.SQL("""
 SELECT {columns}
   FROM (SELECT * FROM conversations AS c
@@ -227,6 +250,10 @@ _HAS_ID = sql.SQL("""
 
 _CONDITIONS = {
     "before": sql.SQL("\n   AND c.conversation_id < %(before)s"),
+    "active_before": sql.SQL(
+        "\n   AND (c.updated_at, c.conversation_id) < (split_part(%(active_before)s, ' ', 1),"
+        " split_part(%(active_before)s, ' ', 2))"
+    ),
     "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
     "account_id": sql.SQL("\n   AND c.account_id = %(account_id)s"),
     "agent_id": sql.SQL(

@@ -119,6 +119,7 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
             case [events.MessageSaved(trace_id=own, role="assistant") as last, *more] if (
                 own == trace_id and last.content.strip() == reply.strip()
             ):
+                more = more[1:] if last.interrupted else more  # its own end
                 if _are_failed_tries(more, message):
                     return ContinuedConversation(conversation_id, last.message_id)
                 earlier = earlier or ContinuedConversation(
@@ -178,8 +179,8 @@ async def find_place(
     """Find the place after `history`.
 
     The end of the conversation, or an earlier reply (`has_gone_on`). None if the history differs; it ends
-    with a reply. A message without a reply is ignored on both sides. No more is read than is shown. Raises
-    DatabaseUnavailable, UnreadableEvent.
+    with a reply. A message without a reply is ignored on both sides; an interrupted reply counts if it is
+    shown. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
     """
     shown = [(each.role, each.content.strip()) for each in history]
     said = await _read_seed(Log(pool), thread.conversation_id)
@@ -201,10 +202,13 @@ async def find_place(
             if each.message.role == "user":
                 question = each.message
             elif question is not None and question.trace_id == each.message.trace_id:
+                pair = [("user", question.content.strip()), ("assistant", each.message.content.strip())]
+                if each.message.interrupted and shown[len(said) : len(said) + 2] != pair:
+                    continue
                 if len(said) >= len(shown):
                     return _build_earlier(thread, reply) if said == shown else None
                 reply = each.message
-                said += [("user", question.content.strip()), ("assistant", reply.content.strip())]
+                said += pair
                 if said != shown[: len(said)]:
                     return None
     if said != shown:

@@ -89,6 +89,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None
     state: Literal["running", "completed", "failed", "cancelled"]
     code: str | None
+    detail: str | None
+    provider_message: str | None
     form: Form
     agent: AnsweringVersion
     model: str
@@ -176,6 +178,8 @@ def _build_provenance(
         ended_at=run.ended_at,
         state=run.state,
         code=run.code,
+        detail=run.detail,
+        provider_message=run.provider_message,
         form=run.form,
         agent=agent,
         model=run.model,

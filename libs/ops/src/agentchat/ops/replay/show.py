@@ -117,12 +117,15 @@ def _format_round(each: Round, span: tuple[int, int]) -> Iterator[Line]:
 
 def _format_end(run: Run) -> Iterator[Line]:
     if run.reply is not None:
-        yield Line(2, "saved", f"  message {run.reply.id}, {format_tokens(run.usage)}", "dim")
+        saved = "saved" if run.state == "completed" else "interrupted"
+        yield Line(2, saved, f"  message {run.reply.id}, {format_tokens(run.usage)}", "dim")
         if not run.rounds:
             yield Line(2, "assistant")
             yield Line(4, "", run.reply.content)
-    elif run.state == "failed":
+    if run.state == "failed":
         yield Line(2, "failed", f"  {run.code}: {shorten(run.detail or '', 500)}  {format_tokens(run.usage)}")
+        if run.provider_message:
+            yield Line(4, "", f"The provider said: {shorten(run.provider_message, 500)}")
     elif run.state == "cancelled":
         yield Line(2, "cancelled", f"  {format_tokens(run.usage)}", "dim")
 

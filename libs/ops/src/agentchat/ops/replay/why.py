@@ -49,6 +49,10 @@ def _format_provenance(found: Provenance) -> Iterator[Line]:
         yield _build_field("", "written by the user; the lines below describe the reply")
     yield _build_field("conversation", f"{found.conversation_id}, versions {first:,} to {last:,}")
     yield _build_field("run", f"{found.state}{code}, trace {found.trace_id}, requested as {found.form}")
+    if found.detail:
+        yield _build_field("failure", shorten(found.detail, _TEXT))
+    if found.provider_message:
+        yield _build_field("", f"the provider said: {shorten(found.provider_message, _TEXT)}")
     yield _build_field("time", f"{found.requested_at} to {found.ended_at or 'now'}")
     for attempt in found.attempts:
         yield _build_field(

@@ -1,4 +1,4 @@
-"""Search the conversations of all accounts, the newest first."""
+"""Search the conversations of all accounts, the newest first or those with the last activity."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ from agentchat.directory.display_names import DisplayNames, load_display_names
 MOST = 25
 MOST_NEW = 100
 _EVERY_SECONDS = 2
-_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag")
+_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag", "sort")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
 """For each choice: how many days before today it starts, and its length in days; None: until now."""
 
@@ -45,11 +45,17 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
     rating: str = ""
     tool: str = ""
     tag: str = ""
+    sort: str = ""
 
     @property
     def is_narrow(self) -> bool:
-        """True if any field is set."""
-        return any(getattr(self, name) for name in _FIELDS)
+        """True if any condition is set."""
+        return any(getattr(self, name) for name in _FIELDS if name != "sort")
+
+    @property
+    def is_by_activity(self) -> bool:
+        """True if the conversation with the last activity is first."""
+        return self.sort == "last_activity" and not self.q
 
     def build_query(self, **more: str) -> str:
         """Build the query string of this search, with `more` fields."""
@@ -97,6 +103,7 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
         form.tool or None,
         form.tag or None,
         form.rating or None,
+        form.sort or None,
     )
     return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
@@ -122,9 +129,13 @@ async def _find_results(request: AnyRequest, form: SearchForm) -> Results:
     return Results(
         rows=rows,
         names=names,
-        next_before=rows[-1].id if len(found) > MOST else "",
-        newest=rows[0].id if rows else "",
+        next_before=_get_place(rows[-1], form) if len(found) > MOST else "",
+        newest=rows[0].id if rows and not form.is_by_activity else "",
     )
+
+
+def _get_place(row: ConversationSearchResult, form: SearchForm) -> str:
+    return row.activity if form.is_by_activity else row.id
 
 
 @get("/conversations", role=Role.VIEWER)

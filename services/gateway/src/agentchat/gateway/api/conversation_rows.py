@@ -13,7 +13,10 @@ from agentchat.gateway.http.pagination import NextCursor
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of a conversation; `token_count` and `feedback` on the assistant's only."""
+    """A message of a conversation; `token_count` and `feedback` on the assistant's only.
+
+    `interrupted`: its run failed or was cancelled, and this is as far as it came.
+    """
 
     id: str
     conversation_id: str
@@ -23,6 +26,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_id: str
     trace_id: str
     token_count: int | None = None
+    interrupted: bool = False
     feedback: FeedbackSummary | None = None
 
 
@@ -91,5 +95,6 @@ def build_message_row(
         agent_id=saved.agent_id,
         trace_id=saved.trace_id,
         token_count=saved.token_count,
+        interrupted=saved.interrupted,
         feedback=feedback,
     )

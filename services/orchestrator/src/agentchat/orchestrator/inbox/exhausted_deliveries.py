@@ -6,7 +6,8 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.turn import AlreadyEnded, fail, has_made_progress
+from agentchat.conversations.aggregate.run_ends import fail, save_interrupted_reply
+from agentchat.conversations.aggregate.turn import AlreadyEnded, has_made_progress
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.orchestrator.run.endings import publish_end, read_streamed_text
 from agentchat.orchestrator.run.run_clock import RunClock
@@ -82,5 +83,5 @@ async def _end_run(services: WorkerServices, request: ChatRequested, clock: RunC
         return None  # hand-overs used up its deliveries; the sweeper's request has new ones
     now = clock.now()
     end = fail(run, "internal_error", "The request failed too often.", now)
-    end = (*await read_streamed_text(services, run, now), *end)
+    end = save_interrupted_reply(run, await read_streamed_text(services, run, now), end)
     return get_run(await services.store.append(conversation, end), request.trace_id)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agentchat.contracts.text import shorten_line
+from agentchat.contracts.text import clean_text, shorten_line
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.conversations.aggregate.history import SettledMessages
 
@@ -128,7 +128,7 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
 
     `transient`: the same call may succeed if repeated, in `retry_after` seconds at the earliest. `kind` is a
     word for the log. `provider_message` is the provider's own sentence, for administrators only: it goes into
-    no log and to no client.
+    no log file and to no client.
     """
 
     def __init__(
@@ -149,6 +149,12 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
         self.provider_message = provider_message
 
 
+def clean_provider_message(message: str, key: str) -> str:
+    """Return a provider's own sentence to show to administrators: short, and without the key."""
+    cleaned = clean_text(message)
+    return (cleaned.replace(key, "[hidden]") if key else cleaned)[:_MESSAGE_CHARS]
+
+
 def make_cut_short(kind: str) -> ModelFailure:
     """Make the failure of a reply that broke off."""
     return ModelFailure("provider_error", _CUT, kind=kind, transient=True)
@@ -159,6 +165,7 @@ def make_timeout(kind: str) -> ModelFailure:
     return ModelFailure("provider_timeout", kind=kind, transient=True)
 
 
+_MESSAGE_CHARS = 300
 _CUT = "The model provider broke off its reply."
 _MESSAGES = {
     "provider_error": "The model provider failed.",

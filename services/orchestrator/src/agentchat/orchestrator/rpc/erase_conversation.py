@@ -15,7 +15,7 @@ from agentchat.contracts import events
 from agentchat.contracts.messages import CancelRequested, EraseConversation
 from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
-from agentchat.conversations.aggregate.turn import cancel
+from agentchat.conversations.aggregate.run_ends import cancel
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.queries.unlisted_conversations import list_unlisted

@@ -9,19 +9,18 @@ import msgspec
 
 from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
-from agentchat.contracts.text import clean_text
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
+from agentchat.orchestrator.models.port import clean_provider_message
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
-_SAID_CHARS = 300
 _TOOLS_SECONDS = 5.0
 _CODES: dict[str, ProviderCode] = {
     "http_400": "bad_parameter",
@@ -123,5 +122,4 @@ def _describe(failure: ModelFailure, key: str) -> str:
     """Describe a failure, with the provider's own words if they name a parameter or model, never the key."""
     if _get_code(failure) not in _TELLING or not failure.provider_message:
         return str(failure)
-    said = clean_text(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
-    return f"{failure} It said: {said}"
+    return f"{failure} It said: {clean_provider_message(failure.provider_message, key)}"

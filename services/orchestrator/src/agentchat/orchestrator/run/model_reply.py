@@ -23,6 +23,7 @@ from agentchat.orchestrator.models import (
     OnText,
 )
 from agentchat.orchestrator.models.continue_reply import Seam, replace_text
+from agentchat.orchestrator.models.port import clean_provider_message
 from agentchat.orchestrator.output.output_spec import OutputSpec, strip_fence
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.runtime import genai, logs, metrics, telemetry
@@ -205,7 +206,12 @@ class ReplyStreamer:
     async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> ModelReply:
         with _call_span(self._provider, call, meter) as span:
             named = call if self._user is None else msgspec.structs.replace(call, user=self._user)
-            reply = await self._model.stream(self._credentials, named, on_text, meter)
+            try:
+                reply = await self._model.stream(self._credentials, named, on_text, meter)
+            except ModelFailure as failure:
+                said, key = failure.provider_message, self._credentials.api_key
+                failure.provider_message = clean_provider_message(said, key)
+                raise
             _describe(span, reply)
             return reply
 

@@ -58,7 +58,8 @@ class Performer:
 
     `already` is what earlier attempts have sent of the next round. `asks` False: no approval is requested.
     For replays, `offered` are the tools instead of the listed ones, and `recorded_summary` is reused
-    where it covers the same runs.
+    where it covers the same runs. A run keeps the tools and documents of its first reply: newer models
+    refuse thinking that follows others. Only a call of an unknown tool has the list read again.
     """
 
     log: RunRecorder
@@ -78,6 +79,11 @@ class Performer:
     recorded_summary: events.ContextCompacted | None = None
     missing_servers: tuple[str, ...] = ()
     _call_ids: set[str] | None = field(default=None, init=False)
+    _may_refresh: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep given tools as they are."""
+        self._may_refresh = self.offered is None
 
     async def perform(self, step: turn.Step) -> Sequence[events.Event]:
         """Perform one step. Raises ModelFailure, ToolsUnavailable."""
@@ -96,6 +102,7 @@ class Performer:
 
     async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
         """Run the calls. If a tool asks for input, request all approvals of the round with it."""
+        await self._find_unknown_tools(call.name for call in step.calls)
         outcomes = await self.tools.run(step.round, step.calls, await self.list_offered_tools())
         returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
@@ -140,17 +147,32 @@ class Performer:
         )
 
     async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
-        """Return the agent's tools by the names that the model sees, the same for the whole attempt."""
+        """Return the agent's tools by the names that the model sees, the same for the whole run."""
         if self.offered is None:
-            self.offered = {spec.name: spec for spec in await self.listings.get_tools(self.agent)}
+            servers = tuple(server.name for server in self.agent.mcp_servers)
+            run = self.log.run
+            recorded = self.log.conversation.get_recorded_tools(run)
+            if recorded is not None:
+                missing = tuple(name for name in run.warnings if name in servers)
+                self.offered, self.missing_servers = _index_by_name(recorded), missing
+                return self.offered
+            self.offered = _index_by_name(await self.listings.get_tools(self.agent))
             missing = self.listings.get_missing_servers(self.agent)
-            if "*" in missing:  # all of them
-                missing = tuple(server.name for server in self.agent.mcp_servers)
-            self.missing_servers = missing
+            self.missing_servers = servers if "*" in missing else missing
             if self.missing_servers and self.agent.on_tool_server_error == "fail":
                 message = f"The agent's tool servers cannot be reached: {', '.join(self.missing_servers)}."
                 raise ModelFailure("overloaded", message, kind="tool_server_unavailable")
         return self.offered
+
+    async def _find_unknown_tools(self, names: Iterable[str]) -> None:
+        """Read the list again, once in an attempt, if a name is not in it; keep the list if that is vain."""
+        unknown = set(names) - (await self.list_offered_tools()).keys()
+        if not unknown or not self._may_refresh or not self.agent.mcp_servers:
+            return
+        self._may_refresh = False
+        listed = _index_by_name(await self.listings.refresh(self.agent))
+        if unknown & listed.keys():
+            self.offered = listed
 
     async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, SentOutput()
@@ -158,7 +180,9 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.list_offered_tools()
-        documents = await self.retriever.load_documents(run.sources)
+        documents = run.documents
+        if documents is None:
+            documents = await self.retriever.load_documents(run.sources)
         prefix = self._hash_prefix(run, offered, documents)
         prompt = build_prompt(
             self.log.conversation,
@@ -175,7 +199,13 @@ class Performer:
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
-        return self._build_reply_events(run, step, call, reply, meter.usage, prefix)
+        if _has_tool_use(reply.blocks):
+            reply = replace(reply, blocks=make_sendable(reply.blocks, self._get_call_ids()))
+        problems = {reply.blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
+        replied = self._build_reply(run, step, call, reply, meter.usage, prefix)
+        if _has_tool_use(replied.blocks):
+            replied = self._record_prefix(replied, run, call.tools, documents)
+        return await self._build_reply_events(run, replied, problems)
 
     async def build_call(self, run: Run, prompt: Prompt) -> ModelCall:
         """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
@@ -231,21 +261,17 @@ class Performer:
         covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
         return hash_prefix(self._build_system_prompt(run).text, tuple(offered.values()), documents, covered)
 
-    def _build_reply_events(
+    def _build_reply(
         self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str
-    ) -> Sequence[events.Event]:
-        offered = {spec.name: spec for spec in call.tools}
-        now, said = self.clock.now(), self.channel.text
-        asks = any(block["type"] == "tool_use" for block in reply.blocks)
-        blocks = make_sendable(reply.blocks, self._get_call_ids()) if asks else reply.blocks
+    ) -> events.ModelReplied:
+        said = self.channel.text
         # The order to continue or to repair a reply is in no later prompt.
-        is_continued = not self.output.is_json and _get_text(blocks) != said
-        bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
-        replied = events.ModelReplied(
+        is_continued = not self.output.is_json and _get_text(reply.blocks) != said
+        return events.ModelReplied(
             trace_id=run.trace_id,
-            at=now,
+            at=self.clock.now(),
             round=step.round,
-            blocks=_select_blocks(blocks, said, tools=step.tools, as_said=not self.output.is_json),
+            blocks=_select_blocks(reply.blocks, said, tools=step.tools, as_said=not self.output.is_json),
             stop_reason=reply.stop_reason,
             usage=usage,
             provider=self.agent.provider,
@@ -254,11 +280,36 @@ class Performer:
             repaired=reply.repaired,
             prefix_sha256=prefix if reply.repaired is None and not is_continued else None,
         )
-        done: list[events.Event] = [*self._build_warnings(run), *self.channel.build_text_events(now), replied]
-        done += build_call_events(replied, offered, bad_inputs, self._find_tools_needing_approval(offered))
+
+    def _record_prefix(
+        self, replied: events.ModelReplied, run: Run, tools: tuple[ToolSpec, ...], documents: str
+    ) -> events.ModelReplied:
+        """Add the tools and documents that the run's later calls must repeat, unless they are recorded."""
+        known = self.log.conversation.tool_lists.get(replied.tools_sha256 or "")
+        return replace(
+            replied,
+            offered_tools=tools if tools != known else None,
+            documents=documents if run.documents is None else None,
+        )
+
+    async def _build_reply_events(
+        self, run: Run, replied: events.ModelReplied, problems: Mapping[str, str]
+    ) -> Sequence[events.Event]:
+        await self._find_unknown_tools(each["name"] for each in replied.blocks if each["type"] == "tool_use")
+        offered = await self.list_offered_tools()
+        done: list[events.Event] = [
+            *self._build_warnings(run),
+            *self.channel.build_text_events(replied.at),
+            replied,
+            *build_call_events(replied, offered, problems, self._find_tools_needing_approval(offered)),
+        ]
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
-        done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=now)
+        done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
         return done
+
+
+def _index_by_name(specs: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:
+    return {spec.name: spec for spec in specs}
 
 
 def _collect_call_ids(conversation: Conversation) -> set[str]:
@@ -279,6 +330,10 @@ def _select_blocks(
     if not as_said or _get_text(blocks) == said:
         return blocks
     return replace_text(blocks, said)
+
+
+def _has_tool_use(blocks: Iterable[dict[str, Any]]) -> bool:
+    return any(block["type"] == "tool_use" for block in blocks)
 
 
 def _get_text(blocks: Iterable[dict[str, Any]]) -> str:

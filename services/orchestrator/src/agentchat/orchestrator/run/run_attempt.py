@@ -8,7 +8,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import Usage
-from agentchat.conversations.aggregate.turn import cancel, fail
+from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
@@ -111,7 +111,7 @@ class RunAttempt:
             try:
                 await self._take_turn()
             except ModelFailure as failure:
-                await self.fail(failure.code, str(failure), failure.kind)
+                await self.fail(failure.code, str(failure), failure.kind, failure.provider_message)
             except ToolsUnavailable as error:
                 await self.fail(
                     "overloaded", "The agent's tools cannot be reached at the moment.", str(error)
@@ -122,10 +122,11 @@ class RunAttempt:
                 self._tools.forget_recorded(self.log.run)
                 await self._tools.close()
 
-    async def fail(self, code: str, message: str, kind: str) -> None:
+    async def fail(self, code: str, message: str, kind: str, provider_message: str = "") -> None:
         """End the run without a reply."""
         logs.get_logger("run").warning("run_failing", code=code, kind=kind)
-        await self._end(fail(self.log.run, code, message, self._get_now(), self._sum_usage()))
+        now, spent = self._get_now(), self._sum_usage()
+        await self._end(fail(self.log.run, code, message, now, spent, provider_message))
 
     async def _take_turn(self) -> None:
         performer = await self._create_performer(await self._announce_attempt())
@@ -197,7 +198,8 @@ class RunAttempt:
     async def _end(self, end: Sequence[events.Event]) -> None:
         """Append the end, after the text of the round under way. A run that has ended stays as it is."""
         if end:
-            await self.log.append([*self.channel.build_text_events(self._get_now()), *end])
+            streamed = self.channel.build_text_events(self._get_now())
+            await self.log.append(save_interrupted_reply(self.log.run, streamed, end))
 
     def _sum_usage(self) -> Usage:
         return self.log.run.usage + self._cost.get_unrecorded(self.log.run)

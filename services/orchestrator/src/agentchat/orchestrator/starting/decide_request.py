@@ -9,6 +9,7 @@ from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig
@@ -98,7 +99,8 @@ async def _list_events(
     match opening:
         case turn.GiveUpRun():
             assert run is not None, "it has had its attempts"
-            return (*await read_streamed_text(services, run, leased.clock.now()), *opening.events)
+            streamed = await read_streamed_text(services, run, leased.clock.now())
+            return save_interrupted_reply(run, streamed, opening.events)
         case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun():
             return tuple(opening.events)
         case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
@@ -151,9 +153,9 @@ async def _open_turn(
     expired = run is None and await _has_expired(services, leased, waited=waited)
     if run is not None:
         if run.state == "running" and agent is None:
-            return turn.GiveUpRun(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
+            return turn.GiveUpRun(events=fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and leased.interruption.reason == "cancelled":
-            return turn.GiveUpRun(events=turn.cancel(run, now))
+            return turn.GiveUpRun(events=cancel(run, now))
         facts: AgentFacts = run
     elif leased.interruption.reason == "cancelled":
         return turn.Rejected(code="cancelled", message=CANCELLED)

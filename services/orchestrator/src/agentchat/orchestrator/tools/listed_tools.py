@@ -60,6 +60,15 @@ class ToolListings:
         assert asking is not None, "what is not kept is requested"
         return await asyncio.shield(asking)
 
+    async def refresh(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+        """Have the servers read again, and return their tools; () if no tool-runner answers."""
+        try:
+            listed = await list_tools(self._rpc, agent.account_id, agent.agent_id, agent.version, fresh=True)
+        except BusUnavailable:
+            return ()
+        self._keep(agent.key, listed)
+        return listed.tools
+
     def get_missing_servers(self, agent: AgentConfig) -> tuple[str, ...]:
         """Return the servers whose tools are missing in what `get_tools` returned last."""
         kept = self._kept.get(agent.key)
@@ -76,12 +85,15 @@ class ToolListings:
 
     async def _refresh(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:
         listed = await self._request_listing(agent)
+        self._keep(place, listed)
+        return listed.tools
+
+    def _keep(self, place: _Place, listed: ToolsListed) -> None:
         for server in listed.unavailable:
             logs.get_logger("tools").warning("server_unavailable", server=server.server, reason=server.reason)
         fresh = _FRESH_PARTIAL_SECONDS if listed.unavailable else _FRESH_SECONDS
         missing = tuple(server.server for server in listed.unavailable)
         self._kept.put(place, _Kept(time.monotonic() + fresh, listed.tools, missing))
-        return listed.tools
 
     async def _request_listing(self, agent: AgentConfig) -> ToolsListed:
         """Request the list, for as long as a tool-runner takes to restart.

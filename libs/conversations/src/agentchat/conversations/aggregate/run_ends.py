@@ -1,0 +1,80 @@
+"""End a run without a reply: as failed, or as cancelled. Pure.
+
+Its text is saved as an interrupted reply: the model sees it later, so its readers do too.
+"""
+
+from collections.abc import Sequence
+
+from agentchat.contracts import events
+from agentchat.contracts.ids import derive_reply_id
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate import approval_rules
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import update_fields
+
+
+def fail(
+    run: Run,
+    code: str,
+    message: str,
+    now: str,
+    usage: Usage | None = None,
+    provider_message: str | None = None,
+) -> tuple[events.Event, ...]:
+    """Return the end of a run without a reply; () if it has ended.
+
+    `code` is one of `contracts.errors`. `usage` is that of the whole run; by default the sum of its recorded
+    replies.
+    """
+    if run.state != "running":
+        return ()
+    spent = run.usage if usage is None else usage
+    failed = events.RunFailed(
+        trace_id=run.trace_id,
+        at=now,
+        code=code,
+        message=message,
+        usage=spent,
+        provider_message=provider_message or None,
+    )
+    return (*approval_rules.withdraw_approvals(run, now), failed)
+
+
+def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
+    """Return the end of a run that its caller cancelled; () if it has ended.
+
+    `usage` as for `fail`.
+    """
+    if run.state != "running":
+        return ()
+    spent = run.usage if usage is None else usage
+    cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
+    return (*approval_rules.withdraw_approvals(run, now), cancelled)
+
+
+def save_interrupted_reply(
+    run: Run, streamed: Sequence[events.Delta], end: Sequence[events.Event]
+) -> tuple[events.Event, ...]:
+    """Return the events of a failed or cancelled run's end, with its text as an interrupted reply.
+
+    `streamed` is text that is not recorded yet; the last event of `end` ends the run.
+    """
+    rounds = run.rounds
+    for delta in streamed:
+        rounds = update_fields(rounds, delta.round, text=delta.text)
+    text = "".join(each.text for each in rounds)
+    if not end or not text.strip():
+        return (*streamed, *end)
+    *before, last = end
+    assert isinstance(last, events.RunFailed | events.RunCancelled), "it ends without a reply"
+    saved = events.MessageSaved(
+        trace_id=run.trace_id,
+        at=last.at,
+        message_id=derive_reply_id(run.trace_id),
+        role="assistant",
+        agent_id=run.agent_id,
+        content=text,
+        token_count=last.usage.total,
+        interrupted=True,
+    )
+    return (*streamed, *before, saved, last)
