@@ -119,20 +119,6 @@ async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) ->
     assert reader.frames == await kept(bus, trace_id, 1) == [delta(1)]
 
 
-async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: NatsServer) -> None:
-    async with Bus.connect(nats_server.url, name="test") as bus:
-        trace_id, reader = new_trace(), Reader()
-        back = asyncio.Event()
-        bus.on_reconnect(back.set)
-        await bus.traces.follow_trace(trace_id, reader.deliver)
-        await nats_server.kill()
-        await nats_server.start()
-        async with asyncio.timeout(40):
-            await back.wait()
-        await bus.traces.publish_frame(trace_id, delta(1))
-        await reader.until(1)
-
-
 async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import psycopg
 from msgspec.structs import replace
 
 from agentchat.contracts import events
@@ -209,13 +208,3 @@ def build_described(number: int) -> list[events.Event]:
         events.ConversationDescribed(trace_id=trace(str(each)), at=AT, title=f"title {each}", metadata={})
         for each in range(number)
     ]
-
-
-def make_unreadable(database_url: str, conversation_id: str, through: int) -> None:
-    """What is stored of a conversation up to a version can be decoded by nobody."""
-    with psycopg.connect(database_url) as owner:
-        owner.execute(
-            "UPDATE conversation_events SET state = '{}'"
-            " WHERE originator_id = %s AND originator_version <= %s AND topic <> 'run_started.v1'",
-            [conversation_id, through],
-        )

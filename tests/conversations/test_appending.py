@@ -108,7 +108,14 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     assert len({transaction for _, transaction in rows}) == 6, "the small ones went together, the large alone"
 
 
-@pytest.mark.parametrize("held", ["the conversation's lock", "its slot's lock", "its lease"])
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param("the conversation's lock", marks=pytest.mark.slow),
+        "its slot's lock",
+        pytest.param("its lease", marks=pytest.mark.slow),
+    ],
+)
 async def test_only_the_append_that_waits_fails(
     migrated_database_url: str, store: ConversationStore, pool: Pool, log: Log, held: str
 ) -> None:

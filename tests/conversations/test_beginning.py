@@ -12,12 +12,12 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import CLOCK_SECONDS, Condition, RunStart
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.given import (
     ACCOUNT,
@@ -28,7 +28,6 @@ from tests.conversations.given import (
     build_user_message,
 )
 from tests.conversations.outages import make_steady, simulate_outage
-from tests.conversations.postgres_server import PostgresServer
 from tests.support.proxy import proxied
 
 _TOLD = Condition("%b::boolean[]", width=1)
@@ -129,18 +128,6 @@ async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
     assert await _lease_of(pool, refused.trace_id) == held
 
 
-async def test_what_postgres_refuses_harms_no_other(store: ConversationStore, pool: Pool) -> None:
-    leases = Leases(pool, "one")
-    outcomes = await asyncio.gather(
-        *(Asked().begin(store, leases) for _ in range(5)),
-        store.append_stored(make_id(), 0, [("run_started.v1", b'{"trace_id":"\\u0000"}')]),
-        *(Asked().begin(store, leases) for _ in range(5)),
-        return_exceptions=True,
-    )
-    assert isinstance(outcomes.pop(5), UnstorableEvent)
-    assert all(isinstance(outcome, tuple) for outcome in outcomes)
-
-
 async def test_its_own_place_in_line_is_no_hindrance(store: ConversationStore, pool: Pool) -> None:
     request = Asked()
     line = WaitingLine(pool, "two")
@@ -189,14 +176,13 @@ async def test_of_two_requests_for_a_conversation_one_begins_its_run(
     assert sorted(outcome is None for outcome in outcomes) == [False, True]
 
 
-@pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
 async def test_unacknowledged_commit_starts_the_run_once_with_its_lease(
-    migrated_database_url: str, pool: Pool, cut: bool
+    migrated_database_url: str, pool: Pool
 ) -> None:
     leases, request = Leases(pool, "one"), Asked()
     async with proxied(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
         await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
-        await proxy.set_mode("eat" if cut else "mute")
+        await proxy.set_mode("eat")
         begun = await request.begin(store, leases)
         assert proxy.eaten == 1
         assert begun is not None
@@ -204,28 +190,6 @@ async def test_unacknowledged_commit_starts_the_run_once_with_its_lease(
     assert begun[1].is_live
     assert await leases.renew() == set()
     assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)
-
-
-async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
-    frail_postgres: PostgresServer,
-) -> None:
-    async with open_store(frail_postgres.url, _TOLD) as store:
-        leases = Leases(None, "one")  # type: ignore[arg-type]  # nothing is asked of it
-        assert await Asked().begin(store, leases)
-        frail_postgres.freeze()
-        with pytest.raises(DatabaseUnavailable):
-            await Asked().begin(store, leases)
-        frail_postgres.thaw()
-        async with asyncio.timeout(20):
-            while not await _start_run(Asked(), store, leases):  # noqa: ASYNC110 - a server has no event
-                await asyncio.sleep(0.05)
-
-
-async def _start_run(request: Asked, store: ConversationStore, leases: Leases) -> bool:
-    try:
-        return await request.begin(store, leases) is not None
-    except DatabaseUnavailable:
-        return False
 
 
 async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(

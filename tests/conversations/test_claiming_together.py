@@ -9,7 +9,7 @@ import psycopg
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.claims.claim_writer import Claims
-from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key, compute_key_hash
+from agentchat.conversations.claims.idempotency import Claim, claim_key, compute_key_hash
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, acquire_connection, open_pool
 
 _BREAK = """
@@ -53,16 +53,6 @@ async def test_new_keys_share_one_connection(claims: Claims, pool: Pool) -> None
     made = await asyncio.gather(*(_claim(claims, account, f"k{number}") for number in range(50)))
     assert all(claim.mine for claim in made)
     assert pool.get_stats()["requests_num"] - before == 1
-
-
-async def test_two_different_requests_with_one_key_conflict(claims: Claims) -> None:
-    account = make_id()
-    first, other = await asyncio.gather(
-        _claim(claims, account, "k"), _claim(claims, account, "k", b"other"), return_exceptions=True
-    )
-    assert isinstance(first, Claim)
-    assert first.mine
-    assert isinstance(other, KeyConflict)
 
 
 async def test_only_the_claim_of_a_locked_key_fails(claims: Claims, migrated_database_url: str) -> None:

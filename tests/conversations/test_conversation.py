@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
-from agentchat.contracts.values import Message, Source, Usage
+from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve, fold
 from agentchat.conversations.aggregate.rounds import Round
 from tests.conversations.given import (
-    ACCOUNT,
     AT,
-    ERASED,
     LATER,
     build_answer,
     build_conversation_started,
@@ -21,37 +19,14 @@ from tests.conversations.given import (
     build_handed_over,
     build_model_replied,
     build_run,
-    build_run_cancelled,
-    build_run_failed,
     build_run_started,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     run_after,
     trace,
     turn,
     use,
 )
-
-
-def test_its_first_event_names_its_account() -> None:
-    conversation = build_run(build_conversation_started())
-    assert (conversation.version, conversation.account_id, conversation.started_at) == (1, ACCOUNT, AT)
-
-
-def test_a_saved_user_message_opens_a_run_that_no_worker_has_started() -> None:
-    run = build_run(build_conversation_started(), build_user_message(text="Hello")).active
-    assert run is not None
-    assert (run.user_text, run.user_message_id, run.attempt) == ("Hello", "user-a", 0)
-    assert run.state == "running"
-
-
-def test_a_started_run_records_the_facts_of_its_agent() -> None:
-    run = run_after(
-        build_run_started(model="m", max_tool_rounds=2, prompt_override="Be brief.", on_interruption="fail")
-    )
-    assert (run.attempt, run.model, run.max_tool_rounds) == (1, "m", 2)
-    assert (run.prompt_override, run.on_interruption) == ("Be brief.", "fail")
 
 
 def test_attempts_are_counted_until_one_makes_progress() -> None:
@@ -90,17 +65,6 @@ def test_text_that_readers_had_of_an_attempt_is_progress() -> None:
 def test_a_tool_that_was_only_called_is_no_progress() -> None:
     called = events.ToolCalled(trace_id=trace(), at=AT, round=1, call_id="c1", name="n", input={})
     assert run_after(build_run_started(), called).attempts_without_progress == 1
-
-
-def test_retrieved_sources_are_kept_even_if_there_are_none() -> None:
-    source = Source(index=1, id="d", title="D", url="u", source_type="document", score=0.5, snippet="s")
-    found = events.SourcesRetrieved(trace_id=trace(), at=AT, sources=(source,))
-    assert run_after(build_run_started(retrieves=True)).sources is None
-    assert run_after(build_run_started(), found).sources == (source,)
-    assert (
-        run_after(build_run_started(), events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())).sources
-        == ()
-    )
 
 
 def test_a_round_gathers_its_text_its_reply_and_its_calls() -> None:
@@ -159,37 +123,6 @@ def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
     )
     after = run_after(build_run_started(), *build_delta("Hi"), saved, completed)
     assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
-
-
-def test_a_failed_run_keeps_its_code_and_what_it_said() -> None:
-    run = run_after(build_run_started(), *build_delta("Half"), build_run_failed())
-    assert (run.state, run.code, run.detail) == ("failed", "provider_error", "It broke.")
-    assert run.text == "Half"
-
-
-def test_a_cancelled_run_has_the_code_of_the_error_table() -> None:
-    assert run_after(build_run_started(), build_run_cancelled()).state == "cancelled"
-    assert run_after(build_run_cancelled()).code == "cancelled"
-
-
-def test_only_the_run_under_way_is_active() -> None:
-    first = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
-    assert first.active is None
-    second = build_run(
-        build_conversation_started(),
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-    )
-    assert second.active is second.run(trace("b"))
-    assert second.run(trace("z")) is None
-
-
-def test_an_erased_conversation_keeps_its_account_and_nothing_else() -> None:
-    conversation = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"), ERASED)
-    assert conversation.erased is True
-    assert conversation.runs == (())
-    assert (conversation.account_id, conversation.version) == (ACCOUNT, 8)
 
 
 def test_an_event_that_fits_no_run_changes_the_version_alone() -> None:

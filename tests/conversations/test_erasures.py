@@ -1,7 +1,5 @@
 """To append ConversationErased is to erase: nothing earlier is left, and nothing later gets in."""
 
-import asyncio
-
 import psycopg
 import pytest
 from msgspec.structs import replace
@@ -136,37 +134,6 @@ async def test_whoever_still_appends_is_refused_at_every_version(storage: Storag
             await storage.store.append(late, [build_user_message("c")])
         with pytest.raises(VersionConflict):
             await storage.store.append(late, [replace(ERASED, trace_id=trace("another"))])
-
-
-async def test_appends_batched_with_a_refused_one_are_stored(storage: Storage) -> None:
-    gone = await storage.told()
-    others = [await storage.told() for _ in range(10)]
-    await storage.store.append(gone, [ERASED])
-    outcomes = await asyncio.gather(
-        *(
-            storage.store.append(each, [build_user_message(f"w{number}")])
-            for number, each in enumerate(others)
-        ),
-        storage.store.append(
-            Conversation(conversation_id=gone.conversation_id, version=5), [build_user_message("late")]
-        ),
-        return_exceptions=True,
-    )
-    assert isinstance(outcomes.pop(), VersionConflict)
-    assert [each.version for each in outcomes if isinstance(each, Conversation)] == [2] * 10
-
-
-async def test_a_service_can_remove_events_in_no_other_way(storage: Storage) -> None:
-    thread = await storage.told()
-    for statement in (
-        "DELETE FROM conversation_events",
-        "UPDATE conversation_events SET topic = 'conversation_erased.v1'",
-        "TRUNCATE conversation_events",
-        "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
-    ):
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            await storage.rows(statement)
-    assert (await storage.store.load(thread.conversation_id)).version == 1
 
 
 async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage) -> None:

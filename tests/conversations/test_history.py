@@ -77,13 +77,6 @@ def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> N
     ]
 
 
-def test_later_runs_are_not_seen() -> None:
-    assert show(*turn("b", "Hello", "Hi"), build_user_message("c", "Later"))[0] == build_user(
-        build_text("Hello")
-    )
-    assert len(show(*turn("b", "Hello", "Hi"), build_user_message("c", "Later"))) == 2
-
-
 def test_the_runs_own_rounds_follow_with_their_results() -> None:
     blocks = [build_text("Let me look."), use("c1"), use("c2")]
     messages = show(
@@ -198,16 +191,6 @@ def test_thinking_goes_back_in_its_own_run_only() -> None:
         build_assistant(build_text("Hi")),
         build_assistant(thought, hidden, use("c1")),
     )
-
-
-def test_blank_text_blocks_are_left_out() -> None:
-    stored = (
-        build_user_message("b"),
-        build_run_started("b"),
-        *build_tool_called([build_text(""), build_text(" \n"), use("c1")], "b"),
-        build_tool_returned("c1", word="b"),
-    )
-    assert show(*stored)[1] == build_assistant(use("c1"))
 
 
 def test_an_agent_without_tools_reads_earlier_calls_as_text() -> None:

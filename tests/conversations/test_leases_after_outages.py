@@ -5,12 +5,11 @@ import asyncio
 import pytest
 
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from agentchat.conversations.leases.availability import keep_recording_availability, record_availability
+from agentchat.conversations.leases.availability import record_availability
 from agentchat.conversations.leases.leases import Leases
-from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool
+from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.conversations.given import trace
 from tests.conversations.outages import make_available_for, make_steady, simulate_outage
-from tests.conversations.postgres_server import PostgresServer
 
 _OUTAGE = LEASE_SECONDS + 5
 
@@ -67,26 +66,6 @@ async def test_a_clock_set_back_is_a_break(pool: Pool) -> None:
     assert await Leases(pool, "other").acquire(trace()) is None
 
 
-async def test_frozen_postgres_leaves_the_run_with_its_worker(
-    frail_postgres: PostgresServer,
-) -> None:
-    """Not by moved clocks: the lease of a worker that notes and renews expires while nothing answers."""
-    async with open_pool(frail_postgres.url, min_size=3) as pool:
-        async with acquire_connection(pool, seconds=10) as conn:
-            await make_steady(conn)
-        noting = asyncio.create_task(keep_recording_availability(pool))
-        holder, other = Leases(pool, "holder"), Leases(pool, "other")
-        await holder.acquire(trace())
-        await _expire(pool, LEASE_SECONDS - BREAK_SECONDS)
-        frail_postgres.freeze()
-        await asyncio.sleep(BREAK_SECONDS + 0.5)
-        frail_postgres.thaw()
-        assert await _as_soon_as_it_answers(other) is None
-        assert await holder.renew() == set()
-        assert await holder.has_live_lease(trace())
-        noting.cancel()
-
-
 async def test_read_only_postgres_is_unready_and_ends_no_process(
     pool: Pool, migrated_database_url: str
 ) -> None:
@@ -111,12 +90,3 @@ async def _expire(pool: Pool, seconds: float = LEASE_SECONDS) -> None:
     async with acquire_connection(pool) as conn:
         change = "UPDATE run_leases SET expires_at = expires_at - make_interval(secs => %s)"
         await conn.execute(change, [seconds])
-
-
-async def _as_soon_as_it_answers(leases: Leases) -> object:
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                return await leases.acquire(trace())
-            except DatabaseUnavailable:
-                await asyncio.sleep(0.05)

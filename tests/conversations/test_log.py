@@ -5,41 +5,20 @@ import asyncio
 import psycopg
 import pytest
 
-from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
-from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.database import listen, open_session, wait_for_notifications
 from agentchat.conversations.event_store import log as log_module
 from agentchat.conversations.event_store import shared_log
-from agentchat.conversations.event_store.log import PAGE_BYTES, Log
+from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations.given import (
-    ACCOUNT,
-    build_answer,
     build_conversation_started,
-    build_delta,
-    build_run_started,
     build_user_message,
     turn,
 )
-
-
-async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
-    start = await log.read_head()
-    told = [Conversation(conversation_id=make_id()) for _ in range(4)]
-    for conversation in told:
-        await store.append(conversation, [build_conversation_started(), *turn("a", "Hello", "Hi")])
-    seen: list[tuple[str, int]] = []
-    position = start
-    while page := await log.read(position, 5):
-        assert len(page) <= 5
-        seen += [(entry.conversation_id, entry.version) for entry in page]
-        position = page[-1].position
-    assert seen == [(each.conversation_id, version) for each in told for version in range(1, 8)]
-    assert position == await log.read_head()
 
 
 @pytest.mark.parametrize(
@@ -65,41 +44,6 @@ async def test_page_says_whether_the_log_has_more(
         read.append(await log.read(read[-1][-1].position, limit))
     assert sum(map(len, read)) == 7
     assert len(read) == pages
-
-
-async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:
-    start = await log.read_head()
-    large = "x" * (PAGE_BYTES // 4)
-    stored: list[Event] = [
-        build_conversation_started(),
-        build_user_message("a", large),
-        build_run_started(),
-        *build_delta(large + large),
-        *build_answer("Hi"),
-    ]
-    await store.append(Conversation(conversation_id=make_id()), stored)
-    sizes: list[int] = []
-    while page := await log.read(start, 100):
-        sizes.append(len(page))
-        start = page[-1].position
-    assert sum(sizes) == len(stored)
-    assert len(sizes) > 1
-
-
-async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
-    stored = [build_conversation_started(), *turn("a", "Hello", "Hi")]
-    told = await store.append(Conversation(conversation_id=make_id()), stored)
-    assert await log.read_events(told.conversation_id) == stored
-    assert await log.read_events(told.conversation_id, 2, 4) == stored[2:4]
-    assert await log.read_events(told.conversation_id, 7) == []
-
-
-async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
-    told = await store.append(
-        Conversation(conversation_id=make_id()), [build_conversation_started(), build_user_message()]
-    )
-    unknown = make_id()
-    assert await log.find_owners([told.conversation_id, unknown]) == {told.conversation_id: Owner(ACCOUNT)}
 
 
 async def test_page_is_shared_by_followers_until_the_next_append(

@@ -1,7 +1,6 @@
 """Appends that run at the same time, and readers that miss none of their events."""
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Sequence
 
@@ -9,8 +8,6 @@ import psycopg
 import pytest
 
 from agentchat.contracts.ids import make_id
-from agentchat.conversations.application import DATABASE_URL, ConversationLog
-from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore, open_store
@@ -84,26 +81,7 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
     assert list_ids(await log.read(start, 10)) == [one, waited_for]
 
 
-async def test_of_writers_of_a_conversation_at_one_version_one_wins(
-    log: Log, migrated_database_url: str
-) -> None:
-    conversation_id, writers = make_id(), 6
-    async with contextlib.AsyncExitStack() as stack:
-        stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(writers)]
-        for version in range(10):
-            outcomes = await asyncio.gather(
-                *(
-                    store.append_stored(conversation_id, version, [(f"by-{number}.v1", b"{}")])
-                    for number, store in enumerate(stores)
-                ),
-                return_exceptions=True,
-            )
-            assert [type(each) for each in outcomes if each is not None] == [VersionConflict] * (writers - 1)
-    rows = await log.read_rows(conversation_id)
-    assert [row.version for row in rows] == list(range(1, 11))
-    assert [row.position for row in rows] == sorted(row.position for row in rows)
-
-
+@pytest.mark.slow
 async def test_settled_position_needs_the_primary_and_read_committed(
     frail_postgres: PostgresServer,
 ) -> None:
@@ -135,25 +113,6 @@ async def test_nobody_goes_back_with_the_settled_position(
         assert await log.read(end, 10) == []
         assert list_ids(await log.read(begin - 1, 10)) == [first]
         assert await rebuild(wide, log, PROJECTIONS[:1]) == begin
-
-
-async def test_a_reader_by_the_library_waits_for_appends_under_way(
-    store: ConversationStore, log: Log, migrated_database_url: str
-) -> None:
-    await append(store)
-    start = await log.read_head()
-
-    def read() -> list[str]:
-        with ConversationLog({DATABASE_URL: migrated_database_url}) as application:
-            found = application.recorder.select_notifications(start, 10, inclusive_of_start=False)
-            return [str(each.originator_id) for each in found]
-
-    async with append_held(migrated_database_url) as first:
-        await first.append(slow := make_id())
-        fast = await append(store)
-        assert await asyncio.to_thread(read) == []
-        await first.commit()
-    assert await asyncio.to_thread(read) == [slow, fast]
 
 
 class Follower:

@@ -29,8 +29,6 @@ from tests.conversations.given import (
     ERASED,
     LATER,
     build_conversation_started,
-    build_run_failed,
-    build_run_started,
     build_user_message,
     trace,
     turn,
@@ -143,38 +141,6 @@ async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
         seen += [row.conversation_id for row in page]
         before = (page[-1].created_at, page[-1].conversation_id)
     assert seen == sorted(names, reverse=True)  # all began at one time, so by id
-
-
-async def test_messages_are_kept_with_their_place_in_the_log(storage: Storage) -> None:
-    conversation_id = await append_told(
-        storage.store, build_conversation_started(), *turn("a", "Hello", "Hi")
-    )
-    await storage.follow(ALL)
-    kept = await storage.rows(
-        "SELECT message_id, conversation_id, account_id, role, content, token_count, created_at, position"
-        " FROM messages ORDER BY position",
-    )
-    second, sixth = [entry.position for entry in await storage.log.read(0, 10)][1::4]
-    assert kept == [
-        ("user-a", conversation_id, ACCOUNT, "user", "Hello", None, AT, second),
-        ("reply-a", conversation_id, ACCOUNT, "assistant", "Hi", 15, LATER, sixth),
-    ]
-
-
-async def test_a_run_is_open_from_its_message_to_its_end(storage: Storage) -> None:
-    conversation_id = await append_told(
-        storage.store,
-        build_conversation_started(),
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-    )
-    await storage.follow(ALL)
-    open_now = "SELECT conversation_id, account_id, agent_id FROM runs WHERE ended_at IS NULL"
-    assert await storage.rows(open_now) == [(conversation_id, ACCOUNT, "agent-1")]
-    await storage.store.append(await storage.store.load(conversation_id), [build_run_failed("b")])
-    await storage.follow(ALL)
-    assert await storage.rows(open_now) == []
 
 
 async def test_two_followers_apply_each_event_once(storage: Storage) -> None:

@@ -103,6 +103,7 @@ _WAYS: tuple[Callable[[str], Awaitable[None]], ...] = (
 )
 
 
+@pytest.mark.slow
 async def test_every_connection_is_to_the_primary_of_several_hosts(pair: Pair) -> None:
     async with open_store(pair.url) as store, asyncio.timeout(60):
         for way in _WAYS:
@@ -125,6 +126,7 @@ def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
         act_as(given, "gateway")
 
 
+@pytest.mark.slow
 async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bus) -> None:
     async with (
         open_store(pair.url) as store,

@@ -23,7 +23,6 @@ from tests.conversations.given import (
     build_tool_called,
     build_tool_returned,
     build_user_message,
-    turn,
     use,
 )
 from tests.conversations.read_models import Storage
@@ -131,17 +130,3 @@ async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: St
     for size in (3, 500):
         await storage.rebuild(PROJECTIONS, batch=size)
         assert await storage.contents() == expected
-
-
-async def test_of_an_erased_conversation_only_what_it_cost_is_left(storage: Storage) -> None:
-    thread = await storage.told(
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-        *build_tool_called([use("one")], "b"),
-    )
-    await storage.follow()
-    await storage.erase(thread)
-    await storage.follow()
-    left = {name: len(found) for name, found in (await storage.contents()).items() if found}
-    assert left == {"runs": 1}

@@ -11,7 +11,6 @@ from eventsourcing.postgres import PostgresApplicationRecorder
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.events import ConversationErased
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
@@ -19,7 +18,6 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
-from agentchat.conversations.migrations import migrate
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import (
     ACCOUNT,
@@ -50,15 +48,6 @@ async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_da
         assert await log.load_conversation(appended.conversation_id) == appended
 
 
-async def test_an_unknown_conversation_is_at_version_zero(store: ConversationStore) -> None:
-    unknown = build_new_conversation()
-    assert await store.load(unknown.conversation_id) == unknown
-
-
-async def test_nothing_to_append_is_nothing_stored(store: ConversationStore) -> None:
-    assert (await store.append(build_new_conversation(), [])).version == 0
-
-
 async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url: str) -> None:
     begun = build_new_conversation()
     async with contextlib.AsyncExitStack() as stack:
@@ -74,16 +63,6 @@ async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url
         assert len(lost) == 4
         assert lost[0].expected == 1
         assert await stores[1].load(begun.conversation_id) == won[0]
-
-
-async def test_of_five_in_one_process_one_wins_too(store: ConversationStore) -> None:
-    begun = await store.append(build_new_conversation(), [build_conversation_started()])
-    outcomes = await asyncio.gather(
-        *(store.append(begun, [build_user_message(f"w{place}")]) for place in range(5)),
-        return_exceptions=True,
-    )
-    assert sum(isinstance(outcome, Conversation) for outcome in outcomes) == 1
-    assert sum(isinstance(outcome, VersionConflict) for outcome in outcomes) == 4
 
 
 async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) -> None:
@@ -119,14 +98,6 @@ async def test_an_append_that_postgres_refuses_fails_alone(
         await poisoned
 
 
-async def test_an_append_is_stored_whole_or_not_at_all(store: ConversationStore) -> None:
-    begun = await store.append(build_new_conversation(), [build_conversation_started()])
-    await store.append(begun, [build_user_message("a")])
-    with pytest.raises(VersionConflict):
-        await store.append(begun, [build_user_message("b"), build_run_started("b")])
-    assert (await store.load(begun.conversation_id)).version == 2
-
-
 async def test_the_same_append_again_is_no_conflict(store: ConversationStore) -> None:
     begun = await store.append(build_new_conversation(), [build_conversation_started()])
     once = await store.append(begun, [build_user_message("a"), build_run_started("a")])
@@ -159,53 +130,6 @@ async def test_a_load_from_the_cache_reads_only_what_is_new(
             "DELETE FROM conversation_events WHERE originator_id = %s", [kept.conversation_id]
         )
     assert await store.load(kept.conversation_id) == kept
-
-
-async def test_an_erased_conversation_is_at_the_version_of_its_one_event(migrated_database_url: str) -> None:
-    async with open_store(migrated_database_url) as store:
-        begun = await store.append(
-            build_new_conversation(), [build_conversation_started(), *turn("a", "Hello", "Hi")]
-        )
-        erasure = ConversationErased(trace_id="e", at="now", account_id="account-1")
-        erased = await store.append(begun, [erasure])
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute(
-            "DELETE FROM conversation_events WHERE originator_id = %s AND originator_version < %s",
-            [erased.conversation_id, erased.version],
-        )
-    async with open_store(migrated_database_url) as store:
-        loaded = await store.load(erased.conversation_id)
-    assert loaded.version == 8
-    assert loaded.erased is True
-    assert loaded.account_id == "account-1"
-
-
-async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str) -> None:
-    """A reader that tails the log while several processes append sees every event once."""
-    seen: list[tuple[str, int]] = []
-    expected: set[tuple[str, int]] = set()
-    async with contextlib.AsyncExitStack() as stack:
-        log = await stack.enter_async_context(open_log(migrated_database_url))
-        stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(3)]
-        position = await log.read_head()
-
-        async def write(store: ConversationStore) -> None:
-            for _ in range(10):
-                told = await store.append(
-                    build_new_conversation(), [build_conversation_started(), build_user_message()]
-                )
-                told = await store.append(told, [build_run_started()])
-                expected.update((told.conversation_id, version) for version in (1, 2, 3))
-
-        writers = [asyncio.create_task(write(each)) for each in stores for _ in range(4)]
-        writing = asyncio.gather(*writers)
-        while not writing.done() or position < await log.read_head():
-            for entry in await log.read(position, 7):
-                seen.append((entry.conversation_id, entry.version))
-                position = entry.position
-        await writing
-    assert len(seen) == 3 * 4 * 10 * 3
-    assert set(seen) == expected
 
 
 @pytest.mark.parametrize(
@@ -259,12 +183,6 @@ async def test_the_event_table_is_as_the_library_would_make_it(migrated_database
             assert ours == theirs
 
 
-async def test_migrating_again_changes_nothing(migrated_database_url: str) -> None:
-    await migrate(migrated_database_url)
-    async with open_store(migrated_database_url) as store:
-        assert (await store.append(build_new_conversation(), [build_conversation_started()])).version == 1
-
-
 async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> None:
     async with open_store(database_url) as store:
         with pytest.raises(DatabaseUnavailable, match="migrations"):
@@ -316,15 +234,6 @@ async def test_pages_end_where_their_bytes_do(
     pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [len(page) for page in pages] == [1] * len(facts)
     assert [row.version for row in await log.read_rows(kept.conversation_id, 2, 5)] == [3, 4, 5]
-
-
-async def test_what_a_conversation_takes_is_known_whoever_loads_it(
-    store: ConversationStore, log: Log
-) -> None:
-    kept = await store.append(build_new_conversation(), [build_conversation_started(), build_user_message()])
-    kept = await store.append(kept, [build_run_started()])
-    assert (await store.load(kept.conversation_id)).stored_bytes == kept.stored_bytes
-    assert (await log.load_conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0
 
 
 async def test_many_events_are_decoded_in_a_thread(

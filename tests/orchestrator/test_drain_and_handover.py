@@ -10,9 +10,10 @@ from agentchat.orchestrator.services import Timings
 from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import Exchange, break_off, is_holding, reply_with
+from tests.orchestrator.scripted import break_off, is_holding, reply_with
 
 
+@pytest.mark.slow
 async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     world.will(break_off("It ", "has ", how="hang"), reply_with("shipped."))
     async with orchestrator(world.settings, "old") as old:
@@ -41,39 +42,6 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
         await caller.until(frames.Completed)
         assert await old.ended() == 0
     assert caller.of(frames.Resumed) == []
-
-
-@pytest.mark.slow
-async def test_frozen_worker_without_lease_sends_no_frames(world: World) -> None:
-    """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
-    frozen_now = asyncio.Event()
-
-    async def keep_writing(exchange: Exchange) -> None:
-        await exchange.begin()
-        await exchange.text("It ", "has ")
-        await frozen_now.wait()
-        await exchange.text(*("never " for _ in range(1000)))
-        await exchange.left.wait()
-
-    world.will(keep_writing, reply_with("shipped."), reply_with("never"))
-    async with orchestrator(world.settings, "frozen") as frozen:
-        caller = await world.ask(await world.agent("demo-shop-1"))
-        await caller.wait_until_said("It has ")
-        frozen.send(signal.SIGSTOP)
-        frozen_now.set()
-        async with world.worker("other"):
-            completed = await caller.until(frames.Completed, seconds=30.0)
-            assert completed.attempt == 2
-            frozen.send(signal.SIGCONT)
-            await world.calls[0].wait_until_left()
-            after = await world.go_on(caller, "Thanks.")
-            await after.until(frames.Completed)
-    assert completed.message.content == caller.text == "It has shipped."
-    assert "".join(frame.text for frame in caller.of(frames.DeltaFrame) if frame.attempt == 1) == "It has "
-    stored = await world.events(caller)
-    trace = caller.request.trace_id
-    assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
-    assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
 
 
 async def test_run_cancelled_between_workers_keeps_its_text(world: World) -> None:

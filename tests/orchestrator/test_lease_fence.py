@@ -11,9 +11,7 @@ from structlog.testing import capture_logs
 from agentchat.contracts import events, frames, subjects
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import HOLD_SECONDS
-from agentchat.contracts.updates import Finished, TextUpdate
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
-from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import Timings
@@ -21,7 +19,7 @@ from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.conversations.outages import make_steady
 from tests.orchestrator.given import SECONDS, World, wait_until_logged
-from tests.orchestrator.scripted import Exchange, is_holding, reply_with
+from tests.orchestrator.scripted import is_holding, reply_with
 from tests.support.proxy import proxied
 
 _SHORT_LEASE_SECONDS = 4
@@ -42,12 +40,6 @@ _SHORT = Timings(  # of leases, at about two fifths of their time; and a short d
 )
 
 
-async def _keep_writing(exchange: Exchange) -> None:
-    """Text without an end."""
-    await exchange.begin()
-    await exchange.text(*("more " for _ in range(10_000)))
-
-
 async def _wait_until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
@@ -55,35 +47,6 @@ async def _wait_until_free(world: World, trace_id: str) -> None:
             await make_steady(conn)  # a lease that expires now was not lost in an outage
         while await Leases(pool, "onlooker").has_live_lease(trace_id):  # noqa: ASYNC110 - a row has no event
             await asyncio.sleep(0.02)
-
-
-@pytest.mark.slow
-async def test_stream_moves_to_next_worker_without_postgres(
-    world: World,
-) -> None:
-    world.will(_keep_writing, reply_with("The ", "end."))
-    agent = await world.agent("demo-shop-1")
-    async with (
-        proxied(world.settings.database_url) as (link, url),
-        # No slot of it is free for what comes later.
-        world.worker("cut off", timings=_SHORT, database_url=url, run_slots=1),
-    ):
-        caller = await world.ask(agent)
-        await caller.wait_until_said("more more")
-        await link.set_mode("cut")
-        await _wait_until_free(world, caller.request.trace_id)
-        said = len(caller.of(frames.DeltaFrame))
-        async with world.worker("next", timings=_SHORT):
-            await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
-            completed = await caller.until(frames.Completed)
-            await world.calls[0].wait_until_left()
-        assert [frame.attempt for frame in caller.of(frames.DeltaFrame)[said:]] == [2, 2]
-    view = View()
-    updates = [update for frame in caller.frames for update in view.feed(frame)]
-    assert isinstance(updates[-1], Finished)
-    text = "".join(update.text for update in updates if isinstance(update, TextUpdate))
-    assert text == completed.message.content
-    assert completed.attempt == 2
 
 
 async def test_run_pauses_while_its_lease_is_in_doubt(
@@ -135,28 +98,6 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         await caller.wait_until_ended()
     assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
     assert channel.text == caller.text == "before, after"
-
-
-@pytest.mark.slow
-async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: World) -> None:
-    world.will(_keep_writing)
-    agent = await world.agent()
-    async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
-        caller = await world.ask(agent)
-        await caller.wait_until_said("more")
-        async with acquire_connection(pool, seconds=20) as locking, locking.transaction():
-            await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            await locking.execute("LOCK TABLE agents")
-            for _ in range(40):  # each reads its agent
-                await world.bus.queues.request_chat(world.request(agent))
-            watched = Leases(pool, "onlooker")
-            loop = asyncio.get_running_loop()
-            end = loop.time() + _SHORT_LEASE_SECONDS + 1.0
-            while loop.time() < end:
-                assert await watched.has_live_lease(caller.request.trace_id)
-                await asyncio.sleep(0.05)
-            await caller.wait_until_said(caller.text + "more")
-        world.will(reply_with("ok"))
 
 
 @pytest.mark.slow

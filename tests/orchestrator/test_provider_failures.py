@@ -102,14 +102,6 @@ async def test_once_text_went_out_nothing_is_retried(
     assert len(provider.calls) == 1
 
 
-async def test_a_retry_that_succeeds_after_failures_is_the_reply(
-    provider: ScriptedProvider, caller: Caller
-) -> None:
-    provider.will(fail_with(529, "overloaded_error"), break_off(how="close"), reply_with("fine"))
-    await caller.stream()
-    assert caller.said == ["fine"]
-
-
 @pytest.mark.parametrize("after", [{"retry_after_ms": "700"}, {"retry_after": "0.7"}])
 async def test_retry_after_is_honoured_to_the_fraction(
     provider: ScriptedProvider, caller: Caller, after: dict[str, str]

@@ -1,7 +1,6 @@
 """Runs that a worker finds half done in the log, and outages of what it stands on."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.messages import ChatRequested
-from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
@@ -102,23 +100,6 @@ async def _wait_until_handled(world: World) -> None:
     async with world.raw() as nats, asyncio.timeout(SECONDS):
         while (await nats.jetstream().stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-
-
-async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> None:
-    timings = Timings(tool_seconds=0.3, tool_slack_seconds=0.1)
-    async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
-
-        async def silence_worker(request: ToolRequested) -> str | None:
-            return None if request.tool == "order" else await box.echo(request)
-
-        box.run = silence_worker
-        world.will(reply_with_calls(("a", "order", "{}"), ("b", "find", "{}")), reply_with("Sorry."))
-        caller = await world.answered(await world.agent(**SHOP))
-    lost, found = caller.of(frames.ToolReturnedFrame)
-    output = (await world.outputs(caller))["a"]
-    assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
-    assert lost.is_error
-    assert not found.is_error
 
 
 async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: World) -> None:

@@ -11,35 +11,30 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
 from agentchat.contracts.events import Event
-from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
 from agentchat.conversations.leases.availability import record_availability
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.projections import approvals_table, runs_table
 from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.projector.sweeper import Sweeper
-from agentchat.runtime.postgres import acquire_connection, open_pool
+from agentchat.runtime.postgres import acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.given import (
     ACCOUNT,
-    build_conversation_started,
     build_run_failed,
     build_run_started,
     build_tool_returned,
     build_user_message,
     trace,
-    turn,
 )
 from tests.conversations.outages import make_available_for, make_steady, simulate_outage
 from tests.conversations.test_approvals import ask, call_tool
 from tests.harness import embedded_nats
 from tests.projector.conftest import Published, World
-from tests.support.proxy import proxied
 
 
 async def begin_run(
@@ -78,20 +73,6 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(world: Wor
     assert (request.conversation_id, request.attempt) == (begun.conversation_id, 2)
     assert (request.message_id, request.message, request.form) == ("user-a", "Where is it?", "json")
     assert request.prompt == "Be brief."
-
-
-async def test_of_its_thread_only_the_run_is_read(world: World) -> None:
-    begun = await world.store.append(
-        Conversation(conversation_id=make_id()),
-        [build_conversation_started(), *turn("before", "x" * 400_000, "y" * 400_000)],
-    )
-    await begin_run(world, "large", begun)
-    await project(world)
-    async with proxied(world.url) as (proxy, url), open_pool(url) as counted:
-        assert await Sweeper(world.bus, Log(counted), world.pool).sweep() == 1
-        assert 0 < proxy.received < 50_000
-    (published,) = await world.streams.contents("REQUESTS")
-    assert list_requested(published).message_id == "user-large"
 
 
 async def test_a_run_is_left_alone_while_its_lease_lives(world: World) -> None:

@@ -29,13 +29,6 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
     return head.partition(b"\r\n")[0], body
 
 
-async def test_a_process_is_ready_when_every_check_passes() -> None:
-    assert await HealthChecks({"postgres": well, "nats": well}).check() == (
-        True,
-        {"postgres": "ok", "nats": "ok"},
-    )
-
-
 async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> None:
     ready, checks = await HealthChecks({"a": well, "b": unwell, "c": never}, deadline=0.05).check()
     assert not ready

@@ -83,13 +83,6 @@ def test_an_exception_is_one_line_with_its_traceback(lines: Lines) -> None:
     assert lines.only()["exception"].splitlines()[-1] == "KeyError: 'gone'"
 
 
-def test_keys_are_struck_out_wherever_they_stand(lines: Lines) -> None:
-    key = "sk-ac-" + "k" * 43
-    logs.get_logger("gateway").info(f"got {key}", header=f"X-Api-Key: {key}", nested={"deep": [key]})
-    assert key not in json.dumps(lines.only())
-    assert lines.only()["nested"] == {"deep": ["sk-***"]}
-
-
 @pytest.mark.parametrize(
     "key",
     ["sk-ac-" + "k" * 43, "sk-ant-api03-" + "A_b-9" * 18, "sk-proj-" + "x" * 40, "sk-" + "T3" * 24],
@@ -134,11 +127,6 @@ def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:
     log.info("object", thing=object(), error=ValueError("x"))
     log.info("endless", thing=endless)
     assert [line["event"].strip("'") for line in lines.all()] == ["lone surrogate", "object", "endless"]
-
-
-def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="no such log level: loud"):
-        logs.configure("gateway", "loud")
 
 
 class Disk(io.RawIOBase):

@@ -36,15 +36,6 @@ def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
     assert headers["traceparent"].split("-")[1] == here
 
 
-def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own(exported: InMemorySpanExporter) -> None:
-    with telemetry.open_span("outer") as outer:
-        with telemetry.open_span("inner") as inner:
-            pass
-        assert trace.get_current_span() is outer
-    assert inner.get_span_context().trace_id == outer.get_span_context().trace_id
-    assert inner.get_span_context().span_id != outer.get_span_context().span_id
-
-
 def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMemorySpanExporter) -> None:
     with (
         contextlib.suppress(ValueError),

@@ -74,18 +74,6 @@ def test_a_failing_main_is_logged_and_ends_with_1() -> None:
     assert len(stderr.splitlines()) == 1
 
 
-def test_a_settings_error_out_of_main_is_one_line_and_code_2() -> None:
-    with running("raise SettingsError('cannot listen on 127.0.0.1:1: it is in use')") as process:
-        _, stderr = process.communicate(timeout=40)
-    assert process.returncode == 2
-    assert stderr == "cannot listen on 127.0.0.1:1: it is in use\n"
-
-
-def test_main_returning_by_itself_ends_with_0() -> None:
-    with running("return") as process:
-        assert process.wait(timeout=40) == 0
-
-
 def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
     arguments = parse_process_args(["--name", "gateway-1", "--run-dir", ".run"])
     assert arguments.name == "gateway-1"

@@ -19,7 +19,6 @@ from tests.orchestrator.scripted_chat import (
     chunk,
     count_tokens,
     reply_with,
-    reply_with_calls,
     send_chunks,
     text,
 )
@@ -206,13 +205,6 @@ async def test_a_refusal_is_one_whatever_the_finish_reason(
     assert caller.said == []
 
 
-async def test_two_calls_of_one_function_stay_apart(provider: ScriptedProvider, caller: Caller) -> None:
-    """As Gemini sends them: one index, no id."""
-    pieces = [calls({"index": 0, **function("find", f'{{"x": {x}}}')}) for x in (1, 2, 3)]
-    provider.will(send_chunks(*pieces, chunk(finish="stop"), DONE))
-    assert [block["input"] for block in (await caller.stream()).blocks] == [{"x": 1}, {"x": 2}, {"x": 3}]
-
-
 @pytest.mark.parametrize("arguments", ["", None, " ", '{"x": "ab'])
 @pytest.mark.parametrize("finish", ["length", "model_length"])
 async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
@@ -342,21 +334,3 @@ async def test_usage_that_grows_is_counted_once(provider: ScriptedProvider, call
     provider.will(send_chunks(*so_far, chunk(finish="stop"), DONE))
     await caller.stream()
     assert caller.meter.usage == Usage(input_tokens=10, output_tokens=3)
-
-
-async def test_what_is_new_null_or_left_out_is_let_pass(provider: ScriptedProvider, caller: Caller) -> None:
-    odd: list[dict[str, Any]] = [
-        {"choices": None},
-        {"choices": [{"delta": None, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None, "tool_calls": None}}]},
-        {"prompt_filter_results": [{"a": 1}], "choices": [], "obfuscation": "x"},
-    ]
-    lines = [b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in odd]
-    provider.will(send_chunks(b": comment\n\n", *lines, text("a"), chunk(finish="stop"), DONE))
-    assert [block["text"] for block in (await caller.stream()).blocks] == ["a"]
-
-
-async def test_calls_and_text_are_one_reply(provider: ScriptedProvider, caller: Caller) -> None:
-    provider.will(reply_with_calls(("c1", "find", '{"a": 1}'), said="Let me look."))
-    reply = await caller.stream()
-    assert [block["type"] for block in reply.blocks] == ["text", "tool_use"]
