@@ -8,8 +8,8 @@ import pytest
 
 from agentchat.contracts import ids
 from tests.admin_cli.conftest import Cli
-from tests.knowledge.embedding_server import answer, embedding_server
-from tests.knowledge.made_files import docx, pdf
+from tests.knowledge.embedding_server import answer, run_embedding_server
+from tests.knowledge.made_files import make_docx, make_pdf
 
 
 @pytest.fixture
@@ -28,9 +28,11 @@ def test_pdf_and_docx_are_imported_and_what_is_wrong_with_one_is_said(
 ) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    (folder / "terms.pdf").write_bytes(pdf("Stoves are not returned.", title="Terms"))
-    (folder / "letter.docx").write_bytes(docx(("Heading1", "Letter"), ("Normal", "Kayaks are rented out.")))
-    (folder / "locked.pdf").write_bytes(pdf("x", password="y"))
+    (folder / "terms.pdf").write_bytes(make_pdf("Stoves are not returned.", title="Terms"))
+    (folder / "letter.docx").write_bytes(
+        make_docx(("Heading1", "Letter"), ("Normal", "Kayaks are rented out."))
+    )
+    (folder / "locked.pdf").write_bytes(make_pdf("x", password="y"))
     (folder / "broken.docx").write_bytes(b"PK")
     tried = cli.json("knowledge", "import", base, str(folder), "--dry-run")
     done = cli.json("knowledge", "import", base, str(folder))
@@ -95,7 +97,7 @@ def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(cli: Cli, base: 
 
 
 async def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:
-    async with embedding_server(lambda texts: answer([[1.0, 0.0] for _ in texts])) as server:
+    async with run_embedding_server(lambda texts: answer([[1.0, 0.0] for _ in texts])) as server:
         embedder = {
             "AGENTCHAT_EMBEDDER": "http",
             "AGENTCHAT_EMBEDDINGS_URL": server.url,

@@ -12,7 +12,7 @@ from agentchat.administration.admin_values import (
     NewKnowledgeBase,
 )
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from tests.knowledge.made_files import pdf
+from tests.knowledge.made_files import make_pdf
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
         (NewDocument(name="n", text="a", kind="rtf"), "kind"),  # type: ignore[arg-type]
         (NewDocument(name="n", text="a", kind="pdf"), "content"),
         (NewDocument(name="n", text="a", content=b"a"), "content"),
-        (NewDocument(name="n", text="a", kind="pdf", content=pdf("a")), "text"),
-        (NewDocument(name="n", kind="pdf", content=pdf("a", password="b")), "content"),
-        (NewDocument(name="n", kind="pdf", content=pdf("")), "content"),
+        (NewDocument(name="n", text="a", kind="pdf", content=make_pdf("a")), "text"),
+        (NewDocument(name="n", kind="pdf", content=make_pdf("a", password="b")), "content"),
+        (NewDocument(name="n", kind="pdf", content=make_pdf("")), "content"),
     ):
         with pytest.raises(Invalid) as refused:
             await admin_documents.put(admin, base.id, new)
@@ -63,7 +63,7 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
 async def test_file_is_searchable_by_page_and_a_broken_one_is_refused(
     admin: Admin, base: KnowledgeBase
 ) -> None:
-    content = pdf("Welcome.", "Apples are returned within a week.", title="Handbook")
+    content = make_pdf("Welcome.", "Apples are returned within a week.", title="Handbook")
     new = NewDocument(name="docs/handbook.pdf", kind="pdf", content=content)
     made = await admin_documents.put(admin, base.id, new)
     assert (made.outcome, made.document.kind, made.document.title) == ("added", "pdf", "Handbook")

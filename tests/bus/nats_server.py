@@ -44,7 +44,7 @@ class NatsServer:
             str(BINARY), *arguments, "--ports_file_dir", str(ports), stderr=asyncio.subprocess.DEVNULL
         )
         async with asyncio.timeout(20):
-            while (port := _written_port(ports)) is None:  # noqa: ASYNC110 - a file has no event
+            while (port := _read_port(ports)) is None:  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.02)
         self.port = port
 
@@ -71,7 +71,7 @@ class NatsServer:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
-def _written_port(folder: Path) -> int | None:
+def _read_port(folder: Path) -> int | None:
     """The port in the file that the server writes; None while the file is absent or not yet whole."""
     for path in folder.glob("*.ports"):
         with contextlib.suppress(json.JSONDecodeError):

@@ -19,6 +19,8 @@ from agentchat.ops.ports import find_free_port
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "c")
 REQUEST = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
 
@@ -33,28 +35,28 @@ class Cluster:
     def url(self) -> str:
         return ",".join(server.url for server in self.servers.values())
 
-    async def leader(self, stream: str) -> str:
-        async with self._jetstream() as jetstream:
+    async def find_leader(self, stream: str) -> str:
+        async with self._open_jetstream() as jetstream:
             info = await jetstream.stream_info(stream)
         assert info.cluster is not None
         assert info.cluster.leader is not None
         return info.cluster.leader
 
-    async def replicas(self) -> set[int | None]:
-        """Of all streams of ours."""
-        async with self._jetstream() as jetstream:
+    async def count_replicas(self) -> set[int | None]:
+        """Return the numbers of replicas of our streams."""
+        async with self._open_jetstream() as jetstream:
             found = [await jetstream.stream_info(name) for name in streams.NAMES]
         return {info.config.num_replicas for info in found}
 
     async def set_replicas(self, stream: str, count: int) -> None:
-        """As an operator does."""
-        async with self._jetstream() as jetstream:
+        """Set the replicas of a stream, as an operator does."""
+        async with self._open_jetstream() as jetstream:
             config = (await jetstream.stream_info(stream)).config
             config.num_replicas = count
             await jetstream.update_stream(config)
 
     @contextlib.asynccontextmanager
-    async def _jetstream(self) -> AsyncIterator[JetStreamContext]:
+    async def _open_jetstream(self) -> AsyncIterator[JetStreamContext]:
         client = await nats.connect(self.url.split(","))
         try:
             yield client.jetstream()
@@ -77,7 +79,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def publish(bus: Bus, message: str) -> None:
-    """As a caller who tries again after 503, with the same ids."""
+    """Publish as a caller does who tries again after 503, with the same ids."""
     request = msgspec.structs.replace(
         REQUEST, trace_id=ids.make_id().replace("-", ""), message=message, requested_at="2026-01-01T00:00:00Z"
     )
@@ -97,7 +99,7 @@ async def test_replicated_streams_outlive_their_leader(
         seen.add(wire.decode_message(messages.ChatRequested, delivery.data).message)
         news.set()
 
-    async def until_seen(count: int) -> None:
+    async def wait_until_seen(count: int) -> None:
         async with asyncio.timeout(30):
             while len(seen) < count:
                 news.clear()
@@ -107,17 +109,17 @@ async def test_replicated_streams_outlive_their_leader(
         Bus.connect(cluster.url, name="worker", replicas=3) as worker,
         Bus.connect(cluster.url, name="gateway") as gateway,
     ):
-        assert await cluster.replicas() == {3}, "who asks for fewer leaves them"
+        assert await cluster.count_replicas() == {3}, "who asks for fewer leaves them"
         await cluster.set_replicas("EVENTS", 1)
         await worker._jetstream.provision()
-        assert await cluster.replicas() == {3}
+        assert await cluster.count_replicas() == {3}
         consuming = asyncio.create_task(worker.queues.consume("REQUESTS", handle, slots=5, stop=stop))
         await publish(gateway, "0")
-        await until_seen(1)
-        await cluster.servers[await cluster.leader("REQUESTS")].kill()
+        await wait_until_seen(1)
+        await cluster.servers[await cluster.find_leader("REQUESTS")].kill()
         async with asyncio.timeout(30):
             for number in range(1, 21):
                 await publish(gateway, str(number))
-        await until_seen(21)
+        await wait_until_seen(21)
         stop.set()
         await consuming

@@ -1,4 +1,4 @@
-"""What the streams hold of a conversation is removed, and nothing else."""
+"""An erasure removes a conversation's messages from the streams, and nothing else."""
 
 import itertools
 import os
@@ -23,7 +23,7 @@ TOOL = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
 RESULT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolFinished))
 
 
-def trace() -> str:
+def make_trace_id() -> str:
     return os.urandom(16).hex()
 
 
@@ -37,10 +37,12 @@ async def test_events_are_found_by_their_place_in_the_log(nats_server: NatsServe
             await _append(bus, position, sequence)
         gone = set(dice.sample(positions, 40))
         await bus.eraser.erase_events(gone)
-        assert await _left(bus, 1, len(positions)) == [each for each in positions if each not in gone]
+        assert await _list_positions(bus, 1, len(positions)) == [
+            each for each in positions if each not in gone
+        ]
         also = set(dice.sample(positions, 100))
         await bus.eraser.erase_events([*also, 0, positions[-1] + 7])
-        left = await _left(bus, 1, len(positions))
+        left = await _list_positions(bus, 1, len(positions))
         assert left == [each for each in positions if each not in gone | also]
         assert await bus.feed.find_end() == FeedEnd(sequence=300, position=left[-1])
 
@@ -57,7 +59,7 @@ async def test_what_was_erased_from_events_is_not_in_its_files(nats_server: Nats
 
 
 async def test_runs_leave_the_live_stream_the_queues_and_the_dead_letters(nats_server: NatsServer) -> None:
-    mine, other = trace(), trace()
+    mine, other = make_trace_id(), make_trace_id()
     async with Bus.connect(nats_server.url, name="test") as bus:
         for each in (mine, other):
             await bus.traces.publish_frame(each, SAID)
@@ -68,8 +70,8 @@ async def test_runs_leave_the_live_stream_the_queues_and_the_dead_letters(nats_s
             await bus.queues.publish_dead_letter(
                 DeadLettered(stream="TOOLS", subject="s", reason="no", payload=payload)
             )
-        await bus.eraser.erase_runs([mine, trace()])
-        await bus.eraser.erase_mentions([mine, trace()])
+        await bus.eraser.erase_runs([mine, make_trace_id()])
+        await bus.eraser.erase_mentions([mine, make_trace_id()])
         assert await bus.traces.read_frames(mine) == []
         assert await bus.traces.read_tool_results(mine) == {}
         assert await bus.traces.read_frames(other) == [SAID]
@@ -86,14 +88,14 @@ async def test_runs_leave_the_live_stream_the_queues_and_the_dead_letters(nats_s
 
 async def test_requests_that_name_a_conversation_leave_too(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
-        kept = replace(CHAT, trace_id=trace(), conversation_id="0192f0c1-7c4e-7aaa-8bbb-0000000000ff")
-        for request in (replace(CHAT, trace_id=trace()), kept):
+        kept = replace(CHAT, trace_id=make_trace_id(), conversation_id="0192f0c1-7c4e-7aaa-8bbb-0000000000ff")
+        for request in (replace(CHAT, trace_id=make_trace_id()), kept):
             await bus.queues.request_chat(request)
             payload = wire.encode(request).decode()
             await bus.queues.publish_dead_letter(
                 DeadLettered(stream="REQUESTS", subject="s", reason="no", payload=payload)
             )
-        await bus.eraser.erase_mentions([trace(), CHAT.conversation_id])
+        await bus.eraser.erase_mentions([make_trace_id(), CHAT.conversation_id])
         for stream, subject in (("REQUESTS", "chat.requests.>"), ("DEAD", "chat.dead.>")):
             left = [each.data async for each in bus._jetstream.read_messages(stream, subject)]
             assert [kept.trace_id.encode() in data for data in left] == [True], stream
@@ -137,7 +139,7 @@ async def _append(bus: Bus, position: int, after: int, data: bytes = b"{}") -> N
     )
 
 
-async def _left(bus: Bus, first: int, last: int) -> list[int]:
+async def _list_positions(bus: Bus, first: int, last: int) -> list[int]:
     """The positions that EVENTS holds, in its order."""
     found = [each async for each in bus._jetstream.read_messages("EVENTS", "chat.events.>")]
     assert all(first <= each.sequence <= last for each in found)

@@ -19,7 +19,7 @@ CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy" / "nats.conf"
 
 
 @asynccontextmanager
-async def operator(server: NatsServer) -> AsyncIterator[JetStreamContext]:
+async def connect_operator(server: NatsServer) -> AsyncIterator[JetStreamContext]:
     client = await nats.connect(server.url)
     try:
         yield client.jetstream()
@@ -27,11 +27,11 @@ async def operator(server: NatsServer) -> AsyncIterator[JetStreamContext]:
         await client.close()
 
 
-async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
+async def read_config(jetstream: JetStreamContext, stream: str) -> StreamConfig:
     return (await jetstream.stream_info(stream)).config
 
 
-def new_result() -> tool_messages.ToolFinished:
+def build_result() -> tool_messages.ToolFinished:
     trace_id = ids.make_id().replace("-", "")
     return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
@@ -39,9 +39,9 @@ def new_result() -> tool_messages.ToolFinished:
 async def test_full_trace_stream_leaves_results_and_cancels_alone(
     nats_server: NatsServer,
 ) -> None:
-    result = new_result()
-    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
-        small = await config_of(jetstream, "TRACES")
+    result = build_result()
+    async with Bus.connect(nats_server.url, name="test"), connect_operator(nats_server) as jetstream:
+        small = await read_config(jetstream, "TRACES")
         small.max_bytes = 256 * 1024
         await jetstream.update_stream(small)
     async with Bus.connect(nats_server.url, name="test") as bus:
@@ -61,14 +61,14 @@ async def test_full_trace_stream_leaves_results_and_cancels_alone(
 async def test_provisioning_restores_ours_and_keeps_operators_settings(
     nats_server: NatsServer,
 ) -> None:
-    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
-        changed = await config_of(jetstream, "EVENTS")
+    async with Bus.connect(nats_server.url, name="test"), connect_operator(nats_server) as jetstream:
+        changed = await read_config(jetstream, "EVENTS")
         changed.max_bytes = 3 * MIB
         changed.description = "kept by the operator"
         changed.allow_direct = False
         await jetstream.update_stream(changed)
-    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
-        found = await config_of(jetstream, "EVENTS")
+    async with Bus.connect(nats_server.url, name="test"), connect_operator(nats_server) as jetstream:
+        found = await read_config(jetstream, "EVENTS")
     assert found.allow_direct, "readers need it"
     assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
 

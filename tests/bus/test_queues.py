@@ -24,7 +24,7 @@ def chat(**changes: object) -> messages.ChatRequested:
 
 
 class Worker:
-    """Consumes REQUESTS and keeps what it was given."""
+    """A consumer of REQUESTS, and the deliveries that it has received."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Worker:
         if self._handle is not None:
             await self._handle(delivery)
 
-    async def next(self, seconds: float = 15.0) -> messages.ChatRequested:
+    async def take_next(self, seconds: float = 15.0) -> messages.ChatRequested:
         async with asyncio.timeout(seconds):
             delivery = await self.deliveries.get()
         return wire.decode_message(messages.ChatRequested, delivery.data)
 
-    async def ended(self) -> None:
+    async def end(self) -> None:
         self.stop.set()
         async with asyncio.timeout(30):
             await self.task
@@ -60,7 +60,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     await bus.queues.request_chat(request)
     async with asyncio.timeout(20):
         delivery = await worker.deliveries.get()
-    await worker.ended()
+    await worker.end()
     assert wire.decode_message(messages.ChatRequested, delivery.data) == request
     assert (delivery.subject, delivery.attempt) == (subjects.format_requests(request.account_id), 1)
     assert delivery.headers["Nats-Msg-Id"] == f"{request.trace_id}:1"
@@ -73,8 +73,8 @@ async def test_stopping_worker_acknowledges_its_last_message(
         async with Bus.connect(nats_server.url, name="stops") as worked_on:
             worker = Worker(worked_on)
             await bus.queues.request_chat(chat())
-            await worker.next()
-            await worker.ended()
+            await worker.take_next()
+            await worker.end()
         async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
             while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.02)
@@ -83,11 +83,11 @@ async def test_stopping_worker_acknowledges_its_last_message(
 async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> None:
     worker = Worker(bus)
     await bus.queues.request_chat(chat())
-    await worker.next()
+    await worker.take_next()
     async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
         while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
-    await worker.ended()
+    await worker.end()
 
 
 async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
@@ -96,8 +96,8 @@ async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
     await bus.queues.request_chat(request)
     await bus.queues.request_chat(other)
     worker = Worker(bus)
-    first, second = await worker.next(), await worker.next()
-    await worker.ended()
+    first, second = await worker.take_next(), await worker.take_next()
+    await worker.end()
     assert [first, second] == [request, other]
     assert worker.deliveries.empty()
 
@@ -107,18 +107,18 @@ async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: B
 
     async def wait_outside(delivery: QueueDelivery) -> None:
         delivery.free_slot()
-        await _forever(free)
+        await free.wait()
 
     worker = Worker(bus, wait_outside)
     requests = [chat() for _ in range(6)]
     for request in requests:
         await bus.queues.request_chat(request)
-    assert [await worker.next() for _ in requests] == requests, "of four slots"
+    assert [await worker.take_next() for _ in requests] == requests, "of four slots"
     worker.stop.set()
     done, _ = await asyncio.wait([worker.task], timeout=0.3)
     assert not done, "the handlers go on"
     free.set()
-    await worker.ended()
+    await worker.end()
 
 
 async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
@@ -132,8 +132,8 @@ async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
     worker = Worker(bus, fail_once)
     request = chat()
     await bus.queues.request_chat(request)
-    assert await worker.next() == await worker.next() == request
-    await worker.ended()
+    assert await worker.take_next() == await worker.take_next() == request
+    await worker.end()
     assert attempts == [1, 2]
 
 
@@ -148,38 +148,38 @@ async def test_a_nak_with_a_delay_redelivers_after_it(bus: Bus) -> None:
 
     worker = Worker(bus, put_back)
     await bus.queues.request_chat(chat())
-    await worker.next()
-    await worker.next()
-    await worker.ended()
+    await worker.take_next()
+    await worker.take_next()
+    await worker.end()
     assert 0.45 < times[1] - times[0] < 3
 
 
 async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     first = Worker(bus)
-    await first.ended()
+    await first.end()
     request = chat()
     await bus.queues.request_chat(request)
     second = Worker(bus)
-    assert await second.next(2) == request
-    await second.ended()
+    assert await second.take_next(2) == request
+    await second.end()
 
 
 async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: NatsServer) -> None:
     readiness = ReadinessFlag()
     worker = Worker(bus, readiness=readiness)
     await bus.queues.request_chat(chat())
-    await worker.next()
+    await worker.take_next()
     readiness.set(False)
     await wait_until_nobody_pulls(shared_nats.url, "REQUESTS")
     request = chat()
     await bus.queues.request_chat(request)
     with pytest.raises(TimeoutError):
-        await worker.next(0.3)
+        await worker.take_next(0.3)
     assert (await bus.queues.measure_backlog("REQUESTS")).waiting == 1
     readiness.set(True)
-    assert await worker.next(1.0) == request
+    assert await worker.take_next(1.0) == request
     readiness.set(False)
-    await worker.ended()
+    await worker.end()
 
 
 async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_server: NatsServer) -> None:
@@ -187,16 +187,16 @@ async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_serv
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus, readiness=readiness)
         await bus.queues.request_chat(chat())
-        await worker.next()
+        await worker.take_next()
         await nats_server.kill()
         readiness.set(False)
         await nats_server.start()
         request = chat()
         await bus.queues.request_chat(request)
         readiness.set(True)
-        while await worker.next(5) != request:
+        while await worker.take_next(5) != request:
             pass  # the first one again: its acknowledgement died with the server
-        await worker.ended()
+        await worker.end()
 
 
 async def test_backlog_is_taken_by_one_request_and_within_the_slots(bus: Bus) -> None:
@@ -213,10 +213,10 @@ async def test_backlog_is_taken_by_one_request_and_within_the_slots(bus: Bus) ->
         worked_at_once -= 1
 
     worker = Worker(bus, work)
-    taken = [await worker.next() for _ in range(4)]
+    taken = [await worker.take_next() for _ in range(4)]
     free.set()
-    taken += [await worker.next() for _ in range(6)]
-    await worker.ended()
+    taken += [await worker.take_next() for _ in range(6)]
+    await worker.end()
     assert [each.trace_id for each in taken] == [each.trace_id for each in requests]
     assert most == 4
 
@@ -224,27 +224,27 @@ async def test_backlog_is_taken_by_one_request_and_within_the_slots(bus: Bus) ->
 @pytest.mark.slow
 async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     free = asyncio.Event()
-    worker = Worker(bus, lambda _: _forever(free))
+    worker = Worker(bus, lambda _: _wait_until(free))
     await bus.queues.request_chat(chat())
-    await worker.next()
+    await worker.take_next()
     with pytest.raises(TimeoutError):
-        await worker.next(12)  # past ack_wait
+        await worker.take_next(12)  # past ack_wait
     free.set()
-    await worker.ended()
+    await worker.end()
 
 
 async def test_consumers_reconnect_after_nats_was_killed_and_wiped(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
         await bus.queues.request_chat(chat())
-        await worker.next()
+        await worker.take_next()
         await nats_server.kill(wipe=True)
         await nats_server.start()
         request = chat()
         await bus.queues.request_chat(request)
-        while await worker.next(5) != request:
+        while await worker.take_next(5) != request:
             pass  # the first one again: its acknowledgement died with the server
-        await worker.ended()
+        await worker.end()
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
         await bus.queues.request_chat(chat())
-        await worker.next()
+        await worker.take_next()
         await nats_server.freeze()
         began = loop.time()
         with pytest.raises(BusUnavailable):
@@ -261,7 +261,7 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
         with pytest.raises(BusUnavailable):
             await bus.ping()
         assert loop.time() - began < 30
-        await asyncio.wait([asyncio.create_task(_disconnected(bus))], timeout=10)
+        await asyncio.wait([asyncio.create_task(_wait_until_disconnected(bus))], timeout=10)
         nats_server.thaw()
         request = chat()
         async with asyncio.timeout(30):
@@ -272,9 +272,9 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
                 except BusUnavailable:
                     continue
         async with asyncio.timeout(30):
-            while await worker.next() != request:
+            while await worker.take_next() != request:
                 pass
-        await worker.ended()
+        await worker.end()
 
 
 async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
@@ -313,7 +313,7 @@ async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_serve
         stop.set()
         async with asyncio.timeout(30):
             await burying
-        await worker.ended()
+        await worker.end()
         assert exhausted.empty()
         buried = await bus._jetstream.get_last_message("DEAD", "chat.dead.REQUESTS")
         assert buried is not None
@@ -322,10 +322,10 @@ async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_serve
         assert wire.decode_message(messages.ChatRequested, letter.payload.encode()) == request
 
 
-async def _forever(until: asyncio.Event) -> None:
+async def _wait_until(until: asyncio.Event) -> None:
     await until.wait()
 
 
-async def _disconnected(bus: Bus) -> None:
+async def _wait_until_disconnected(bus: Bus) -> None:
     while bus._connection.client.is_connected:  # noqa: ASYNC110 - the bus does not announce it
         await asyncio.sleep(0.05)

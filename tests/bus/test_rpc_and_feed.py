@@ -78,15 +78,15 @@ async def test_a_request_that_no_message_can_hold_is_sent_compressed(
 async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
     let_go = asyncio.Event()
 
-    async def late(_: bytes) -> bytes:
+    async def answer_late(_: bytes) -> bytes:
         await let_go.wait()
         return b"late"
 
-    async def at_once(_: bytes) -> bytes:
+    async def answer_at_once(_: bytes) -> bytes:
         return wire.encode(LISTED)
 
-    slow = await bus.rpc.serve("chat.test.late", "workers", late)
-    quick = await bus.rpc.serve("chat.test.quick", "workers", at_once)
+    slow = await bus.rpc.serve("chat.test.late", "workers", answer_late)
+    quick = await bus.rpc.serve("chat.test.quick", "workers", answer_at_once)
     with pytest.raises(BusUnavailable):
         await bus.rpc.ask("chat.test.late", ASK, tool_messages.ToolsListed, timeout=0.2)
     let_go.set()
@@ -107,7 +107,7 @@ async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsSer
         assert await bus.feed.find_end() == FeedEnd(sequence=2, position=12)
 
 
-def _event(position: int, size: int = 5) -> FeedEvent:
+def _build_event(position: int, size: int = 5) -> FeedEvent:
     stored = {"type": "delta.v1", "trace_id": examples.TRACE, "at": examples.AT, "text": "x" * size}
     return FeedEvent(
         position=position,
@@ -118,7 +118,7 @@ def _event(position: int, size: int = 5) -> FeedEvent:
     )
 
 
-async def _positions(bus: Bus) -> list[int]:
+async def _list_positions(bus: Bus) -> list[int]:
     stored = bus._jetstream.read_messages("EVENTS", "chat.events.>")
     return [get_position(message) async for message in stored]
 
@@ -126,60 +126,24 @@ async def _positions(bus: Bus) -> list[int]:
 async def test_repeated_batch_stores_each_event_once_in_order(
     nats_server: NatsServer,
 ) -> None:
-    events = [_event(position) for position in range(1, 6)]
+    events = [_build_event(position) for position in range(1, 6)]
     async with Bus.connect(nats_server.url, name="test") as bus:
         start = await bus.feed.find_end()
         assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
         assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
         assert await bus.feed.publish_events([], start) == start
-        assert await _positions(bus) == [1, 2, 3, 4, 5]
+        assert await _list_positions(bus) == [1, 2, 3, 4, 5]
 
 
 async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         start = await bus.feed.find_end()
-        await bus.feed.publish_events([_event(1), _event(2)], start)
+        await bus.feed.publish_events([_build_event(1), _build_event(2)], start)
         with pytest.raises(FeedConflict):  # a place where another leader's event stands
-            await bus.feed.publish_events([_event(3), _event(4), _event(5)], start)
-        assert await _positions(bus) == [1, 2]
+            await bus.feed.publish_events([_build_event(3), _build_event(4), _build_event(5)], start)
+        assert await _list_positions(bus) == [1, 2]
         behind = await bus.feed.find_end()
-        assert await bus.feed.publish_events([_event(3)], behind) == FeedEnd(sequence=3, position=3)
-
-
-async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsServer) -> None:
-    await bus.ping()
-    client = await nats.connect(shared_nats.url)
-    found = {info.config.name: info.config for info in await client.jsm().streams_info()}
-    requests = await client.jsm().consumer_info("REQUESTS", "orchestrator")
-    await client.close()
-    kept = {
-        name: (config.subjects, str(config.retention), str(config.storage)) for name, config in found.items()
-    }
-    assert kept == {
-        "REQUESTS": (["chat.requests.*"], "workqueue", "file"),
-        "TOOLS": (["chat.tools.requests.*"], "workqueue", "file"),
-        "TRACES": (["chat.traces.>"], "limits", "memory"),
-        "RESULTS": (["chat.tools.results.>"], "limits", "file"),
-        "CANCELS": (["chat.control.cancel.>"], "limits", "file"),
-        "EVENTS": (["chat.events.>"], "limits", "file"),
-        "DEAD": (["chat.dead.>"], "limits", "file"),
-        "ADVISORIES": (
-            [
-                "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.REQUESTS.*",
-                "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TOOLS.*",
-            ],
-            "workqueue",
-            "file",
-        ),
-    }
-    for name in ("TRACES", "RESULTS", "CANCELS"):
-        assert found[name].max_age == 15 * 60
-    for name in ("RESULTS", "CANCELS"):
-        assert str(found[name].discard) == "new"
-        assert found[name].max_msgs_per_subject == 1
-    assert found["TRACES"].max_bytes == 256 * 1024 * 1024
-    assert found["EVENTS"].max_age == found["DEAD"].max_age == 30 * 24 * 3600
-    assert (requests.config.max_ack_pending, requests.config.ack_wait) == (-1, 10)
+        assert await bus.feed.publish_events([_build_event(3)], behind) == FeedEnd(sequence=3, position=3)
 
 
 async def test_many_services_may_provision_at_once(nats_server: NatsServer) -> None:
@@ -205,7 +169,7 @@ async def test_too_large_event_is_published_by_reference(
     nats_server: NatsServer,
 ) -> None:
     large = 8 * 1024 * 1024
-    every = [_event(1), _event(2, large), _event(3, large - 8192), _event(4)]
+    every = [_build_event(1), _build_event(2, large), _build_event(3, large - 8192), _build_event(4)]
     async with Bus.connect(nats_server.url, name="test") as bus:
         end = await bus.feed.publish_events(every, await bus.feed.find_end())
         assert end == await bus.feed.find_end() == FeedEnd(sequence=4, position=4)

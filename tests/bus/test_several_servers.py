@@ -51,14 +51,14 @@ def test_servers_are_listed_without_their_parameters() -> None:
     ]
 
 
-def port_of(link: connection.Connection) -> int:
+def get_port(link: connection.Connection) -> int:
     url = link.client.connected_url
     return 0 if url is None else url.port or 0
 
 
-async def until_at(link: connection.Connection, port: int) -> None:
+async def wait_until_at(link: connection.Connection, port: int) -> None:
     async with asyncio.timeout(20):
-        while port_of(link) != port:  # noqa: ASYNC110 - it says only that it is back
+        while get_port(link) != port:  # noqa: ASYNC110 - it says only that it is back
             await asyncio.sleep(0.01)
 
 
@@ -70,7 +70,7 @@ async def test_a_connection_that_is_lost_goes_to_the_next_server(shared_nats: Na
     ):
         urls = ",".join(each.through(shared_nats.url) for each in (one, two, three))
         async with connection.connect(urls, "test") as link:
-            seen = [port_of(link)]
+            seen = [get_port(link)]
             for _ in range(3):
                 here = next(each for each in (one, two, three) if each.port == seen[-1])
                 back = asyncio.Event()
@@ -79,7 +79,7 @@ async def test_a_connection_that_is_lost_goes_to_the_next_server(shared_nats: Na
                 async with asyncio.timeout(20):
                     await back.wait()
                 remove()
-                seen.append(port_of(link))
+                seen.append(get_port(link))
     assert sorted(seen[:3]) == sorted(each.port for each in (one, two, three)), "each in its turn"
     assert seen[3] == seen[0]
 
@@ -106,15 +106,15 @@ async def test_a_node_without_a_quorum_is_left(
         urls = f"{alone.url},{other.through(shared_nats.url)}"
         async with connection.connect(urls, "test") as link:
             await other.set_mode("pass")
-            assert port_of(link) == alone.port
+            assert get_port(link) == alone.port
             if by == "publishing":
                 with pytest.raises(BusUnavailable):
                     await JetStream(link).publish("chat.dead.x", b"", "x", seconds=1.0)
-            await until_at(link, other.port)
+            await wait_until_at(link, other.port)
 
 
 async def test_a_publication_that_a_stream_still_stores_is_waited_for(shared_nats: NatsServer) -> None:
-    """As a leader answers a second try before its replicas have confirmed the first."""
+    """A leader answers a second try so before its replicas have confirmed the first."""
     stream, answers = await nats.connect(shared_nats.url), iter((_IN_PROCESS, _IN_PROCESS, _STORED))
 
     async def answer(message: Msg) -> None:

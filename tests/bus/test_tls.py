@@ -17,7 +17,7 @@ _TLS = (
 )
 
 
-async def _server(folder: Path, host: str) -> NatsServer:
+async def _start_server(folder: Path, host: str) -> NatsServer:
     authority = Authority(datetime.now(UTC))
     certificate, key = authority.issue(host)
     for name, content in (
@@ -32,7 +32,7 @@ async def _server(folder: Path, host: str) -> NatsServer:
 
 
 async def test_the_address_names_the_authority_that_is_trusted(tmp_path: Path) -> None:
-    server = await _server(tmp_path, "localhost")
+    server = await _start_server(tmp_path, "localhost")
     try:
         address = f"tls://localhost:{server.port}?ca={tmp_path}/ca.crt"
         async with Bus.connect(f"{address},{address}", name="test") as bus:
@@ -47,7 +47,7 @@ async def test_a_server_that_is_not_proved_is_not_used(
 ) -> None:
     """One of another name, and one without TLS, which would get the password in the clear."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 1.5)
-    server = await _server(tmp_path, host) if host else NatsServer(tmp_path / "nats")
+    server = await _start_server(tmp_path, host) if host else NatsServer(tmp_path / "nats")
     if not host:
         (tmp_path / "ca.crt").write_bytes(Authority(datetime.now(UTC)).certificate)
         await server.start()

@@ -16,16 +16,16 @@ from tests.contracts.wire_examples import FRAME_EXAMPLES, MESSAGE_EXAMPLES
 FINISHED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolFinished))
 
 
-def new_trace() -> str:
+def make_trace_id() -> str:
     return ids.make_id().replace("-", "")
 
 
-def delta(seq: int, text: str = "x") -> frames.DeltaFrame:
+def build_delta(seq: int, text: str = "x") -> frames.DeltaFrame:
     return frames.DeltaFrame(seq=seq, attempt=1, round=1, text=text, offset=seq - 1)
 
 
-async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
-    """What TRACES has of a trace, which followers may have before it is stored: nobody is told of that."""
+async def read_kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
+    """Read a trace from TRACES until it has `count` frames; followers may have them before."""
     async with asyncio.timeout(20):
         while len(found := await bus.traces.read_frames(trace_id)) < count:
             pass
@@ -33,7 +33,7 @@ async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
 
 
 class Reader:
-    """Follows a trace and keeps its frames."""
+    """A follower of a trace, and the frames that it has received."""
 
     def __init__(self) -> None:
         self.frames: list[frames.Frame] = []
@@ -43,7 +43,7 @@ class Reader:
         self.frames.append(frame)
         self._changed.set()
 
-    async def until(self, count: int, seconds: float = 10.0) -> None:
+    async def wait_for(self, count: int, seconds: float = 10.0) -> None:
         async with asyncio.timeout(seconds):
             while len(self.frames) < count:
                 self._changed.clear()
@@ -51,35 +51,35 @@ class Reader:
 
 
 async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
-    trace_id, reader = new_trace(), Reader()
+    trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     for frame in FRAME_EXAMPLES:
         await bus.traces.publish_frame(trace_id, frame)
-    await reader.until(len(FRAME_EXAMPLES))
+    await reader.wait_for(len(FRAME_EXAMPLES))
     await subscription.close()
     assert reader.frames == list(FRAME_EXAMPLES)
-    assert await kept(bus, trace_id, len(reader.frames)) == reader.frames
+    assert await read_kept(bus, trace_id, len(reader.frames)) == reader.frames
 
 
 async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
-    trace_id, reader = new_trace(), Reader()
+    trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
-    sent = [delta(seq, f"{seq} ") for seq in range(1, 2501)]
+    sent = [build_delta(seq, f"{seq} ") for seq in range(1, 2501)]
     for frame in sent:
         await bus.traces.publish_frame(trace_id, frame)
-    await reader.until(len(sent))
+    await reader.wait_for(len(sent))
     await subscription.close()
     assert reader.frames == sent
-    assert await kept(bus, trace_id, len(sent)) == sent
+    assert await read_kept(bus, trace_id, len(sent)) == sent
 
 
 async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
-    trace_id, closed, open_one = new_trace(), Reader(), Reader()
+    trace_id, closed, open_one = make_trace_id(), Reader(), Reader()
     first = await bus.traces.follow_trace(trace_id, closed.deliver)
     second = await bus.traces.follow_trace(trace_id, open_one.deliver)
     await first.close()
-    await bus.traces.publish_frame(trace_id, delta(1))
-    await open_one.until(1)
+    await bus.traces.publish_frame(trace_id, build_delta(1))
+    await open_one.wait_for(1)
     await second.close()
     assert closed.frames == []
 
@@ -108,24 +108,24 @@ async def test_frame_carries_its_publishers_trace_context(bus: Bus, shared_nats:
 
 
 async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
-    trace_id, reader = new_trace(), Reader()
+    trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     client = await nats.connect(shared_nats.url)
     await client.publish(subjects.format_trace(trace_id), b"{")
-    await client.publish(subjects.format_trace(trace_id), wire.encode(delta(1)))
-    await reader.until(1)
+    await client.publish(subjects.format_trace(trace_id), wire.encode(build_delta(1)))
+    await reader.wait_for(1)
     await client.close()
     await subscription.close()
-    assert reader.frames == await kept(bus, trace_id, 1) == [delta(1)]
+    assert reader.frames == await read_kept(bus, trace_id, 1) == [build_delta(1)]
 
 
 async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
-    trace_id, reader = new_trace(), Reader()
+    trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
-    sent = [delta(seq, "x" * 60_000) for seq in range(1, 101)]
+    sent = [build_delta(seq, "x" * 60_000) for seq in range(1, 101)]
     for frame in sent:
         await bus.traces.publish_frame(trace_id, frame)
-    await reader.until(len(sent))
+    await reader.wait_for(len(sent))
     await subscription.close()
     assert reader.frames == sent
 
@@ -136,7 +136,7 @@ async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(
     async with Bus.connect(nats_server.url, name="test") as bus:
         await nats_server.kill()
         for seq in range(1, 101):
-            await bus.traces.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+            await bus.traces.publish_frame(make_trace_id(), build_delta(seq, "x" * 100_000))
     warnings = [line for line in capsys.readouterr().out.splitlines() if "frames_dropped" in line]
     assert len(warnings) == 1
     assert "warning" in warnings[0]
@@ -149,14 +149,14 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
         loop = asyncio.get_running_loop()
         began = loop.time()
         for seq in range(200):
-            await bus.traces.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+            await bus.traces.publish_frame(make_trace_id(), build_delta(seq, "x" * 100_000))
             await asyncio.sleep(0)
         assert loop.time() - began < 30
         nats_server.thaw()
 
 
 async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
-    trace_id = new_trace()
+    trace_id = make_trace_id()
     got: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
     subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
     first = msgspec.structs.replace(FINISHED, trace_id=trace_id)
@@ -168,13 +168,13 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
         assert [await got.get(), await got.get()] == [first, odd]
     await subscription.close()
     assert await bus.traces.read_tool_results(trace_id) == {first.call_id: first, odd.call_id: odd}
-    assert await bus.traces.read_tool_results(new_trace()) == {}
+    assert await bus.traces.read_tool_results(make_trace_id()) == {}
 
 
 async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     subscription = await bus.traces.follow_cancels(got.put_nowait)
-    request = messages.CancelRequested(trace_id=new_trace(), account_id=examples.ACCOUNT)
+    request = messages.CancelRequested(trace_id=make_trace_id(), account_id=examples.ACCOUNT)
     assert not await bus.traces.is_cancelled(request.trace_id)
     await bus.traces.cancel(request)
     async with asyncio.timeout(20):
@@ -184,16 +184,16 @@ async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
 
 
 async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> None:
-    async def held() -> int:
+    async def count_held_bytes() -> int:
         info = await bus._connection.client.jetstream().stream_info(subjects.RESULTS)
         return info.state.bytes
 
-    before = await held()
-    finished = msgspec.structs.replace(FINISHED, trace_id=new_trace(), output="x" * 256 * 1024)
+    before = await count_held_bytes()
+    finished = msgspec.structs.replace(FINISHED, trace_id=make_trace_id(), output="x" * 256 * 1024)
     await bus.traces.finish_tool(finished)
-    assert await held() > before + 256 * 1024
+    assert await count_held_bytes() > before + 256 * 1024
     await bus.traces.record_tool(finished)
-    assert await held() < before + 1024
+    assert await count_held_bytes() < before + 1024
     (short,) = (await bus.traces.read_tool_results(finished.trace_id)).values()
     assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")
 
@@ -202,11 +202,11 @@ async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
     def break_down(_: frames.Frame) -> None:
         raise RuntimeError("broken")
 
-    trace_id, reader = new_trace(), Reader()
+    trace_id, reader = make_trace_id(), Reader()
     broken = await bus.traces.follow_trace(trace_id, break_down)
     following = await bus.traces.follow_trace(trace_id, reader.deliver)
-    await bus.traces.publish_frame(trace_id, delta(1))
+    await bus.traces.publish_frame(trace_id, build_delta(1))
     await bus.ping()  # by the same connection, which is not lost
-    await reader.until(1)
+    await reader.wait_for(1)
     await broken.close()
     await following.close()

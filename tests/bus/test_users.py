@@ -1,4 +1,4 @@
-"""Who may do what on NATS: every user against every subject and call of JetStream, on a real server."""
+"""Every user of NATS tries every subject and call of JetStream, on a real server."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,6 @@ from pathlib import Path
 import nats
 import nats.errors
 import pytest
-from msgspec import structs
 from nats.aio.client import Client
 
 from agentchat.bus import streams, users
@@ -125,8 +124,8 @@ class Tried:
         self.client = client
         self._refused = refused
 
-    async def refusal(self) -> bool:
-        """Whether the server refused what was sent since the last look: it answers in order.
+    async def is_refused(self) -> bool:
+        """Return True if the server has refused something since the last look: it answers in order.
 
         Not by `flush`, which sends its PING ahead of what waits to be sent.
         """
@@ -137,7 +136,7 @@ class Tried:
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int, user: str) -> AsyncIterator[Tried]:
+async def connect_user(port: int, user: str) -> AsyncIterator[Tried]:
     refused: list[str] = []
 
     async def on_error(error: Exception) -> None:
@@ -158,13 +157,13 @@ async def connected(port: int, user: str) -> AsyncIterator[Tried]:
 @pytest.mark.parametrize("user", users.USERS)
 async def test_each_user_has_its_subjects_and_no_others(port: int, user: str) -> None:
     wanted, found = {}, {}
-    async with connected(port, user) as tried:
+    async with connect_user(port, user) as tried:
         for subject, who in (PUBLISHES | CALLS).items():
             await tried.client.publish(subject, b"no message")
-            wanted[subject], found[subject] = user in who, not await tried.refusal()
+            wanted[subject], found[subject] = user in who, not await tried.is_refused()
         for subject, who in SUBSCRIBES.items():
             subscription = await tried.client.subscribe(subject)
-            wanted[f"sub {subject}"], found[f"sub {subject}"] = user in who, not await tried.refusal()
+            wanted[f"sub {subject}"], found[f"sub {subject}"] = user in who, not await tried.is_refused()
             with contextlib.suppress(nats.errors.Error):
                 await subscription.unsubscribe()
     assert found == wanted
@@ -182,7 +181,7 @@ async def test_nobody_gets_in_without_a_password(port: int, login: dict[str, str
 
 
 async def test_an_operator_deletes_the_consumer_that_it_made(port: int) -> None:
-    async with connected(port, "operator") as operator:
+    async with connect_user(port, "operator") as operator:
         jetstream = operator.client.jetstream()
         await jetstream.add_consumer("EVENTS", durable_name="mine", ack_policy="explicit")
         assert await jetstream.delete_consumer("EVENTS", "mine")
@@ -190,7 +189,7 @@ async def test_an_operator_deletes_the_consumer_that_it_made(port: int) -> None:
 
 
 async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) -> None:
-    async with connected(port, "provisioner") as owner, connected(port, "analytics") as analytics:
+    async with connect_user(port, "provisioner") as owner, connect_user(port, "analytics") as analytics:
         jetstream = owner.client.jetstream()
         await jetstream.publish(EVENT, b'{"type":"run_completed.v1"}')
         before = {name: (await jetstream.stream_info(name)).state.messages for name in READS}
@@ -216,7 +215,7 @@ async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) 
 async def test_lost_streams_come_back_without_rights_of_services(port: int) -> None:
     async with (
         Bus.connect(server.build_url(port, KEY, "gateway"), name="gateway") as gateway,
-        connected(port, "provisioner") as owner,
+        connect_user(port, "provisioner") as owner,
     ):
         for name in reversed(streams.NAMES):
             await owner.client.jetstream().delete_stream(name)
@@ -225,26 +224,6 @@ async def test_lost_streams_come_back_without_rights_of_services(port: int) -> N
             while True:
                 with contextlib.suppress(BusUnavailable):  # for less than two seconds
                     return await gateway.traces.cancel(cancel)
-
-
-async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: Path) -> None:
-    permissions = (
-        '{ publish: ["chat.>", "$JS.API.>", "$JS.ACK.>", "_INBOX.>"], subscribe: ["chat.>", "_INBOX.>"] }'
-    )
-    user = f'{{ user: agentchat, password: "word", permissions: {permissions} }}'
-    accounts = f"accounts {{ AGENTCHAT {{ jetstream: enabled, users: [{user}] }} }}"
-    settings = tmp_path / "nats.conf"
-    settings.write_text(f"jetstream {{}}\n{accounts}")
-    folder = RunFolder(tmp_path)
-    folder.create()
-    port = find_free_port()
-    started = server.describe_process(folder, port)
-    argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
-    async with Supervisor(folder, [structs.replace(started, argv=argv)], QuietReport()) as supervisor:
-        await supervisor.wait_up(20)
-        async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
-            await bus.traces.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
-            assert await bus.traces.is_cancelled("0" * 32)
 
 
 def test_printed_settings_are_valid_with_new_passwords(

@@ -1,4 +1,4 @@
-"""What the service says in these tests."""
+"""The service's responses in these tests."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked, header names in lower case; `connection` counts from 1."""
+    """A request, header names in lower case; `connection` counts from 1."""
 
     method: str
     target: str
@@ -129,12 +129,12 @@ class ScriptedServer:
                 number += 1
                 with self._lock:
                     self._open.add(connection)
-                self._start(self._talk, connection, number)
+                self._start(self._answer_requests, connection, number)
 
-    def _talk(self, connection: socket.socket, number: int) -> None:
+    def _answer_requests(self, connection: socket.socket, number: int) -> None:
         with connection, connection.makefile("rb") as received, contextlib.suppress(OSError):
-            for request in _requests(received, number):
-                answer = self._next(request)
+            for request in _read_requests(received, number):
+                answer = self._choose_answer(request)
                 connection.sendall(answer.data)
                 if answer.then == "reset":
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -143,13 +143,13 @@ class ScriptedServer:
         with self._lock:
             self._open.discard(connection)
 
-    def _next(self, request: Request) -> Answer:
+    def _choose_answer(self, request: Request) -> Answer:
         with self._lock:
             self.requests.append(request)
             return self._script.pop(0) if self._script else respond_problem(418, "script_at_its_end")
 
 
-def _requests(received: Any, connection: int) -> Iterator[Request]:
+def _read_requests(received: Any, connection: int) -> Iterator[Request]:
     while first := received.readline():
         method, target, _ = first.decode().split(" ")
         headers = {}

@@ -33,7 +33,7 @@ Environment = dict[str, str]
 
 @pytest.fixture
 def demo(stack: RunningStack) -> Environment:
-    """What `demo.env` gives the examples."""
+    """The variables that `demo.env` sets for the examples."""
     found = stack.environment
     return {"BASE_URL": found.base_url, "API_KEY": found.api_key, "AGENT_ID": found.agent_id}
 
@@ -66,7 +66,7 @@ async def run(command: list[str], environment: Environment) -> tuple[int, str, s
 
 
 async def run_example(command: list[str], environment: Environment) -> str:
-    """What a command says that ends well."""
+    """Return the output of a command that succeeds."""
     code, out, err = await run(command, environment)
     assert code == 0
     assert err == ""

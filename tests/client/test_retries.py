@@ -6,11 +6,12 @@ import uuid
 import pytest
 
 from agentchat.client import ConnectionFailed, RateLimited, ServerFailed, Timeouts
-from agentchat.client.errors import AgentChatError, Conflict, InvalidResponse, Misconfigured
+from agentchat.client.errors import AgentChatError, InvalidResponse, Misconfigured
+from agentchat.client.responses import build_error
 from agentchat.client.retries import Budget
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import Clock
-from tests.client.given import REPLY, make_conversation
+from tests.client.given import REPLY
 from tests.client.server import RESET, Answer, as_json, respond_plain, respond_problem
 
 OVERLOADED = respond_problem(503, "overloaded")
@@ -94,80 +95,28 @@ def test_retries_share_an_idempotency_key_and_calls_do_not(serve: Serve, connect
     assert len(set(keys)) == 3
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (400, "invalid_request"),
-        (401, "invalid_api_key"),
-        (404, "agent_not_found"),
-        (409, "conversation_busy"),
-        (429, "quota_exceeded"),
-        (502, "provider_error"),
-        (502, "provider_refused"),
-        (502, "generation_interrupted"),
-        (502, "output_invalid"),
-        (503, "provider_overloaded"),
-        (504, "provider_timeout"),
-        (504, "deadline_exceeded"),
-    ],
-)
-def test_permanent_refusals_are_not_retried(
-    serve: Serve, connect: Connect, clock: Clock, status: int, code: str
-) -> None:
-    server = serve(respond_problem(status, code, headers={"Retry-After": "1"}))
-    with pytest.raises(AgentChatError, match=code):
-        connect(server).chat("Hello")
-    assert len(server.requests) == 1
-    assert clock.slept == []
-
-
-def test_a_retry_after_beyond_a_minute_is_raised_at_once(
-    serve: Serve, connect: Connect, clock: Clock
-) -> None:
-    server = serve(respond_problem(429, "rate_limited", headers={"Retry-After": "61"}))
-    with pytest.raises(RateLimited) as raised:
-        connect(server).chat("Hello")
-    assert raised.value.retry_after == 61.0
-    assert clock.slept == []
-
-
-def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
-    server = serve(*[respond_problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
-    with pytest.raises(RateLimited):
-        connect(server, max_retries=9).chat("Hello")
-    assert len(server.requests) == 3
-    assert sum(clock.slept) <= 60
-
-
-def test_reads_are_retried_too(serve: Serve, connect: Connect, clock: Clock) -> None:
-    server = serve(OVERLOADED, as_json({"data": [make_conversation(1)], "next_cursor": None}))
-    assert len(connect(server).conversations()) == 1
-    assert len(clock.slept) == 1
-    assert "idempotency-key" not in server.requests[0].headers
-
-
-def budget(
+def build_budget(
     retries: int = 20, *, total: float = 660.0, dice: float = 1.0, clock: Clock | None = None
 ) -> Budget:
     return Budget(retries, total, clock or Clock(), lambda: dice)
 
 
 def test_backoff_doubles_up_to_eight_seconds() -> None:
-    patient = budget()
+    patient = build_budget()
     waits = [patient.wait_after(ConnectionFailed("gone")) for _ in range(7)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
 def test_backoff_with_full_jitter_waits_never_less_than_asked() -> None:
-    assert budget(dice=0.0).wait_after(ConnectionFailed("gone")) == 0.0
+    assert build_budget(dice=0.0).wait_after(ConnectionFailed("gone")) == 0.0
     asked = RateLimited(429, "rate_limited", "Slower.", retry_after=4.0)
-    assert budget(dice=0.0).wait_after(asked) == 4.0
-    assert budget(dice=1.0).wait_after(asked) == 4.5
+    assert build_budget(dice=0.0).wait_after(asked) == 4.0
+    assert build_budget(dice=1.0).wait_after(asked) == 4.5
 
 
 def test_no_retry_begins_after_the_timeout_of_a_call() -> None:
     clock = Clock()
-    short = budget(total=10.0, clock=clock)
+    short = build_budget(total=10.0, clock=clock)
     clock.now += 9.6
     failure = ConnectionFailed("gone")
     with pytest.raises(ConnectionFailed) as raised:
@@ -181,7 +130,7 @@ def test_no_retry_begins_after_the_timeout_of_a_call() -> None:
 
 def test_a_lost_answer_is_retried_for_longer_than_a_refusal() -> None:
     clock = Clock()
-    patient = budget(clock=clock)
+    patient = build_budget(clock=clock)
     clock.now += 300
     with pytest.raises(ServerFailed):
         patient.wait_after(ServerFailed(503, "overloaded", "Later."))
@@ -203,10 +152,34 @@ def test_an_idempotency_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, co
 
 @pytest.mark.parametrize(
     "failure",
-    [InvalidResponse("a page"), Conflict(409, "cancelled", "It was cancelled.")],
-    ids=["no answer of the API", "conflict"],
+    [
+        InvalidResponse("a page"),
+        *(
+            build_error(status, {"retry-after": "1"}, b'{"code": "%s"}' % code.encode())
+            for status, code in (
+                *((400, "invalid_request"), (401, "invalid_api_key"), (404, "agent_not_found")),
+                *((409, "conversation_busy"), (409, "cancelled"), (429, "quota_exceeded")),
+                *((502, "provider_error"), (502, "provider_refused"), (502, "generation_interrupted")),
+                *((502, "output_invalid"), (503, "provider_overloaded"), (504, "provider_timeout")),
+                (504, "deadline_exceeded"),
+            )
+        ),
+    ],
+    ids=str,
 )
-def test_a_lasting_failure_is_given_back(failure: AgentChatError) -> None:
+def test_permanent_failures_are_not_retried(failure: AgentChatError) -> None:
     with pytest.raises(type(failure)) as raised:
-        budget().wait_after(failure)
+        build_budget().wait_after(failure)
     assert raised.value is failure
+
+
+def test_no_call_waits_longer_than_a_minute() -> None:
+    with pytest.raises(RateLimited):
+        build_budget().wait_after(RateLimited(429, "rate_limited", "Later.", retry_after=61.0))
+    clock = Clock()
+    patient = build_budget(clock=clock)
+    refused = RateLimited(429, "rate_limited", "Slower.", retry_after=25.0)
+    for _ in range(2):
+        clock.sleep(patient.wait_after(refused))
+    with pytest.raises(RateLimited):
+        patient.wait_after(refused)

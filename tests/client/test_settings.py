@@ -1,4 +1,4 @@
-"""Where the client takes its settings from, and what it says where they are missing or wrong."""
+"""The client's settings: their sources, and the errors for missing or wrong ones."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -114,14 +114,6 @@ async def test_an_async_http_client_of_ones_own_stays_open(serve: Serve) -> None
         assert not http.is_closed
 
 
-async def test_tasks_share_an_async_client(serve: Serve) -> None:
-    server = serve(*[as_json(REPLY)] * 8)
-    async with AsyncAgentChat(KEY, base_url=server.url, agent_id=AGENT) as client, asyncio.timeout(20):
-        replies = await asyncio.gather(*(client.chat(f"number {number}") for number in range(8)))
-    assert len(replies) == 8
-    assert len({request.headers["idempotency-key"] for request in server.requests}) == 8
-
-
 def test_threads_share_a_blocking_client(serve: Serve) -> None:
     server = serve(*[as_json(REPLY)] * 8)
     with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client, ThreadPoolExecutor(8) as pool:
@@ -131,7 +123,7 @@ def test_threads_share_a_blocking_client(serve: Serve) -> None:
 
 
 def test_the_blocking_client_works_within_a_running_loop(serve: Serve) -> None:
-    """As in a notebook. A stream that is dropped half read leaves nothing to the loop."""
+    """Notebooks run one. A stream that is dropped half read leaves nothing to the loop."""
     server = serve(as_json(REPLY), split_chunks(encode_lines(*FORM_2)))
 
     async def chat_and_stream() -> None:

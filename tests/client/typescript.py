@@ -23,7 +23,7 @@ def read_version(node: str) -> tuple[int, ...]:
 
 
 def find_runner(examples: Path, scratch: Path) -> Node | None:
-    """What to call an example with: `runner("chat.ts", *arguments)` is a command. None without Node 18."""
+    """Return a function that builds the command of an example; None without Node 18."""
     node = shutil.which("node")
     found = read_version(node) if node else (0,)
     if node is None or found < (18,):

@@ -53,13 +53,13 @@ class EmbeddingServer:
 
 
 def answer(vectors: list[list[float]]) -> Reply:
-    """What a server says where all is well; in an order of its own."""
+    """Build a successful response, in an order of its own."""
     data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
     return 200, {"object": "list", "model": "m", "data": data[::-1], "usage": {"total_tokens": 1}}
 
 
 @asynccontextmanager
-async def embedding_server(script: Script) -> AsyncIterator[EmbeddingServer]:
+async def run_embedding_server(script: Script) -> AsyncIterator[EmbeddingServer]:
     """It listens while the block runs."""
     served = EmbeddingServer(script)
     server = await asyncio.start_server(served.serve, "127.0.0.1", 0)

@@ -25,11 +25,11 @@ _RELATIONS = (
 
 
 def convert(content: bytes, kind: str) -> ReadResult:
-    """What the reading process answers, without a process."""
+    """Return the answer of the reading process, without a process."""
     return convert_file(ReadRequest(kind, content))
 
 
-def pdf(
+def make_pdf(
     *pages: str, title: str = "", outline: tuple[tuple[str, int, bool], ...] = (), password: str | None = None
 ) -> bytes:
     """Pages of lines. `outline`: headings, the pages (from 0 on) on which they are, whether one is beneath
@@ -37,7 +37,7 @@ def pdf(
     """
     writer = PdfWriter()
     for text in pages:
-        _add_page(writer, _shown(text))
+        _add_page(writer, _render_lines(text))
     above = None
     for heading, place, beneath in outline:
         item = writer.add_outline_item(title=heading, page_number=place, parent=above if beneath else None)
@@ -46,19 +46,19 @@ def pdf(
         writer.add_metadata({"/Title": title})
     if password is not None:
         writer.encrypt(password, algorithm="RC4-128")
-    return _written(writer)
+    return _write_file(writer)
 
 
-def swollen_pdf(size: int) -> bytes:
+def make_swollen_pdf(size: int) -> bytes:
     """A page whose text unpacks to so many bytes."""
     writer = PdfWriter()
     stream = DecodedStreamObject()
     stream.set_data(b" " * size)
     _add_page(writer, stream.flate_encode())
-    return _written(writer)
+    return _write_file(writer)
 
 
-def docx(*paragraphs: tuple[str, str], prolog: str = "", swollen: int = 0) -> bytes:
+def make_docx(*paragraphs: tuple[str, str], prolog: str = "", swollen: int = 0) -> bytes:
     """Paragraphs with the names of their styles; `swollen`: a part of so many bytes next to them."""
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
@@ -85,14 +85,14 @@ def _add_page(writer: PdfWriter, content: StreamObject) -> None:
     page[NameObject("/Contents")] = writer._add_object(content)
 
 
-def _shown(text: str) -> DecodedStreamObject:
+def _render_lines(text: str) -> DecodedStreamObject:
     lines = " ".join(f"({line}) Tj 0 -14 Td" for line in text.split("\n"))
     stream = DecodedStreamObject()
     stream.set_data(f"BT /F1 12 Tf 72 720 Td {lines} ET".encode())
     return stream
 
 
-def _written(writer: PdfWriter) -> bytes:
+def _write_file(writer: PdfWriter) -> bytes:
     file = io.BytesIO()
     writer.write(file)
     return file.getvalue()

@@ -44,18 +44,18 @@ class Shelf:
         """Search."""
         return await search(self.pool, self.account, self.id, query, top_k, embedder, **more)
 
-    async def texts(self, query: str, top_k: int = 5, embedder: Embedder | None = None) -> list[str]:
+    async def find_texts(self, query: str, top_k: int = 5, embedder: Embedder | None = None) -> list[str]:
         """The texts of what is found."""
         return [passage.text for passage in await self.ask(query, top_k, embedder)]
 
-    async def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    async def read_rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer of the database."""
         async with acquire_connection(self.pool, seconds=30) as conn:
             return await (await conn.execute(statement.encode(), values)).fetchall()
 
-    async def chunk_ids(self) -> list[str]:
-        """In reading order."""
-        rows = await self.rows(
+    async def list_chunk_ids(self) -> list[str]:
+        """List the ids of the chunks in reading order."""
+        rows = await self.read_rows(
             "SELECT chunk_id FROM chunks WHERE knowledge_base_id = %s ORDER BY document_id, position", self.id
         )
         return [chunk_id for (chunk_id,) in rows]

@@ -17,8 +17,8 @@ def admin(shelf: Shelf) -> Admin:
     return administrator(shelf.pool)
 
 
-async def audit_of(shelf: Shelf, subject: str) -> list[tuple[str, str | None, str | None]]:
-    return await shelf.rows(
+async def read_audit(shelf: Shelf, subject: str) -> list[tuple[str, str | None, str | None]]:
+    return await shelf.read_rows(
         "SELECT action, before ->> 'name', after ->> 'name' FROM audit_log WHERE subject = %s ORDER BY id",
         subject,
     )
@@ -35,7 +35,7 @@ async def test_a_knowledge_base_is_made_renamed_listed_and_deleted(shelf: Shelf,
     assert await admin_knowledge.get(admin, shelf.id) == named
     await admin_knowledge.delete(admin, shelf.id)
     assert (await admin_knowledge.page(admin, shelf.account)).items == ()
-    assert await audit_of(shelf, shelf.id) == [
+    assert await read_audit(shelf, shelf.id) == [
         ("create", None, "Help"),
         ("change", "Help", "Shop help"),
         ("delete", "Shop help", None),
@@ -47,9 +47,9 @@ async def test_a_deleted_knowledge_base_is_gone_from_every_table(shelf: Shelf, a
     for number in range(30):
         await shelf.put(f"{number}.txt", f"{canary} {number}. " * 300)
     await admin_knowledge.delete(admin, shelf.id)
-    names = await shelf.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    names = await shelf.read_rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     for (name,) in names:
-        found = await shelf.rows(f"SELECT 1 FROM {name} t WHERE t::text LIKE %s LIMIT 1", f"%{canary}%")
+        found = await shelf.read_rows(f"SELECT 1 FROM {name} t WHERE t::text LIKE %s LIMIT 1", f"%{canary}%")
         assert found == [], name
     with pytest.raises(NotFound):
         await shelf.ask("canary")
@@ -59,8 +59,8 @@ async def test_a_deleted_document_is_found_no_more_and_the_others_are(shelf: She
     one = await shelf.put("1.txt", "first text")
     await shelf.put("2.txt", "second text")
     await admin_documents.delete(admin, shelf.id, one.document_id)
-    assert await shelf.texts("text") == ["second text"]
-    assert await audit_of(shelf, one.document_id) == [("create", None, "1.txt"), ("delete", "1.txt", None)]
+    assert await shelf.find_texts("text") == ["second text"]
+    assert await read_audit(shelf, one.document_id) == [("create", None, "1.txt"), ("delete", "1.txt", None)]
     with pytest.raises(NotFound):
         await admin_documents.delete(admin, shelf.id, one.document_id)
 
@@ -90,7 +90,7 @@ async def test_a_document_is_in_its_own_knowledge_base_alone(shelf: Shelf, admin
     with pytest.raises(NotFound):
         await CALLS[name](admin, foreign.id, document)
     assert (await admin_documents.page(admin, foreign.id)).items == ()
-    assert await shelf.texts("text") == ["text"]
+    assert await shelf.find_texts("text") == ["text"]
     assert await CALLS[name](admin, shelf.id, document)
 
 

@@ -1,4 +1,4 @@
-"""What can be read of a file is read, and what cannot is said."""
+"""The readable parts of a broken file are read, and warnings name the others."""
 
 import io
 import zipfile
@@ -35,7 +35,7 @@ def make_docx(body: str = "", **parts: str) -> bytes:
     """A DOCX with a heading and the text `Kept`, then `body`, and further parts."""
     content = io.BytesIO()
     with (
-        zipfile.ZipFile(io.BytesIO(made_files.docx(("Heading1", "Head"), ("Normal", "Kept")))) as made,
+        zipfile.ZipFile(io.BytesIO(made_files.make_docx(("Heading1", "Head"), ("Normal", "Kept")))) as made,
         zipfile.ZipFile(content, "w") as file,
     ):
         for name in made.namelist():
@@ -104,7 +104,7 @@ def test_the_rest_of_a_broken_docx_is_read(content: bytes, is_told: bool) -> Non
 def break_pdf(*pages: str, damage: Callable[[PdfWriter], None]) -> bytes:
     writer = PdfWriter(
         clone_from=PdfReader(
-            io.BytesIO(made_files.pdf(*pages, title="T", outline=(("One", 0, False), ("Two", 1, False))))
+            io.BytesIO(made_files.make_pdf(*pages, title="T", outline=(("One", 0, False), ("Two", 1, False))))
         )
     )
     damage(writer)

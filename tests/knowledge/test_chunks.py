@@ -1,4 +1,4 @@
-"""How documents are cut: bounds, nothing lost, nothing torn."""
+"""Documents are cut within bounds; no word is lost or torn."""
 
 from itertools import pairwise
 

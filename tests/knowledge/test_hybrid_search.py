@@ -27,9 +27,9 @@ class Topics:
             raise EmbedderUnavailable("out of order")
         assert len(texts) <= vectors.BATCH
         self.asked += texts
-        return [self._vector(text.lower()) for text in texts]
+        return [self._embed_text(text.lower()) for text in texts]
 
-    def _vector(self, text: str) -> list[float]:
+    def _embed_text(self, text: str) -> list[float]:
         return [float(any(word in text for word in topic)) for topic in self._topics]
 
 
@@ -56,7 +56,7 @@ async def test_what_is_meant_is_found_though_no_word_is_the_same(shelf: Shelf) -
     embedder = Topics(FEET, MONEY)
     await shelf.put("a.txt", "Boots are waxed.", embedder)
     await shelf.put("b.txt", "Refunds take five days.", embedder)
-    assert await shelf.texts("trainers") == []
+    assert await shelf.find_texts("trainers") == []
     [passage] = await shelf.ask("trainers", embedder=embedder)
     assert passage.text == "Boots are waxed."
     assert passage.source.score == 0.5
@@ -67,7 +67,7 @@ async def test_what_both_rankings_find_comes_first(shelf: Shelf) -> None:
     await shelf.put("a.txt", "Wax makes wood shine, says the wax maker: wax, wax.", embedder)
     await shelf.put("b.txt", "Shoes take wax.", embedder)
     await shelf.put("c.txt", "Trainers are washed.", embedder)
-    assert (await shelf.texts("boots wax"))[0].startswith("Wax makes")
+    assert (await shelf.find_texts("boots wax"))[0].startswith("Wax makes")
     found = await shelf.ask("boots wax", embedder=embedder)
     assert found[0].text == "Shoes take wax."
     assert {passage.text[:5] for passage in found[1:]} == {"Wax m", "Train"}
@@ -98,12 +98,12 @@ async def test_a_document_is_found_by_text_until_its_embeddings_can_be_had(shelf
     done = await shelf.put("a.txt", "Boots are waxed.", embedder)
     assert done.outcome == "added"
     assert done.lacking == "out of order"
-    assert await shelf.texts("boots", embedder=embedder) == ["Boots are waxed."]
+    assert await shelf.find_texts("boots", embedder=embedder) == ["Boots are waxed."]
     embedder.broken = False
     done = await shelf.put("a.txt", "Boots are waxed.", embedder)
     assert done.outcome == "unchanged"
     assert done.lacking is None
-    assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+    assert await shelf.find_texts("trainers", embedder=embedder) == ["Boots are waxed."]
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,12 @@ async def test_an_embedder_that_times_out_or_lies_is_done_without(shelf: Shelf, 
     assert found.text == "Boots are waxed."
 
 
-async def test_vectors_of_another_embedder_are_never_compared(shelf: Shelf) -> None:
-    await shelf.put("a.txt", "Boots are waxed.", Topics(FEET, MONEY, name="one"))
-    assert await shelf.ask("trainers", embedder=Topics(FEET, MONEY, name="other")) == []
-    assert await shelf.ask("trainers", embedder=Topics(FEET, name="one")) == []
-
-
-async def test_another_knowledge_base_has_its_own_vectors(shelf: Shelf) -> None:
-    embedder = Topics(FEET, MONEY)
-    other = await Shelf.create(shelf.pool)
-    await other.put("a.txt", "Boots are waxed.", embedder)
-    assert await shelf.ask("trainers", embedder=embedder) == []
-
-
 async def test_what_is_replaced_takes_its_vectors_along(shelf: Shelf) -> None:
     embedder = Topics(FEET, MONEY)
     await shelf.put("a.md", "# A\n## One\nboots\n## Two\nrefund", embedder, kind="markdown")
     await shelf.put("a.md", "# A\n## One\nboots", embedder, kind="markdown")
     count = "SELECT count(*) FROM chunk_embeddings WHERE knowledge_base_id = %s"
-    assert await shelf.rows(count, shelf.id) == [(1,)]
+    assert await shelf.read_rows(count, shelf.id) == [(1,)]
 
 
 async def test_a_document_of_many_chunks_is_embedded_in_portions(shelf: Shelf) -> None:

@@ -18,7 +18,7 @@ from tests.knowledge.test_hybrid_search import FEET, MONEY, Topics
 TABLES = ["chunk_embeddings", "chunks", "documents", "knowledge_bases"]
 
 
-def tables(url: str) -> list[str]:
+def list_tables(url: str) -> list[str]:
     with psycopg.connect(url) as owner:
         rows = owner.execute("SELECT tablename FROM pg_tables WHERE tablename = ANY(%s) ORDER BY 1", [TABLES])
         return [name for (name,) in rows]
@@ -44,19 +44,21 @@ async def test_migrations_can_be_repeated(database_url: str) -> None:
     await agentchat.directory.migrations.migrate(database_url)
     await migrate(database_url)
     await migrate(database_url)
-    assert tables(database_url) == TABLES
+    assert list_tables(database_url) == TABLES
 
 
 async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) -> None:
     await agentchat.directory.migrations.migrate(plain_database_url)
     await migrate(plain_database_url)
-    assert tables(plain_database_url) == TABLES[1:]
+    assert list_tables(plain_database_url) == TABLES[1:]
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
         assert await vectors.check_usable(pool, Topics(FEET, MONEY)) is None
         assert await vectors.check_usable(pool, None) is None
         await shelf.put("a.txt", "Parcels leave the warehouse in Utrecht.")
-        assert await shelf.texts("Where is the warehouse?") == ["Parcels leave the warehouse in Utrecht."]
+        assert await shelf.find_texts("Where is the warehouse?") == [
+            "Parcels leave the warehouse in Utrecht."
+        ]
 
 
 async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
@@ -67,13 +69,13 @@ async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
     with psycopg.connect(make_conninfo(servers.database_url, dbname="plain"), autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
     await migrate(plain_database_url)
-    assert tables(plain_database_url) == TABLES
+    assert list_tables(plain_database_url) == TABLES
     embedder = Topics(FEET, MONEY)
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
         assert await vectors.check_usable(pool, embedder) is embedder
         await shelf.put("a.txt", "Boots are waxed.", embedder)
-        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+        assert await shelf.find_texts("trainers", embedder=embedder) == ["Boots are waxed."]
 
 
 async def test_vectors_are_indexed_by_the_next_migration(migrated_database_url: str) -> None:
@@ -84,7 +86,7 @@ async def test_vectors_are_indexed_by_the_next_migration(migrated_database_url: 
         for number in range(100):
             await other.put(f"{number}.txt", f"Shoes of size {number} are out.", embedder)
         await migrate(migrated_database_url)
-        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+        assert await shelf.find_texts("trainers", embedder=embedder) == ["Boots are waxed."]
     with psycopg.connect(migrated_database_url) as owner:
         plan = owner.execute(
             "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN SELECT chunk_id FROM chunk_embeddings"

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agentchat.administration import admin_documents, admin_knowledge
 from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.knowledge.embedding.embedder import Embedder
@@ -13,8 +12,7 @@ from agentchat.knowledge.embedding.remote_embedder import RemoteEmbedder
 from agentchat.knowledge.errors import EmbedderUnavailable
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.runtime.settings import SettingsError, load
-from tests.administrator import administrator
-from tests.knowledge.embedding_server import EmbeddingServer, Reply, answer, embedding_server
+from tests.knowledge.embedding_server import EmbeddingServer, Reply, answer, run_embedding_server
 from tests.knowledge.shelf import Shelf
 
 FEET = ("boot", "shoe", "trainers")
@@ -22,7 +20,7 @@ MONEY = ("refund", "money")
 COUNT = "SELECT embedder, count(*) FROM chunk_embeddings WHERE knowledge_base_id = %s GROUP BY 1 ORDER BY 1"
 
 
-def topics(texts: list[str]) -> Reply:
+def answer_topics(texts: list[str]) -> Reply:
     return answer(
         [[float(any(word in text.lower() for word in topic)) for topic in (FEET, MONEY)] for text in texts]
     )
@@ -30,12 +28,12 @@ def topics(texts: list[str]) -> Reply:
 
 @pytest.fixture
 async def server() -> AsyncIterator[EmbeddingServer]:
-    async with embedding_server(topics) as running:
+    async with run_embedding_server(answer_topics) as running:
         yield running
 
 
 @contextlib.asynccontextmanager
-async def asking(
+async def connect_embedder(
     server: EmbeddingServer, model: str = "topics-1", size: int = 2, rest_seconds: float = 0.0
 ) -> AsyncIterator[RemoteEmbedder]:
     embedder = RemoteEmbedder(
@@ -53,7 +51,7 @@ async def asking(
 async def test_texts_are_embedded_in_portions_and_in_order(
     server: EmbeddingServer,
 ) -> None:
-    async with asking(server) as embedder:
+    async with connect_embedder(server) as embedder:
         vectors = await embedder.embed([("boots", "refund")[number % 2] for number in range(40)])
     assert vectors == [[1.0, 0.0], [0.0, 1.0]] * 20
     assert [len(texts) for texts in server.asked] == [32, 8]
@@ -68,15 +66,15 @@ async def test_models_that_want_a_word_before_questions_and_passages_get_it(
     embedder = RemoteEmbedder(server.url, "e5", 2, least_similarity=0.5, prefixes=prefixes)
     async with contextlib.aclosing(embedder):
         await shelf.put("a.txt", "Boots are waxed.", embedder)
-        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+        assert await shelf.find_texts("trainers", embedder=embedder) == ["Boots are waxed."]
     assert server.asked == [["passage: a\n\nBoots are waxed."], ["query: trainers"]]
-    assert await shelf.rows(COUNT, shelf.id) == [("e5 passage:/2", 1)], "other vectors than without it"
+    assert await shelf.read_rows(COUNT, shelf.id) == [("e5 passage:/2", 1)], "other vectors than without it"
 
 
 async def test_transient_failures_are_retried(server: EmbeddingServer) -> None:
     server.more = "Retry-After-Ms: 1\r\n"
-    server.script = lambda texts: (429, {}) if len(server.asked) < 3 else topics(texts)
-    async with asking(server) as embedder:
+    server.script = lambda texts: (429, {}) if len(server.asked) < 3 else answer_topics(texts)
+    async with connect_embedder(server) as embedder:
         assert await embedder.embed(["boots"]) == [[1.0, 0.0]]
     assert len(server.asked) == 3
 
@@ -94,7 +92,7 @@ async def test_transient_failures_are_retried(server: EmbeddingServer) -> None:
 )
 async def test_a_failure_is_told_without_the_servers_words(server: EmbeddingServer, reply: Reply) -> None:
     server.script = lambda texts: reply
-    async with asking(server) as embedder:
+    async with connect_embedder(server) as embedder:
         with pytest.raises(EmbedderUnavailable, match="topics-1") as caught:
             await embedder.embed(["boots"])
     assert len(server.asked) == 1
@@ -103,7 +101,7 @@ async def test_a_failure_is_told_without_the_servers_words(server: EmbeddingServ
 
 async def test_after_a_failure_nothing_is_asked_until_the_backoff_is_over(server: EmbeddingServer) -> None:
     server.script = lambda texts: (401, {})
-    async with asking(server, rest_seconds=60.0) as embedder:
+    async with connect_embedder(server, rest_seconds=60.0) as embedder:
         for _ in range(3):
             with pytest.raises(EmbedderUnavailable):
                 await embedder.embed(["boots"])
@@ -113,23 +111,15 @@ async def test_after_a_failure_nothing_is_asked_until_the_backoff_is_over(server
 async def test_a_text_too_long_for_the_model_is_embedded_by_its_beginning(
     shelf: Shelf, server: EmbeddingServer
 ) -> None:
-    def script(texts: list[str]) -> Reply:
-        return (400, {"error": "too long"}) if any(len(text) > 900 for text in texts) else topics(texts)
+    def answer_script(texts: list[str]) -> Reply:
+        return (
+            (400, {"error": "too long"}) if any(len(text) > 900 for text in texts) else answer_topics(texts)
+        )
 
-    server.script = script
-    async with asking(server) as embedder:
+    server.script = answer_script
+    async with connect_embedder(server) as embedder:
         vectors = await embedder.embed(["refund", "boots " * 200, "refund"])
     assert vectors == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
-
-
-async def test_a_server_that_is_away_costs_vectors_and_nothing_else(shelf: Shelf) -> None:
-    async with embedding_server(topics) as gone:
-        pass
-    async with asking(gone) as embedder:
-        done = await shelf.put("a.txt", "Boots are waxed.", embedder)
-        assert done.outcome == "added"
-        assert "cannot be reached" in (done.lacking or "")
-        assert await shelf.texts("boots", embedder=embedder) == ["Boots are waxed."]
 
 
 async def test_what_was_imported_without_vectors_gets_them_later(
@@ -138,51 +128,34 @@ async def test_what_was_imported_without_vectors_gets_them_later(
     for name in ("a", "b", "c"):
         await shelf.put(f"{name}.txt", f"Boots {name} are waxed.")
     seen: list[tuple[int, int]] = []
-    async with asking(server) as embedder:
-        assert await shelf.texts("trainers", embedder=embedder) == []
+    async with connect_embedder(server) as embedder:
+        assert await shelf.find_texts("trainers", embedder=embedder) == []
         embedded = await vectors.embed_missing(
             shelf.pool, embedder, knowledge_base_id=shelf.id, progress=lambda *done: seen.append(done)
         )
         assert embedded == 3
         assert seen == [(1, 3), (2, 3), (3, 3)]
-        assert len(await shelf.texts("trainers", embedder=embedder)) == 3
+        assert len(await shelf.find_texts("trainers", embedder=embedder)) == 3
         assert await vectors.embed_missing(shelf.pool, embedder, knowledge_base_id=shelf.id) == 0
 
 
 async def test_a_new_model_embeds_again_and_the_old_vectors_go(shelf: Shelf, server: EmbeddingServer) -> None:
-    async with asking(server, "topics-1") as old:
+    async with connect_embedder(server, "topics-1") as old:
         await shelf.put("a.txt", "Boots are waxed.", old)
-    async with asking(server, "topics-2") as new:
-        assert await shelf.texts("trainers", embedder=new) == []
+    async with connect_embedder(server, "topics-2") as new:
+        assert await shelf.find_texts("trainers", embedder=new) == []
         server.script = lambda texts: (401, {})
         with pytest.raises(EmbedderUnavailable):
             await vectors.embed_missing(shelf.pool, new, knowledge_base_id=shelf.id)
-        assert await shelf.rows(COUNT, shelf.id) == [("topics-1/2", 1)], "kept until there are others"
-        server.script = topics
+        assert await shelf.read_rows(COUNT, shelf.id) == [("topics-1/2", 1)], "kept until there are others"
+        server.script = answer_topics
         assert await vectors.embed_missing(shelf.pool, new, knowledge_base_id=shelf.id) == 1
-        assert await shelf.texts("trainers", embedder=new) == ["Boots are waxed."]
-    assert await shelf.rows(COUNT, shelf.id) == [("topics-2/2", 1)]
-
-
-async def test_what_is_deleted_leaves_no_chunk_and_no_vector(shelf: Shelf, server: EmbeddingServer) -> None:
-    async def left() -> list[int]:
-        statement = "SELECT count(*) FROM {} WHERE knowledge_base_id = %s"
-        tables = ("documents", "chunks", "chunk_embeddings")
-        return [(await shelf.rows(statement.format(table), shelf.id))[0][0] for table in tables]
-
-    async with asking(server) as embedder:
-        one = await shelf.put("a.txt", "Boots are waxed.", embedder)
-        await shelf.put("b.txt", "Shoes are brushed.", embedder)
-    assert await left() == [2, 2, 2]
-    admin = administrator(shelf.pool)
-    await admin_documents.delete(admin, shelf.id, one.document_id)
-    assert await left() == [1, 1, 1]
-    await admin_knowledge.delete(admin, shelf.id)
-    assert await left() == [0, 0, 0]
+        assert await shelf.find_texts("trainers", embedder=new) == ["Boots are waxed."]
+    assert await shelf.read_rows(COUNT, shelf.id) == [("topics-2/2", 1)]
 
 
 async def test_a_model_of_another_length_than_was_set_says_both(server: EmbeddingServer) -> None:
-    async with asking(server, size=768) as embedder:
+    async with connect_embedder(server, size=768) as embedder:
         with pytest.raises(EmbedderUnavailable, match="gives vectors of 2 numbers; it is set to give 768"):
             await embedder.embed(["boots"])
 
@@ -195,14 +168,14 @@ HTTP = {
 }
 
 
-async def _named_by(environ: dict[str, str]) -> Embedder | None:
+async def _load_embedder(environ: dict[str, str]) -> Embedder | None:
     async with open_embedder(load(EmbedderSettings, environ)) as embedder:
         return embedder
 
 
 async def test_the_settings_choose_the_embedder() -> None:
-    assert await _named_by({}) is None
-    http = await _named_by(HTTP)
+    assert await _load_embedder({}) is None
+    http = await _load_embedder(HTTP)
     assert http is not None
     assert http.name == "m"
     assert http.dimensions == 768
@@ -221,5 +194,5 @@ async def test_the_settings_choose_the_embedder() -> None:
 )
 async def test_a_setting_that_lacks_or_is_wrong_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name) as caught:
-        await _named_by(HTTP | {name: value})
+        await _load_embedder(HTTP | {name: value})
     assert "pa-secret" not in str(caught.value)

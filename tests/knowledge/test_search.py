@@ -1,4 +1,4 @@
-"""What a question finds by full text."""
+"""Questions find passages by full text."""
 
 import pytest
 
@@ -51,20 +51,20 @@ async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -
 
 
 async def test_disabled_knowledge_base_is_searched_by_admins_only(shop: Shelf) -> None:
-    async def disabled(given: bool) -> KnowledgeBase:
+    async def set_disabled(given: bool) -> KnowledgeBase:
         changes = KnowledgeBaseChanges(disabled=given)
         return await admin_knowledge.change(administrator(shop.pool), shop.id, changes)
 
-    assert (await disabled(True)).disabled
+    assert (await set_disabled(True)).disabled
     for question in ("returning goods", "xyzzy"):
         with pytest.raises(Disabled, match=shop.id):
             await shop.ask(question)
     asked = (shop.pool, shop.account, shop.id, "returning goods", 5)
     assert [found.text for found in await search.search(*asked, disabled_too=True)] == [RETURNS]
     await shop.put("more.txt", "Goods for the kitchen.")
-    assert not (await disabled(False)).disabled
+    assert not (await set_disabled(False)).disabled
     assert len(await shop.ask("goods")) == 2
-    actions = await shop.rows("SELECT action FROM audit_log WHERE subject = %s ORDER BY id", shop.id)
+    actions = await shop.read_rows("SELECT action FROM audit_log WHERE subject = %s ORDER BY id", shop.id)
     assert [action for (action,) in actions][-2:] == ["disable", "enable"]
 
 
@@ -80,24 +80,17 @@ async def test_at_most_as_many_as_asked_for_are_found(shop: Shelf) -> None:
     assert 1 >= found[0].score > found[1].score >= found[2].score > 0
 
 
-async def test_rare_words_count_for_more_than_common_ones(shelf: Shelf) -> None:
-    for number in range(20):
-        await shelf.put(f"{number}.txt", f"The delivery of parcel {number} takes days and days of delivery.")
-    await shelf.put("rare.txt", "A kayak is not for sale.")
-    assert (await shelf.texts("delivery days of a kayak"))[0] == "A kayak is not for sale."
-
-
 async def test_a_word_of_the_title_counts_for_more(shelf: Shelf) -> None:
     await shelf.put("a.txt", "A tent is mentioned.", title="Boots")
     await shelf.put("b.txt", "Here it is mentioned.", title="Tent")
-    assert await shelf.texts("tent") == ["Here it is mentioned.", "A tent is mentioned."]
+    assert await shelf.find_texts("tent") == ["Here it is mentioned.", "A tent is mentioned."]
 
 
 async def test_words_in_quotes_have_to_stand_together_if_they_do_anywhere(shelf: Shelf) -> None:
     await shelf.put("a.txt", "A gift card holds for years.")
     await shelf.put("b.txt", "A card, and a gift, a gift, a gift.")
-    assert await shelf.texts('a "gift card" please') == ["A gift card holds for years."]
-    assert len(await shelf.texts('a "card gift card" please')) == 2
+    assert await shelf.find_texts('a "gift card" please') == ["A gift card holds for years."]
+    assert len(await shelf.find_texts('a "card gift card" please')) == 2
 
 
 async def test_phrase_ranks_above_more_matching_words(shelf: Shelf) -> None:
@@ -106,7 +99,7 @@ async def test_phrase_ranks_above_more_matching_words(shelf: Shelf) -> None:
         "b.txt", "Card, gift: kayak, paddle, helmet, spraydeck, wetsuit, throw bag, pump, compass."
     )
     question = 'kayak paddle helmet spraydeck wetsuit pump compass "gift card"'
-    assert await shelf.texts(question) == ["A gift card."]
+    assert await shelf.find_texts(question) == ["A gift card."]
 
 
 async def test_words_are_found_whatever_their_ending_marks_and_case(shelf: Shelf) -> None:
@@ -119,18 +112,18 @@ async def test_scripts_without_blanks_are_found_by_parts_of_words(shelf: Shelf) 
     japanese = await Shelf.create(shelf.pool, language="simple")
     await japanese.put("a.txt", "商品到着後三十日以内に返品できます。")
     await japanese.put("b.txt", "送料は無料です。")
-    assert await japanese.texts("返品はできますか") == ["商品到着後三十日以内に返品できます。"]
+    assert await japanese.find_texts("返品はできますか") == ["商品到着後三十日以内に返品できます。"]
 
 
 async def test_a_message_of_any_length_is_a_question(shop: Shelf) -> None:
     padding = "lorem ipsum dolor sit amet " * 10_000
-    assert (await shop.texts(f"{padding} how long may I return goods?"))[0] == RETURNS
+    assert (await shop.find_texts(f"{padding} how long may I return goods?"))[0] == RETURNS
 
 
 async def test_words_that_could_be_search_syntax_are_words(shop: Shelf) -> None:
     hostile = ("return & | ! ( <-> :*", "return'); DROP TABLE chunks; --", "re\\'turn return %s", "return\0")
     for question in hostile:
-        assert (await shop.texts(question))[0] == RETURNS
+        assert (await shop.find_texts(question))[0] == RETURNS
 
 
 async def test_another_account_finds_nothing_and_no_knowledge_base(shop: Shelf) -> None:
@@ -159,11 +152,6 @@ async def test_deleted_or_foreign_passage_leaves_only_its_snippet(shelf: Shelf) 
     changed = await search.load_passages(shelf.pool, shelf.account, shelf.id, [found.source])
     assert [passage.source for passage in changed] == [found.source]
     assert [passage.text for passage in (*hidden, *changed)] == [found.source.snippet] * 2
-
-
-async def test_scores_and_order_are_the_same_each_time(shop: Shelf) -> None:
-    first = await shop.ask("return card parcel days")
-    assert [await shop.ask("return card parcel days") for _ in range(3)] == [first] * 3
 
 
 @pytest.mark.parametrize(
@@ -200,4 +188,4 @@ async def test_other_forms_of_a_word_are_found(shelf: Shelf, language: str, stor
 async def test_stop_words_of_the_base_are_not_searched(shelf: Shelf) -> None:
     await shelf.put("a.txt", "Where is the kettle, and who has it?")
     await shelf.put("b.txt", "Boots are in stock.")
-    assert await shelf.texts("where is the boot, and who has it?") == ["Boots are in stock."]
+    assert await shelf.find_texts("where is the boot, and who has it?") == ["Boots are in stock."]

@@ -34,7 +34,7 @@ class Valkey:
             stdout=DEVNULL,
         )
         async with asyncio.timeout(_READY_SECONDS):
-            while not await self._listens():  # noqa: ASYNC110 - it tells nobody
+            while not await self._is_listening():  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
 
     async def kill(self) -> None:
@@ -50,7 +50,7 @@ class Valkey:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
-    async def _listens(self) -> bool:
+    async def _is_listening(self) -> bool:
         with contextlib.suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", self._port)
             writer.close()

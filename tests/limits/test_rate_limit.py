@@ -1,4 +1,4 @@
-"""Of a rate of N a minute never more than N + N * t / 60 pass in any t seconds, whenever they ask."""
+"""A rate of N a minute lets at most N + N * t / 60 requests pass in any t seconds."""
 
 import itertools
 from bisect import bisect_right
@@ -31,14 +31,14 @@ BURSTS = st.integers(1, 12)
 
 
 def check(rate: int, passed: list[int]) -> None:
-    """For every window that begins and ends with one that passed: the others hold no more."""
+    """Check every window that begins and ends with a request that passed; others hold no more."""
     for first, begin in enumerate(passed):
         for last in range(first, len(passed)):
             assert (last - first + 1) <= rate + rate * (passed[last] - begin) / 60e6 + 1e-9
 
 
 def ask(gaps: list[int], burst: int) -> list[int]:
-    """When they ask, in microseconds."""
+    """Return the times of the requests, in microseconds."""
     times = itertools.accumulate(gaps)
     return [moment for moment in times for _ in range(burst)]
 
@@ -74,7 +74,7 @@ async def test_in_the_process(rate: int, gaps: list[int], burst: int) -> None:
 
 
 def check_told(moments: list[int], decisions: list[tuple[bool, int]]) -> None:
-    """Who comes again no sooner than he was told to, with nobody else asking between, passes."""
+    """Check that a request passes that comes no sooner than the last refusal said."""
     for place, (allowed, retry_us) in enumerate(decisions):
         if not allowed:
             following = bisect_right(moments, moments[place] + retry_us - 1)

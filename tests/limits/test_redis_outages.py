@@ -23,7 +23,7 @@ class Watched(Limiter):
         self.reasons: list[str] = []
         super().__init__(url, instance="test", on_fallback=self.reasons.append)
 
-    async def until_redis_decides(self, seconds: float) -> None:
+    async def wait_until_redis_decides(self, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             while (await self.admit(make_id(), Quota(), make_id())).local:  # noqa: ASYNC110 - as a caller would
                 await asyncio.sleep(0.05)
@@ -54,7 +54,7 @@ async def test_a_frozen_redis_costs_one_bounded_wait_and_then_none(valkey: Any, 
     assert max(seconds for seconds, _ in rest) < BOUND
     assert [allowed for _, allowed in [first, *rest]] == [True] * 5 + [False] * 5
     assert limiter.reasons == ["timeout"] + ["open"] * 9
-    await limiter.until_redis_decides(30)
+    await limiter.wait_until_redis_decides(30)
 
 
 async def test_200_questions_to_a_frozen_redis_are_all_answered_in_time(
@@ -75,7 +75,7 @@ async def test_killed_redis_is_skipped_and_used_again_when_back(valkey: Any, lim
     assert allowed is True
     assert not await limiter.hold([(make_id(), make_id())])
     await valkey.start()
-    await limiter.until_redis_decides(30)
+    await limiter.wait_until_redis_decides(30)
 
 
 async def test_an_emptied_redis_is_told_the_scripts_again(valkey: Any, limiter: Watched) -> None:
@@ -95,7 +95,7 @@ async def test_what_ended_meanwhile_is_released_once_redis_is_back(valkey: Any, 
     await limiter.release(account, trace, ended=True)
     assert time.monotonic() - began < BOUND
     valkey.thaw()
-    await limiter.until_redis_decides(30)
+    await limiter.wait_until_redis_decides(30)
     async with Redis.from_url(valkey.url, decode_responses=True) as client:
         assert await client.zcard(f"limits:{{{account}}}:slots") == 0
 
@@ -131,7 +131,7 @@ async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limite
 
 
 def _reset_before_the_next_write(patch: pytest.MonkeyPatch) -> None:
-    """As by the server, after the client has checked its connection and before it writes."""
+    """Reset the connection as a server does, between the client's check and its next write."""
     send = AbstractConnection.send_packed_command
 
     async def reset_and_send(connection: Any, *arguments: Any, **more: Any) -> None:
@@ -150,11 +150,11 @@ def test_reset_connection_is_decided_locally_and_reopened(
     async def work() -> None:
         limiter = Watched(redis_url)
         try:
-            await limiter.until_redis_decides(10)
+            await limiter.wait_until_redis_decides(10)
             _reset_before_the_next_write(monkeypatch)
             async with asyncio.timeout(BOUND):
                 assert (await limiter.admit(make_id(), Quota(), make_id())).local
-            await limiter.until_redis_decides(10)
+            await limiter.wait_until_redis_decides(10)
         finally:
             await limiter.aclose()
 

@@ -1,4 +1,4 @@
-"""Who may do what on Redis: the users of the embedded server, which production has too."""
+"""The users of Redis have their own commands and no others; production has the same users."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable

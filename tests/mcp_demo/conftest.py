@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pytest
 
 from agentchat.mcp_demo.shop import Shop, open_shop
-from tests.mcp_demo.demo_server import DemoServer, running
+from tests.mcp_demo.demo_server import DemoServer, run_demo_server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[DemoServer]:
-    with running() as started:
+    with run_demo_server() as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def own_server() -> Iterator[DemoServer]:
-    """For tests that change the shop."""
-    with running() as started:
+    """A server for one test that changes the shop."""
+    with run_demo_server() as started:
         yield started
 
 

@@ -30,7 +30,9 @@ class DemoServer:
         sent = {"content-type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}
         return self.http.post("/api/mcp", content=content, headers=sent)
 
-    def rpc(self, method: str, params: dict[str, Any] | None = None, /, **headers: str) -> dict[str, Any]:
+    def call_rpc(
+        self, method: str, params: dict[str, Any] | None = None, /, **headers: str
+    ) -> dict[str, Any]:
         """The response message to a request with the id 1."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method} | ({"params": params} if params else {})
         answer: dict[str, Any] = self.post(json.dumps(message), **headers).json()
@@ -39,7 +41,7 @@ class DemoServer:
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The result of a tool, an error or not."""
-        result: dict[str, Any] = self.rpc("tools/call", {"name": tool, "arguments": arguments})["result"]
+        result: dict[str, Any] = self.call_rpc("tools/call", {"name": tool, "arguments": arguments})["result"]
         return result
 
     def get(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -49,7 +51,7 @@ class DemoServer:
         content: dict[str, Any] = result["structuredContent"]
         return content
 
-    def refusal(self, tool: str, **arguments: Any) -> str:
+    def get_refusal(self, tool: str, **arguments: Any) -> str:
         """The text of a call that must be refused."""
         result = self.call(tool, arguments)
         assert result["isError"] is True, result
@@ -59,7 +61,7 @@ class DemoServer:
 
 
 @contextmanager
-def running(**environment: str) -> Iterator[DemoServer]:
+def run_demo_server(**environment: str) -> Iterator[DemoServer]:
     """A server until the end of the block; its log lines are collected as they come."""
     arguments = ("--name", "mcp-demo", "--run-dir", "tests")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "OTEL_"))}

@@ -13,10 +13,10 @@ from tests.mcp_demo.demo_server import DemoServer
 MISSING_COUNTRY = {"order_id": "ORD-1030", "street": "Seeweg 14", "postal_code": "6020", "city": "Innsbruck"}
 
 
-async def changed(
+async def change_address(
     server: DemoServer, answer: ElicitResult, mode: Literal["legacy", "auto"] = "auto"
 ) -> tuple[Any, list[ElicitRequestParams]]:
-    """What comes of an address without a country, and what the person was asked."""
+    """Send an address without a country; return the result and the questions to the person."""
     heard: list[ElicitRequestParams] = []
 
     async def ask(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
@@ -32,7 +32,9 @@ async def changed(
 
 
 async def test_the_country_is_asked_for_and_the_address_is_changed(own_server: DemoServer) -> None:
-    result, (asked,) = await changed(own_server, ElicitResult(action="accept", content={"country": "AT"}))
+    result, (asked,) = await change_address(
+        own_server, ElicitResult(action="accept", content={"country": "AT"})
+    )
     assert isinstance(asked, ElicitRequestFormParams)
     assert asked.message == "Change the shipping address: country?"
     assert asked.requested_schema["required"] == ["country"]
@@ -48,14 +50,14 @@ async def test_the_country_is_asked_for_and_the_address_is_changed(own_server: D
     ],
 )
 async def test_without_a_country_nothing_is_changed(server: DemoServer, answer: ElicitResult) -> None:
-    result, heard = await changed(server, answer)
+    result, heard = await change_address(server, answer)
     assert result.is_error
     assert "country is missing, so nothing was changed" in result.content[0].text
     assert len(heard) == 1
 
 
 async def test_who_cannot_be_asked_is_told_what_is_missing(server: DemoServer) -> None:
-    """By the older protocol it would take a session, which this server does not keep."""
-    assert "country is missing" in server.refusal("update_shipping_address", **MISSING_COUNTRY)
-    result, heard = await changed(server, ElicitResult(action="cancel"), "legacy")
+    """The older protocol would need a session, which this server does not keep."""
+    assert "country is missing" in server.get_refusal("update_shipping_address", **MISSING_COUNTRY)
+    result, heard = await change_address(server, ElicitResult(action="cancel"), "legacy")
     assert (result.is_error, heard) == (True, [])

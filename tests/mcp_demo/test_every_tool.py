@@ -14,7 +14,7 @@ EACH = [(name, arguments) for name, calls in CALLS.items() for arguments in call
 
 @pytest.fixture(scope="module")
 def tools(own_server: DemoServer) -> dict[str, dict[str, Any]]:
-    return {tool["name"]: tool for tool in own_server.rpc("tools/list")["result"]["tools"]}
+    return {tool["name"]: tool for tool in own_server.call_rpc("tools/list")["result"]["tools"]}
 
 
 def test_each_tool_is_called_here(tools: dict[str, dict[str, Any]]) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from agentchat.mcp_demo.app import LOOPBACK, build_security_settings
-from tests.mcp_demo.demo_server import DemoServer, running
+from tests.mcp_demo.demo_server import DemoServer, run_demo_server
 
 
 @pytest.fixture(scope="module")
 def named() -> Iterator[DemoServer]:
-    with running(AGENTCHAT_MCP_HOSTS="tools.example, shop.example:8443") as server:
+    with run_demo_server(AGENTCHAT_MCP_HOSTS="tools.example, shop.example:8443") as server:
         yield server
 
 

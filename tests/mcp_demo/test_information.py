@@ -41,11 +41,6 @@ def test_the_information_has_exactly_the_fields_of_the_specification(server: Dem
     assert all(isinstance(body[name], str) and body[name] for name in ("name", "version", "description"))
 
 
-def test_a_browser_gets_the_information_too(server: DemoServer) -> None:
-    accept = "text/html,application/xhtml+xml,*/*;q=0.8"
-    assert server.http.get("/api/mcp", headers={"accept": accept}).json()["tools_count"] == 21
-
-
 def test_head_has_the_headers_of_get_and_no_body(server: DemoServer) -> None:
     head, get = server.http.head("/api/mcp"), server.http.get("/api/mcp")
 

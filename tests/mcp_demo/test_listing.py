@@ -1,4 +1,4 @@
-"""What `tools/list` says of the tools."""
+"""`tools/list` describes every tool and parameter."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ CATEGORIES = {
 
 @pytest.fixture(scope="module")
 def tools(server: DemoServer) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = server.rpc("tools/list")["result"]["tools"]
+    listed: list[dict[str, Any]] = server.call_rpc("tools/list")["result"]["tools"]
     return listed
 
 

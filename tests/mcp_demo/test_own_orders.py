@@ -18,7 +18,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 def call_as(server: DemoServer, user: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     params = {"name": tool, "arguments": arguments, "_meta": {"agentchat/user_id": user}}
-    result: dict[str, Any] = server.rpc("tools/call", params)["result"]
+    result: dict[str, Any] = server.call_rpc("tools/call", params)["result"]
     return result
 
 

@@ -1,9 +1,8 @@
 """The process: its log and its end."""
 
 import json
-import socket
 
-from tests.mcp_demo.demo_server import DemoServer, running
+from tests.mcp_demo.demo_server import run_demo_server
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -12,10 +11,10 @@ def test_calls_are_logged_with_their_trace_and_without_contents() -> None:
     traceparent = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
     call = {"name": "get_order", "arguments": {"order_id": "ORD-1001"}}
     secret = "not for the log"
-    with running(AGENTCHAT_LOG_LEVEL="debug") as server:
-        server.rpc("tools/call", call, traceparent=traceparent)
-        server.rpc("tools/call", call | {"_meta": {"traceparent": traceparent}})
-        server.refusal("get_order", order_id=secret)
+    with run_demo_server(AGENTCHAT_LOG_LEVEL="debug") as server:
+        server.call_rpc("tools/call", call, traceparent=traceparent)
+        server.call_rpc("tools/call", call | {"_meta": {"traceparent": traceparent}})
+        server.get_refusal("get_order", order_id=secret)
         server.get("add_ticket_comment", ticket_id="TCK-505", message=secret)
         server.post(secret)
     traced = [
@@ -28,17 +27,7 @@ def test_calls_are_logged_with_their_trace_and_without_contents() -> None:
 
 
 def test_sigterm_ends_the_process_despite_connected_clients() -> None:
-    with running() as server:
-        server.rpc("ping")  # the connection of this client stays open
+    with run_demo_server() as server:
+        server.call_rpc("ping")  # the connection of this client stays open
         server.process.terminate()
         assert server.process.join(5) == 0
-
-
-def test_a_client_that_leaves_halfway_disturbs_nobody(server: DemoServer) -> None:
-    host, port = server.http.base_url.host, server.http.base_url.port
-    assert port is not None
-    with socket.create_connection((host, port), timeout=5) as halfway:
-        head = f"POST /api/mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-        halfway.sendall(head.encode() + b'Content-Length: 99\r\n\r\n{"jsonrpc"')
-
-    assert server.rpc("ping")["result"] == {}

@@ -35,12 +35,12 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_error_says_what_is_wrong(
     server: DemoServer, tool: str, arguments: dict[str, Any], words: list[str]
 ) -> None:
-    text = server.refusal(tool, **arguments)
+    text = server.get_refusal(tool, **arguments)
     for each in words:
         assert each in text
 
 
 def test_refused_call_changes_nothing(server: DemoServer) -> None:
     before = server.get("get_order", order_id="ORD-1028")
-    server.refusal("cancel_order", order_id="ORD-1028")
+    server.get_refusal("cancel_order", order_id="ORD-1028")
     assert server.get("get_order", order_id="ORD-1028") == before

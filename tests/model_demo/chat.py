@@ -19,11 +19,11 @@ TOOL: dict[str, Any] = {
 }
 
 
-def user(text: str) -> ChatCompletionMessageParam:
+def build_user_message(text: str) -> ChatCompletionMessageParam:
     return {"role": "user", "content": text}
 
 
-def calls(*ids: str) -> dict[str, Any]:
+def list_calls(*ids: str) -> dict[str, Any]:
     """An assistant's message that calls get_order."""
     called = {"name": "get_order", "arguments": '{"order_id":"ORD-1001"}'}
     return {
@@ -33,17 +33,17 @@ def calls(*ids: str) -> dict[str, Any]:
     }
 
 
-def result(call_id: str, text: str = "{}") -> dict[str, Any]:
+def build_result(call_id: str, text: str = "{}") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 async def post(address: str, headers: dict[str, str] = BEARER, **more: Any) -> httpx.Response:
-    body = {"model": "demo-echo", "messages": [user("Hello")], **more}
+    body = {"model": "demo-echo", "messages": [build_user_message("Hello")], **more}
     async with httpx.AsyncClient(base_url=address, headers=headers, timeout=20) as http:
         return await http.post("/v1/chat/completions", json=body)
 
 
-def chunks_of(answer: httpx.Response) -> list[Any]:
+def read_chunks(answer: httpx.Response) -> list[Any]:
     """The data of a stream's events, decoded, but for the last word."""
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = answer.text.removesuffix("\n\n").split("\n\n")
@@ -52,6 +52,6 @@ def chunks_of(answer: httpx.Response) -> list[Any]:
     ]
 
 
-def texts_of(chunks: list[Any]) -> list[str]:
+def list_texts(chunks: list[Any]) -> list[str]:
     deltas = [choice["delta"] for chunk in chunks if isinstance(chunk, dict) for choice in chunk["choices"]]
     return [delta["content"] for delta in deltas if delta.get("content")]

@@ -84,20 +84,20 @@ def _request(messages: str | list[dict[str, Any]], more: dict[str, Any]) -> dict
 def ask(http: httpx.AsyncClient) -> Ask:
     """Ask for a message: `ask("Hello", tools=...)`, or with a list of messages."""
 
-    async def asked(messages: str | list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    async def send_request(messages: str | list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         answer = await http.post("/v1/messages", json=_request(messages, more))
         assert answer.status_code == 200, answer.text
         message: dict[str, Any] = answer.json()
         return message
 
-    return asked
+    return send_request
 
 
 @pytest.fixture
 def events(http: httpx.AsyncClient) -> Events:
     """Ask for a stream: its events as they come, name and data."""
 
-    async def streamed(
+    async def stream_request(
         messages: str | list[dict[str, Any]], **more: Any
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         request = {**_request(messages, more), "stream": True}
@@ -110,4 +110,4 @@ def events(http: httpx.AsyncClient) -> Events:
                 elif line.startswith("data: "):
                     yield name, json.loads(line.removeprefix("data: "))
 
-    return streamed
+    return stream_request

@@ -1,4 +1,4 @@
-"""What the tests of the Messages wire share: how they ask, a tool, and what a message holds."""
+"""Helpers for tests of the Messages wire: requests, a tool, and the parts of a message."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -18,10 +18,10 @@ GET_ORDER: dict[str, Any] = {
 }
 
 
-def calls(message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def list_calls(message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Names and inputs of the tools that a message calls."""
     return [(block["name"], block["input"]) for block in message["content"] if block["type"] == "tool_use"]
 
 
-def text(message: dict[str, Any]) -> str:
+def get_text(message: dict[str, Any]) -> str:
     return "".join(block["text"] for block in message["content"] if block["type"] == "text")

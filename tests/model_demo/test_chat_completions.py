@@ -1,20 +1,30 @@
 """Replies on the Chat Completions wire, by OpenAI's SDK and by plain HTTP: the Messages wire's answers."""
 
 import json
-from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from tests.model_demo.chat import BEARER, TOOL, calls, chunks_of, post, result, texts_of, user
+from tests.model_demo.chat import (
+    BEARER,
+    TOOL,
+    build_result,
+    build_user_message,
+    list_calls,
+    list_texts,
+    post,
+    read_chunks,
+)
 from tests.model_demo.messages import Ask
 
 STORY = "Tell me a story"
 
 
 async def test_both_wires_say_the_same(openai_client: openai.AsyncOpenAI, ask: Ask) -> None:
-    completion = await openai_client.chat.completions.create(model="demo-shop-1", messages=[user(STORY)])
+    completion = await openai_client.chat.completions.create(
+        model="demo-shop-1", messages=[build_user_message(STORY)]
+    )
     assert completion.choices[0].message.content == (await ask(STORY))["content"][0]["text"]
     assert completion.choices[0].message.role == "assistant"
     assert completion.choices[0].finish_reason == "stop"
@@ -26,9 +36,9 @@ async def test_both_wires_say_the_same(openai_client: openai.AsyncOpenAI, ask: A
 
 async def test_chunks_come_in_the_order_of_the_protocol(address: str) -> None:
     answer = await post(address, stream=True, stream_options={"include_usage": True})
-    first, *deltas, finish, usage, done = chunks_of(answer)
+    first, *deltas, finish, usage, done = read_chunks(answer)
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
-    assert "".join(texts_of(deltas)) == "Hello"
+    assert "".join(list_texts(deltas)) == "Hello"
     assert finish["choices"][0]["delta"] == {}
     assert finish["choices"][0]["finish_reason"] == "stop"
     assert {chunk["usage"] for chunk in (first, *deltas, finish)} == {None}
@@ -39,7 +49,7 @@ async def test_chunks_come_in_the_order_of_the_protocol(address: str) -> None:
 
 
 async def test_the_sdk_puts_tool_calls_together_from_a_stream(openai_client: openai.AsyncOpenAI) -> None:
-    asked = [user("Show ORD-1001 and ORD-1002")]
+    asked = [build_user_message("Show ORD-1001 and ORD-1002")]
     async with openai_client.chat.completions.stream(
         model="demo-shop-1",
         messages=asked,
@@ -67,95 +77,32 @@ async def test_the_sdk_puts_tool_calls_together_from_a_stream(openai_client: ope
 
 
 async def test_results_of_parallel_calls_are_messages_of_their_own(address: str) -> None:
-    messages = [user("Show ORD-1001"), calls("a", "b"), result("a", '{"order_id":"ORD-1001"}'), result("b")]
+    messages = [
+        build_user_message("Show ORD-1001"),
+        list_calls("a", "b"),
+        build_result("a", '{"order_id":"ORD-1001"}'),
+        build_result("b"),
+    ]
     answer = await post(address, model="demo-shop-1", messages=messages, tools=[TOOL])
     assert "ORD-1001" in answer.json()["choices"][0]["message"]["content"]
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 async def test_the_system_prompt_has_two_names(address: str, role: str) -> None:
-    messages = [{"role": role, "content": "You are Mira."}, user("Who are you?")]
+    messages = [{"role": role, "content": "You are Mira."}, build_user_message("Who are you?")]
     answer = await post(address, model="demo-shop-1", messages=messages)
     assert answer.json()["choices"][0]["message"]["content"] == "I am Mira."
 
 
 async def test_prompt_tokens_include_the_cached(address: str) -> None:
-    history = [user("Hello " * 1000), {"role": "assistant", "content": "Hello! How can I help?"}, user(STORY)]
+    history = [
+        build_user_message("Hello " * 1000),
+        {"role": "assistant", "content": "Hello! How can I help?"},
+        build_user_message(STORY),
+    ]
     usage = (await post(address, messages=history)).json()["usage"]
     assert usage["prompt_tokens"] == 1510
     assert usage["prompt_tokens_details"]["cached_tokens"] == 1506
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ({"max_tokens": 1}, "length"),
-        ({"max_completion_tokens": 1}, "length"),
-        ({"stop": "l"}, "stop"),
-        ({"stop": ["x", "l"]}, "stop"),
-    ],
-)
-async def test_a_reply_is_cut_where_the_request_says(address: str, more: dict[str, Any], reason: str) -> None:
-    choice = (await post(address, **more)).json()["choices"][0]
-    assert choice["finish_reason"] == reason
-    assert choice["message"]["content"] == ("Hell" if reason == "length" else "He")
-
-
-async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "string"}},
-        "required": ["answer"],
-        "additionalProperties": False,
-    }
-    completion = await openai_client.chat.completions.create(
-        model="demo-shop-1",
-        messages=[user("Say exactly: PONG")],
-        response_format={
-            "type": "json_schema",
-            "json_schema": {"name": "a", "schema": schema, "strict": True},
-        },
-    )
-    assert json.loads(completion.choices[0].message.content or "") == {"answer": "PONG"}
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "error"),
-    [
-        (401, "invalid_api_key", openai.AuthenticationError),
-        (429, "rate_limit_exceeded", openai.RateLimitError),
-        (529, "overloaded", openai.InternalServerError),
-    ],
-)
-async def test_a_request_fails_with_the_status_asked_for(
-    openai_client: openai.AsyncOpenAI,
-    status: int,
-    code: str | None,
-    error: type[openai.APIStatusError],
-) -> None:
-    with pytest.raises(error) as caught:
-        await openai_client.chat.completions.create(
-            model=f"demo-echo?fail={status}&retry_after=3", messages=[user("Hello")]
-        )
-    assert caught.value.status_code == status
-    assert caught.value.code == code
-    assert caught.value.response.headers.get("retry-after") == ("3" if status in (429, 529) else None)
-
-
-async def test_a_stream_may_end_in_an_error(openai_client: openai.AsyncOpenAI) -> None:
-    got: list[str] = []
-
-    async def read() -> None:
-        nonlocal got
-        stream = await openai_client.chat.completions.create(
-            model="demo-load?fail=500&fail_after=2", messages=[user("Hello")], stream=True
-        )
-        async for chunk in stream:
-            got += [chunk.choices[0].delta.content or ""]
-
-    with pytest.raises(openai.APIError, match="The server had an error"):
-        await read()
-    assert got == ["", "000000 ", "000001 "]
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"model": "demo-echo", "messages": []}'])

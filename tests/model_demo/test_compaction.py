@@ -13,7 +13,7 @@ TALK: list[BetaMessageParam] = [
 ASKS: BetaMessageParam = {"role": "user", "content": "What is my name?"}
 
 
-def asked(messages: list[BetaMessageParam], **more: Any) -> dict[str, Any]:
+def build_request(messages: list[BetaMessageParam], **more: Any) -> dict[str, Any]:
     return {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "betas": [BETA], **more}
 
 
@@ -26,20 +26,20 @@ def block(**changes: Any) -> BetaMessageParam:
 async def test_a_summary_is_streamed_alone_and_stands_for_what_it_is_of(
     client: anthropic.AsyncAnthropic,
 ) -> None:
-    async with client.beta.messages.stream(**asked(TALK), compaction={"type": "summarize"}) as stream:
+    async with client.beta.messages.stream(**build_request(TALK), compaction={"type": "summarize"}) as stream:
         made = await stream.get_final_message()
     (summary,) = made.content
     assert made.stop_reason == summary.type == "compaction"
     assert summary.content == "Hi, my name is Ada.\nWe spoke of ORD-1001."
-    whole = await client.beta.messages.create(**asked(TALK, compaction={"type": "summarize"}))
+    whole = await client.beta.messages.create(**build_request(TALK, compaction={"type": "summarize"}))
     assert whole.content == made.content
     back: Any = {"role": "assistant", "content": [summary.to_dict()]}
-    (reply,) = (await client.beta.messages.create(**asked([back, ASKS]))).content
+    (reply,) = (await client.beta.messages.create(**build_request([back, ASKS]))).content
     assert reply.type == "text"
     assert reply.text == "Your name is Ada."
 
 
 async def test_a_summary_that_failed_stands_for_nothing(client: anthropic.AsyncAnthropic) -> None:
-    (reply,) = (await client.beta.messages.create(**asked([block(content=None), ASKS]))).content
+    (reply,) = (await client.beta.messages.create(**build_request([block(content=None), ASKS]))).content
     assert reply.type == "text"
     assert reply.text == "You have not told me your name yet."

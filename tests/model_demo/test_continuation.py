@@ -38,31 +38,31 @@ async def reply(http: httpx.AsyncClient, messages: list[Message]) -> list[dict[s
     return content
 
 
-def text_of(content: list[dict[str, Any]]) -> str:
+def join_texts(content: list[dict[str, Any]]) -> str:
     return "".join(block.get("text", "") for block in content)
 
 
 async def test_a_prefill_is_completed_at_every_offset(http: httpx.AsyncClient) -> None:
-    whole = text_of(await reply(http, LOOKED_UP))
+    whole = join_texts(await reply(http, LOOKED_UP))
     assert "Zürich 😀" in whole
     for cut in range(1, len(whole) + 1, 3):
         sent = whole[:cut].rstrip()
         rest = await reply(http, [*LOOKED_UP, {"role": "assistant", "content": sent}])
-        assert sent + text_of(rest) == whole
+        assert sent + join_texts(rest) == whole
 
 
 async def test_an_instruction_is_followed_at_every_offset(http: httpx.AsyncClient) -> None:
-    whole = text_of(await reply(http, LOOKED_UP))
+    whole = join_texts(await reply(http, LOOKED_UP))
     for cut in range(1, len(whole) + 1, 3):
         order = {"role": "user", "content": INSTRUCTION.format(whole[:cut])}
         rest = await reply(http, [*LOOKED_UP, order])
-        assert whole[:cut] + text_of(rest) == whole
+        assert whole[:cut] + join_texts(rest) == whole
 
 
 async def test_instruction_may_follow_partial_reply_or_results(
     http: httpx.AsyncClient,
 ) -> None:
-    whole = text_of(await reply(http, LOOKED_UP))
+    whole = join_texts(await reply(http, LOOKED_UP))
     order = INSTRUCTION.format(whole[:30])
     after_partial = [
         *LOOKED_UP,
@@ -71,8 +71,8 @@ async def test_instruction_may_follow_partial_reply_or_results(
     ]
     results = LOOKED_UP[2]["content"]
     within = [*LOOKED_UP[:2], {"role": "user", "content": [*results, {"type": "text", "text": order}]}]
-    assert text_of(await reply(http, after_partial)) == whole[30:]
-    assert text_of(await reply(http, within)) == whole[30:]
+    assert join_texts(await reply(http, after_partial)) == whole[30:]
+    assert join_texts(await reply(http, within)) == whole[30:]
 
 
 async def test_calls_that_were_not_made_are_made_after_the_text(http: httpx.AsyncClient) -> None:
@@ -86,16 +86,10 @@ async def test_calls_that_were_not_made_are_made_after_the_text(http: httpx.Asyn
     assert await reply(http, [QUESTION, order]) == [whole[1]]
 
 
-async def test_the_text_of_an_earlier_round_does_not_disturb(http: httpx.AsyncClient) -> None:
-    whole = text_of(await reply(http, LOOKED_UP))
-    order = {"role": "user", "content": INSTRUCTION.format("Let me look.\n\n" + whole[:25])}
-    assert text_of(await reply(http, [*LOOKED_UP, order])) == whole[25:]
-
-
 async def test_a_foreign_prefill_is_followed_by_the_reply(http: httpx.AsyncClient) -> None:
     asked = {"role": "user", "content": "Who are you?"}
     rest = await reply(http, [asked, {"role": "assistant", "content": "Well, my friend:"}])
-    assert text_of(rest) == " I am the assistant of the demo shop."
+    assert join_texts(rest) == " I am the assistant of the demo shop."
 
 
 async def test_max_tokens_count_only_what_is_new(http: httpx.AsyncClient) -> None:
@@ -108,16 +102,6 @@ async def test_max_tokens_count_only_what_is_new(http: httpx.AsyncClient) -> Non
         ],
     }
     answer = (await http.post("/v1/messages", json=request)).json()
-    assert text_of(answer["content"]) == " 4, 5, 6"
+    assert join_texts(answer["content"]) == " 4, 5, 6"
     assert answer["usage"]["output_tokens"] == 2
     assert answer["stop_reason"] == "max_tokens"
-
-
-async def test_marks_in_an_only_message_are_just_text(http: httpx.AsyncClient) -> None:
-    request = {
-        "model": "demo-echo",
-        "max_tokens": 100,
-        "messages": [{"role": "user", "content": "<already_sent>x</already_sent>"}],
-    }
-    answer = (await http.post("/v1/messages", json=request)).json()
-    assert text_of(answer["content"]) == "<already_sent>x</already_sent>"

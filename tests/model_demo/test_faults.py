@@ -11,12 +11,12 @@ import pytest
 from tests.model_demo.messages import Ask, Events
 
 
-async def status(http: httpx.AsyncClient, model: str, text: str = "Hello") -> int:
+async def get_status(http: httpx.AsyncClient, model: str, text: str = "Hello") -> int:
     request = {"model": model, "max_tokens": 99, "messages": [{"role": "user", "content": text}]}
     return (await http.post("/v1/messages", json=request)).status_code
 
 
-def texts(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
+def list_texts(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
     return [data["delta"]["text"] for name, data in found if name == "content_block_delta"]
 
 
@@ -52,17 +52,17 @@ async def test_a_request_fails_with_the_status_asked_for(
 
 async def test_a_turn_fails_so_many_times_and_then_succeeds(http: httpx.AsyncClient) -> None:
     model = "demo-echo?fail=529&times=2"
-    assert [await status(http, model, "only this turn") for _ in range(4)] == [529, 529, 200, 529]
-    assert await status(http, model, "another turn") == 529
+    assert [await get_status(http, model, "only this turn") for _ in range(4)] == [529, 529, 200, 529]
+    assert await get_status(http, model, "another turn") == 529
 
 
 async def test_an_attempt_that_goes_on_is_the_same_turn(events: Events) -> None:
     model = "demo-echo?cut_after=1&times=1&deltas=2"
     first = [event async for event in events("going on", model=model)]
-    assert texts(first) == ["goin"]
+    assert list_texts(first) == ["goin"]
     sent = [{"role": "user", "content": "going on"}, {"role": "assistant", "content": "goin"}]
     again = [event async for event in events(sent, model=model)]
-    assert "".join(texts(again)) == "g on"
+    assert "".join(list_texts(again)) == "g on"
     assert again[-1][0] == "message_stop"
 
 
@@ -89,7 +89,7 @@ async def test_a_stream_may_end_in_an_error_event(client: anthropic.AsyncAnthrop
 
 async def test_a_stream_may_be_cut_cleanly(events: Events) -> None:
     found = [event async for event in events("Hello", model="demo-load?cut_after=2")]
-    assert texts(found) == ["000000 ", "000001 "]
+    assert list_texts(found) == ["000000 ", "000001 "]
     assert found[-1][0] == "content_block_delta"
 
 
@@ -136,4 +136,4 @@ async def test_a_whole_answer_hangs_until_its_client_goes(ask: Ask) -> None:
     "fault", ["cut_after=1", "reset_after=1", "garbage_after=1", "fail=500&fail_after=1"]
 )
 async def test_what_breaks_a_stream_fails_a_whole_answer(http: httpx.AsyncClient, fault: str) -> None:
-    assert await status(http, f"demo-load?{fault}") == 500
+    assert await get_status(http, f"demo-load?{fault}") == 500

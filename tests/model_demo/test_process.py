@@ -35,7 +35,7 @@ def test_a_taken_port_is_one_line_that_names_it() -> None:
 
 
 @contextlib.contextmanager
-def streaming(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[str]]]:
+def open_stream(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[str]]]:
     """A process, and the text that it streams of an answer by the model."""
     with start(AGENTCHAT_MODEL_PORT="0") as process:
         assert process.stderr is not None
@@ -49,7 +49,7 @@ def streaming(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[st
 
 
 def test_sigterm_lets_streams_end_and_the_process_leaves_with_0() -> None:
-    with streaming("demo-load?deltas=30&delay_ms=10") as (process, chunks):
+    with open_stream("demo-load?deltas=30&delay_ms=10") as (process, chunks):
         text = next(chunks)
         process.terminate()
         text += "".join(chunks)
@@ -59,7 +59,7 @@ def test_sigterm_lets_streams_end_and_the_process_leaves_with_0() -> None:
 
 
 def test_a_stream_that_hangs_does_not_hold_the_process() -> None:
-    with streaming("demo-load?hang_after=1") as (process, chunks):
+    with open_stream("demo-load?hang_after=1") as (process, chunks):
         next(chunks)
         process.terminate()
         process.communicate(timeout=40)

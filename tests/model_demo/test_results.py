@@ -1,14 +1,14 @@
-"""What is said to the results of tools, and what is called because of them."""
+"""Results of tools become text, or lead to further calls."""
 
 import json
 from typing import Any
 
 import pytest
 
-from tests.model_demo.messages import Ask, Tools, calls, text
+from tests.model_demo.messages import Ask, Tools, get_text, list_calls
 
 
-def answered(
+def add_results(
     messages: list[dict[str, Any]], message: dict[str, Any], *results: Any, is_error: bool = False
 ) -> list[dict[str, Any]]:
     """The messages with the calls of `message` and their results."""
@@ -40,8 +40,8 @@ async def test_results_become_sentences_and_lists(ask: Ask, tools: Tools) -> Non
         "gift": False,
         "scans": [{"place": "Utrecht", "at": "2026-11-20T08:30:00Z"}],
     }
-    answer = await ask(answered(asked, await ask(asked, tools=tools), result), tools=tools)
-    told = text(answer)
+    answer = await ask(add_results(asked, await ask(asked, tools=tools), result), tools=tools)
+    told = get_text(answer)
     assert told.startswith(
         "**ORD-1028** is **in transit**.\n- Expected on: 23 November 2026\n- Total: €288.90"
     )
@@ -53,7 +53,7 @@ async def test_results_become_sentences_and_lists(ask: Ask, tools: Tools) -> Non
 async def test_results_of_several_calls_are_told_apart(ask: Ask, tools: Tools) -> None:
     asked = [{"role": "user", "content": "Where are ORD-1001 and ORD-1002?"}]
     results = [{"order_id": name, "status": "shipped"} for name in ("ORD-1001", "ORD-1002")]
-    told = text(await ask(answered(asked, await ask(asked, tools=tools), *results), tools=tools))
+    told = get_text(await ask(add_results(asked, await ask(asked, tools=tools), *results), tools=tools))
     first, second = told.index("### Track shipment: ORD-1001"), told.index("### Track shipment: ORD-1002")
     assert (
         first < told.index("**ORD-1001** is **shipped**") < second < told.index("**ORD-1002** is **shipped**")
@@ -72,10 +72,10 @@ async def test_an_error_of_a_tool_is_told_with_what_would_help(
     ask: Ask, tools: Tools, result: Any, words: list[str]
 ) -> None:
     asked = [{"role": "user", "content": "Where is ORD-9999?"}]
-    answer = await ask(answered(asked, await ask(asked, tools=tools), result, is_error=True), tools=tools)
-    assert text(answer).startswith("Sorry, that did not work: ")
-    assert all(word in text(answer) for word in words)
-    assert calls(answer) == []
+    answer = await ask(add_results(asked, await ask(asked, tools=tools), result, is_error=True), tools=tools)
+    assert get_text(answer).startswith("Sorry, that did not work: ")
+    assert all(word in get_text(answer) for word in words)
+    assert list_calls(answer) == []
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ async def test_an_error_of_a_tool_is_told_with_what_would_help(
 )
 async def test_any_result_is_answered(ask: Ask, tools: Tools, result: str) -> None:
     asked = [{"role": "user", "content": "Where is ORD-1001?"}]
-    answer = await ask(answered(asked, await ask(asked, tools=tools), result), tools=tools)
+    answer = await ask(add_results(asked, await ask(asked, tools=tools), result), tools=tools)
     assert answer["stop_reason"] == "end_turn"
-    assert text(answer)
+    assert get_text(answer)

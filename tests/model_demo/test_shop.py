@@ -6,22 +6,22 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.model_demo.messages import Ask, text
+from tests.model_demo.messages import Ask, get_text
 
 
-async def talk(ask: Ask, *said: str, **more: Any) -> str:
+async def say_in_turn(ask: Ask, *said: str, **more: Any) -> str:
     """Say one thing after the other; the last answer."""
     messages: list[dict[str, Any]] = []
     answer = ""
     for one in said:
         messages.append({"role": "user", "content": one})
-        answer = text(await ask(messages, **more))
+        answer = get_text(await ask(messages, **more))
         messages.append({"role": "assistant", "content": answer})
     return answer
 
 
 async def test_a_summary_holds_what_was_told_and_is_remembered(ask: Ask) -> None:
-    summary = await talk(
+    summary = await say_in_turn(
         ask,
         "Hi, my name is Ada. My favourite colour is blue.",
         "ORD-1028?",
@@ -31,7 +31,7 @@ async def test_a_summary_holds_what_was_told_and_is_remembered(ask: Ask) -> None
     assert "ORD-1028" in summary
     stands_for_it = f"What was said before:\n\n<summary>\n{summary}\n</summary>"
     question = [{"type": "text", "text": text} for text in (stands_for_it, "What is my favourite colour?")]
-    assert text(await ask([{"role": "user", "content": question}])) == "Your favourite colour is blue."
+    assert get_text(await ask([{"role": "user", "content": question}])) == "Your favourite colour is blue."
 
 
 TALKS = [
@@ -55,7 +55,7 @@ TALKS = [
 
 @pytest.mark.parametrize(("said", "words"), TALKS, ids=[said[-1] for said, _ in TALKS])
 async def test_small_talk_is_answered(ask: Ask, said: list[str], words: str) -> None:
-    assert words in await talk(ask, *said)
+    assert words in await say_in_turn(ask, *said)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def test_small_talk_is_answered(ask: Ask, said: list[str], words: str) -> 
     ],
 )
 async def test_the_system_prompt_shows(ask: Ask, system: str, question: str, answer: str) -> None:
-    assert await talk(ask, question, system=system) == answer
+    assert await say_in_turn(ask, question, system=system) == answer
 
 
 DOCUMENTS = """<documents>
@@ -97,7 +97,7 @@ async def test_documents_are_answered_from_and_cited(
 ) -> None:
     said = question if in_system else f"{DOCUMENTS}\n\n{question}"
     system = f"You help.\n{DOCUMENTS}" if in_system else ""
-    assert (await talk(ask, said, system=system)).startswith(answer)
+    assert (await say_in_turn(ask, said, system=system)).startswith(answer)
 
 
 SCHEMAS: list[dict[str, Any]] = [
@@ -133,14 +133,14 @@ SCHEMAS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("schema", SCHEMAS)
 async def test_structured_output_fits_its_schema(ask: Ask, schema: dict[str, Any]) -> None:
     answer = await ask("Hello", output_config={"format": {"type": "json_schema", "schema": schema}})
-    jsonschema.validate(json.loads(text(answer)), schema)
+    jsonschema.validate(json.loads(get_text(answer)), schema)
     assert answer["stop_reason"] == "end_turn"
 
 
 async def test_structured_output_speaks_where_the_schema_has_a_field_for_it(ask: Ask) -> None:
     wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
     answer = await ask("Who are you?", system="You are Mira.", output_config=wanted)
-    assert json.loads(text(answer)) == {"answer": "I am Mira."}
+    assert json.loads(get_text(answer)) == {"answer": "I am Mira."}
 
 
 async def test_structured_output_calls_tools_without_a_word(ask: Ask, tools: list[dict[str, Any]]) -> None:

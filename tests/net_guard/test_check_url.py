@@ -102,6 +102,8 @@ def test_a_host_that_a_browser_could_read_as_another_one_is_refused(url: str) ->
         "https://xn--strae-oqa.example/",
         "https://xn--fsqu00a.xn--0zwm56d/",
         "https://[2606:4700::1111]:443/",
+        "https://[64:ff9b::5db8:d822]/",
+        "https://[2002:5db8:d822::]/",
         "https://models.example:443",
         "https://1.1.1.1",
         "https://1.models.example",
@@ -120,3 +122,9 @@ def test_listed_hosts_are_let_through_at_their_port_or_at_any() -> None:
     for url in ("http://127.0.0.1:11435", "http://127.0.0.2:11434"):
         with pytest.raises(AddressRefused):
             guard.check_url(url)
+
+
+@pytest.mark.parametrize("entry", ["", "host", ":80", "host:", "host:x", "host:0", "host:65536"])
+def test_a_wrong_entry_of_the_list_is_refused(entry: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        Guard([entry])

@@ -31,35 +31,35 @@ class Published(NamedTuple):
 
 
 class Streams:
-    """What the streams of one NATS server hold."""
+    """The messages in the streams of one NATS server."""
 
     def __init__(self, client: Client) -> None:
         self._jetstream = client.jetstream()
 
-    async def contents(self, stream: str) -> list[Published]:
+    async def list_messages(self, stream: str) -> list[Published]:
         state = (await self._jetstream.stream_info(stream)).state
         if state.messages == 0:
             return []
         sequences = range(state.first_seq, state.last_seq + 1)
-        messages = [await self._message(stream, sequence) for sequence in sequences]
+        messages = [await self._read_message(stream, sequence) for sequence in sequences]
         return [
             Published(str(each.subject), each.data or b"", each.headers or {}) for each in messages if each
         ]
 
-    async def _message(self, stream: str, sequence: int) -> RawStreamMsg | None:
+    async def _read_message(self, stream: str, sequence: int) -> RawStreamMsg | None:
         try:
             return await self._jetstream.get_msg(stream, sequence)
         except nats.js.errors.NotFoundError:
             return None  # removed
 
     async def count(self, stream: str) -> int:
-        """How many messages it holds, 0 where it is gone."""
+        """Return the number of messages, 0 if the stream is gone."""
         try:
             return int((await self._jetstream.stream_info(stream)).state.messages)
         except nats.js.errors.NotFoundError:
             return 0
 
-    async def grown(self, stream: str, count: int) -> None:
+    async def wait_until_grown(self, stream: str, count: int) -> None:
         """Wait until it holds so many messages."""
         async with asyncio.timeout(60):
             while await self.count(stream) < count:  # noqa: ASYNC110 - another process fills it
@@ -89,22 +89,22 @@ class Streams:
 
 @dataclass(frozen=True)
 class World(Storage):
-    """What a test stores, and what is published of it."""
+    """The stored events of a test, and the published ones."""
 
     bus: Bus
     streams: Streams
 
-    def publisher(self, **how: Any) -> FeedPublisher:
+    def build_publisher(self, **how: Any) -> FeedPublisher:
         return FeedPublisher(self.bus, self.log, self.pool, **how)
 
     async def feed_all(self, feed: FeedPublisher | None = None) -> None:
-        feed = feed or self.publisher()
+        feed = feed or self.build_publisher()
         while await feed.step():
             pass
 
-    async def positions(self) -> list[int]:
-        """What EVENTS holds, by place in the log."""
-        return [int(each.headers["Chat-Log-Position"]) for each in await self.streams.contents("EVENTS")]
+    async def list_positions(self) -> list[int]:
+        """List the log positions of the messages in EVENTS."""
+        return [int(each.headers["Chat-Log-Position"]) for each in await self.streams.list_messages("EVENTS")]
 
 
 @pytest.fixture

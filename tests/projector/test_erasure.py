@@ -1,4 +1,4 @@
-"""What is left of an erased conversation outside the log is removed, whatever dies or comes late."""
+"""An erased conversation leaves the streams and read models, whatever dies or comes late."""
 
 import asyncio
 import random
@@ -44,7 +44,7 @@ async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
     return await world.told(*told)
 
 
-async def followed(world: World, feed: FeedPublisher | None = None) -> None:
+async def follow_log(world: World, feed: FeedPublisher | None = None) -> None:
     """EVENTS and the read models are at the end of the log."""
     await world.feed_all(feed)
     await world.follow((*PROJECTIONS, erasures.PROJECTION))
@@ -55,49 +55,44 @@ async def make_due(world: World) -> None:
         await conn.execute("UPDATE erasures SET due_at = clock_timestamp()")
 
 
-async def names_in(world: World, conversation_id: str) -> list[str]:
+async def list_names(world: World, conversation_id: str) -> list[str]:
     """The events that EVENTS holds of a conversation."""
     return [
         each.subject.rpartition(".")[2]
-        for each in await world.streams.contents("EVENTS")
+        for each in await world.streams.list_messages("EVENTS")
         if each.headers["Chat-Conversation-Id"] == conversation_id
     ]
 
 
 async def test_its_events_leave_the_feed_and_the_others_stay(world: World) -> None:
     threads = [await tell(world, f"w{number}", f"text-{number}") for number in range(3)]
-    await followed(world)
+    await follow_log(world)
     gone = await world.store.append(threads[1], [ERASED])
     assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 0  # EVENTS has not come to it
-    await followed(world)
+    await follow_log(world)
     assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 1
-    assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
+    assert await list_names(world, gone.conversation_id) == ["ConversationErased"]
     for thread in (threads[0], threads[2]):
-        assert len(await names_in(world, thread.conversation_id)) == thread.version
-    assert not any(b"text-1" in each.data for each in await world.streams.contents("EVENTS"))
+        assert len(await list_names(world, thread.conversation_id)) == thread.version
+    assert not any(b"text-1" in each.data for each in await world.streams.list_messages("EVENTS"))
     await tell(world, "later")
-    await followed(world)
-    positions = [int(each.headers["Chat-Log-Position"]) for each in await world.streams.contents("EVENTS")]
+    await follow_log(world)
+    positions = [
+        int(each.headers["Chat-Log-Position"]) for each in await world.streams.list_messages("EVENTS")
+    ]
     assert positions == [entry.position for entry in await world.log.read(0, 100)]
-
-
-async def test_what_was_never_fed_needs_no_removal(world: World) -> None:
-    gone = await world.store.append(await tell(world, "a"), [ERASED])
-    await followed(world)
-    assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 1
-    assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
 
 
 async def test_an_emptied_stream_does_not_hold_it_up(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
-    await followed(world)
+    await follow_log(world)
     await world.streams.purge("EVENTS")
     assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 1
 
 
 async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
-    await followed(world)
+    await follow_log(world)
     erasing = ErasureStep(world.bus, world.pool)
     await world.bus.traces.publish_frame(trace("a"), SAID)
     assert [len(await erasing.erase_due()) for _ in range(2)] == [1, 0]
@@ -114,11 +109,11 @@ async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
 async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world: World) -> None:
     dice = random.Random(7)
     threads = [await tell(world, f"w{number}") for number in range(12)]
-    await followed(world)
+    await follow_log(world)
     for thread in threads:
         await world.bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
         await world.store.append(thread, [ERASED])
-    await followed(world)
+    await follow_log(world)
     patience = 0.05  # more and more, so that it comes to an end where all is slow
     while await list_due_erasures(world.pool, 10**9, limit=1):
         steps = [asyncio.create_task(ErasureStep(world.bus, world.pool).step()) for _ in range(2)]
@@ -128,7 +123,7 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world:
             step.cancel()
         await asyncio.gather(*steps, return_exceptions=True)
     for thread in threads:
-        assert await names_in(world, thread.conversation_id) == ["ConversationErased"]
+        assert await list_names(world, thread.conversation_id) == ["ConversationErased"]
         assert await world.bus.traces.read_frames(trace(f"w{threads.index(thread)}")) == []
 
 
@@ -141,13 +136,13 @@ async def test_long_conversation_is_overwritten_in_chunks(world: World, nats_ser
     short = await tell(world, "short")
     async with Bus.connect(nats_server.url, name="test") as bus:
         await tell(world, "kept", "kept")
-        await followed(world, FeedPublisher(bus, world.log, world.pool))
+        await follow_log(world, FeedPublisher(bus, world.log, world.pool))
         await world.store.append(long, [ERASED])
-        await followed(world, FeedPublisher(bus, world.log, world.pool))
+        await follow_log(world, FeedPublisher(bus, world.log, world.pool))
         erasing = ErasureStep(bus, world.pool)
         assert await erasing.step(), "it has more rows, and is not left for two seconds"
         await world.store.append(short, [ERASED])
-        await followed(world, FeedPublisher(bus, world.log, world.pool))
+        await follow_log(world, FeedPublisher(bus, world.log, world.pool))
         due = await list_due_erasures(world.pool, 10**9, limit=2)
         assert [each.conversation_id for each in due] == [long.conversation_id, short.conversation_id]
         assert [len(await erasing.erase_due()) for _ in range(2)] == [2, 0]
@@ -162,7 +157,7 @@ async def test_the_dead_letters_are_read_through_once_for_many_erasures(
 ) -> None:
     for number in range(5):
         await world.store.append(await tell(world, f"w{number}"), [ERASED])
-    await followed(world)
+    await follow_log(world)
     reads: Counter[str] = Counter()
 
     async def count(message: Msg) -> None:

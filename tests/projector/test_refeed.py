@@ -45,7 +45,7 @@ async def lead(feed: FeedPublisher) -> AsyncIterator[None]:
 async def test_events_just_published_are_published_again_from_any_position(world: World) -> None:
     for _ in range(3):
         await tell(world, turns=5)
-    feed = world.publisher()
+    feed = world.build_publisher()
     await world.feed_all(feed)
     every = await store_events(world)
     told: list[int] = []
@@ -53,21 +53,21 @@ async def test_events_just_published_are_published_again_from_any_position(world
         assert await refeed(world.bus, world.log, start, told.append) == len(
             await store_events(world, start - 1)
         )
-        assert await world.positions() == await store_events(world, start - 1)
+        assert await world.list_positions() == await store_events(world, start - 1)
         assert told[-1] == every[-1]
     await tell(world)
     with pytest.raises(FeedConflict):
         await feed.step()
     await world.feed_all(feed)  # a leader goes on after what was fed by hand
-    assert await world.positions() == await store_events(world, every[-1] - 1)
+    assert await world.list_positions() == await store_events(world, every[-1] - 1)
 
 
 @pytest.mark.slow
 async def test_refeeding_while_a_leader_feeds_and_appends_go_on(world: World) -> None:
     for _ in range(10):
         await tell(world, turns=10)
-    async with lead(world.publisher()):
-        await world.streams.grown("EVENTS", 610)
+    async with lead(world.build_publisher()):
+        await world.streams.wait_until_grown("EVENTS", 610)
 
         async def write() -> None:
             for _ in range(20):
@@ -77,8 +77,8 @@ async def test_refeeding_while_a_leader_feeds_and_appends_go_on(world: World) ->
         for _ in range(2):
             await refeed(world.bus, world.log, 1, lambda _: None)
         await writing
-        await world.streams.grown("EVENTS", 610 + 20 * 7)
-    assert await world.positions() == await store_events(world)
+        await world.streams.wait_until_grown("EVENTS", 610 + 20 * 7)
+    assert await world.list_positions() == await store_events(world)
 
 
 async def test_refeed_command_refuses_positions_outside_the_log(world: World, fresh_nats_url: str) -> None:
@@ -106,12 +106,12 @@ async def test_refeed_command_refuses_positions_outside_the_log(world: World, fr
     assert done.output.startswith(f"EVENTS now has positions {first + 2:,} to {last:,}; published 5 events")
     told = await feed("--from", "1", "--json")
     assert json.loads(told.output)["published"] == 7
-    assert await world.positions() == await store_events(world)
+    assert await world.list_positions() == await store_events(world)
 
 
 async def test_repair_skips_positions_that_consumers_have_seen(world: World, fresh_nats_url: str) -> None:
     await tell(world)
-    await world.feed_all(world.publisher())
+    await world.feed_all(world.build_publisher())
     head = await world.log.read_head()
     environ = {
         "AGENTCHAT_DATABASE_URL": world.url,
@@ -137,8 +137,8 @@ async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(world: World) ->
         await refeed(world.bus, world.log, 1, break_off)
     assert await world.streams.count("EVENTS") == REFEED_BATCH
     async with lead(feed):
-        await world.streams.grown("EVENTS", 361)
-    assert await world.positions() == await store_events(world)
+        await world.streams.wait_until_grown("EVENTS", 361)
+    assert await world.list_positions() == await store_events(world)
 
 
 async def test_a_lost_stream_is_filled_again_though_nothing_is_appended(world: World) -> None:
@@ -147,8 +147,8 @@ async def test_a_lost_stream_is_filled_again_though_nothing_is_appended(world: W
     await world.feed_all(feed)
     await world.streams.delete("EVENTS")
     async with lead(feed):
-        await world.streams.grown("EVENTS", 7)
-    assert await world.positions() == await store_events(world)
+        await world.streams.wait_until_grown("EVENTS", 7)
+    assert await world.list_positions() == await store_events(world)
 
 
 async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(world: World) -> None:
@@ -167,7 +167,7 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
             )
         await owner.execute("INSERT INTO projection_positions VALUES ('events_feed', %s)", [ends[3]])
     await world.feed_all()
-    assert await world.positions() == await store_events(world, ends[1])
+    assert await world.list_positions() == await store_events(world, ends[1])
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("DELETE FROM feed_days WHERE day >= (now() AT TIME ZONE 'UTC')::date - 30")
     assert await find_kept_position(world.pool) == ends[-1]  # nothing was fed for long

@@ -66,7 +66,7 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(world: Wor
     begun = await begin_run(world)
     await project(world)
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 1
-    (published,) = await world.streams.contents("REQUESTS")
+    (published,) = await world.streams.list_messages("REQUESTS")
     assert published.subject == f"chat.requests.{ACCOUNT}"
     assert published.headers["Nats-Msg-Id"] == f"{trace('a')}:2"
     request = list_requested(published)
@@ -124,7 +124,7 @@ async def test_unreadable_run_is_requested_until_it_is_ended(
     await project(world)
     sweeper = Sweeper(world.bus, world.log, world.pool)
     assert await sweeper.sweep() == 1
-    (published,) = await world.streams.contents("REQUESTS")
+    (published,) = await world.streams.list_messages("REQUESTS")
     assert list_requested(published).account_id == ACCOUNT
     await world.store.append_stored(
         begun.conversation_id, begun.version + 1, mapper.encode_pairs([build_run_failed()])
@@ -142,7 +142,7 @@ async def test_each_request_counts_on_and_leaves_the_workers_time(world: World) 
     assert [await sweeper.sweep(), await sweeper.sweep()] == [1, 0]
     await make_due(world)
     assert await sweeper.sweep() == 1
-    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
+    assert [list_requested(each).attempt for each in await world.streams.list_messages("REQUESTS")] == [2, 3]
 
 
 async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
@@ -157,7 +157,7 @@ async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
         await until_blocked_by(first, 2)
         await first.commit()
     assert sorted(await asyncio.gather(*sweeping)) == [0, 1]
-    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2]
+    assert [list_requested(each).attempt for each in await world.streams.list_messages("REQUESTS")] == [2]
 
 
 async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) -> None:
@@ -167,7 +167,7 @@ async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) ->
     await rebuild(world.pool, world.log, [runs_table.PROJECTION])
     await make_due(world)
     await Sweeper(world.bus, world.log, world.pool).sweep()
-    assert [list_requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
+    assert [list_requested(each).attempt for each in await world.streams.list_messages("REQUESTS")] == [2, 3]
 
 
 async def test_the_oldest_come_first_and_only_so_many_at_a_time(world: World) -> None:

@@ -52,7 +52,7 @@ class Projectors:
     def signal(self, name: str, number: signal.Signals) -> None:
         self.processes[name].send_signal(number)
 
-    async def led_by(self, *names: str) -> str:
+    async def wait_for_leader(self, *names: str) -> str:
         """Wait until one of these leads, and return its name."""
         async with asyncio.timeout(START_SECONDS):
             while True:
@@ -61,23 +61,23 @@ class Projectors:
                     return leader
                 await asyncio.sleep(0.02)
 
-    async def two(self) -> tuple[str, str]:
+    async def start_two(self) -> tuple[str, str]:
         """Start two; return the name of the one that leads and of the other."""
         for name in ("projector-1", "projector-2"):
             await self.start(name)
             await self.wait_ready(name)
-        leader = await self.led_by(*self.processes)
+        leader = await self.wait_for_leader(*self.processes)
         (other,) = self.processes.keys() - {leader}
         return leader, other
 
-    async def ready(self, name: str) -> tuple[int, dict[str, object]]:
+    async def ask_readiness(self, name: str) -> tuple[int, dict[str, object]]:
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.ports[name]}/readyz")
 
     async def wait_ready(self, name: str) -> None:
         async with asyncio.timeout(START_SECONDS):
             while True:
                 with contextlib.suppress(OSError):
-                    if (await self.ready(name))[0] == 200:
+                    if (await self.ask_readiness(name))[0] == 200:
                         return
                 await asyncio.sleep(0.05)
 
@@ -118,8 +118,8 @@ async def count_projected(world: World, threads: int) -> None:
 
 async def check_each_applied_once(world: World, threads: int) -> None:
     await count_projected(world, threads)
-    await world.streams.grown("EVENTS", threads * 7)
-    assert await world.positions() == [entry.position for entry in await world.log.read(0, 1000)]
+    await world.streams.wait_until_grown("EVENTS", threads * 7)
+    assert await world.list_positions() == [entry.position for entry in await world.log.read(0, 1000)]
     assert all(one.ok and one.parked == () for one in await world.verify())
 
 
@@ -128,13 +128,13 @@ async def check_each_applied_once(world: World, threads: int) -> None:
 async def test_another_projector_takes_over_within_five_seconds(
     projectors: Projectors, world: World, number: signal.Signals
 ) -> None:
-    leader, other = await projectors.two()
+    leader, other = await projectors.start_two()
     await count_told(world, 20)
     await count_projected(world, 20)
     projectors.signal(leader, number)
     began_at = time.monotonic()
     await count_told(world, 20)
-    await projectors.led_by(other)
+    await projectors.wait_for_leader(other)
     assert time.monotonic() - began_at < TAKEOVER_SECONDS
     await count_projected(world, 40)
     if number == signal.SIGSTOP:
@@ -145,13 +145,13 @@ async def test_another_projector_takes_over_within_five_seconds(
 
 
 async def test_a_projector_that_is_stopped_hands_over_at_once(projectors: Projectors, world: World) -> None:
-    leader, other = await projectors.two()
+    leader, other = await projectors.start_two()
     telling = asyncio.create_task(count_told(world, 20))
     projectors.signal(leader, signal.SIGTERM)
     async with asyncio.timeout(START_SECONDS):
         assert await projectors.processes[leader].wait() == 0
     ended_at = time.monotonic()
-    await projectors.led_by(other)
+    await projectors.wait_for_leader(other)
     assert time.monotonic() - ended_at < TAKEOVER_SECONDS
     await telling
     await check_each_applied_once(world, 20)

@@ -78,7 +78,7 @@ async def test_when_it_closes_nobody_waits_any_more() -> None:
 def test_nobody_waits_while_a_place_may_be_had_and_no_place_is_lost(
     places: int, moves: list[tuple[str, int, bool]]
 ) -> None:
-    """What is done at random: take (0, 1), give back (2), stop waiting (3); some in quick succession."""
+    """The random actions are take (0, 1), give back (2) and stop waiting (3), some in quick succession."""
 
     async def play() -> None:
         turns, tasks, held = FairSlots(places), list[tuple[str, asyncio.Task[None]]](), Counter[str]()

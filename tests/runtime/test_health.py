@@ -7,14 +7,14 @@ from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.settings import SettingsError
 
 
-async def well() -> None: ...
+async def succeed() -> None: ...
 
 
-async def unwell() -> None:
+async def fail() -> None:
     raise ConnectionError("no route\nand more that nobody asked for")
 
 
-async def never() -> None:
+async def hang() -> None:
     await asyncio.Event().wait()
 
 
@@ -30,7 +30,7 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 
 async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> None:
-    ready, checks = await HealthChecks({"a": well, "b": unwell, "c": never}, deadline=0.05).check()
+    ready, checks = await HealthChecks({"a": succeed, "b": fail, "c": hang}, deadline=0.05).check()
     assert not ready
     assert checks == {"a": "ok", "b": "no route", "c": "no answer in time"}
 
@@ -38,12 +38,12 @@ async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> 
 async def test_concurrent_health_checks_share_one_look() -> None:
     looks = 0
 
-    async def counted() -> None:
+    async def count_look() -> None:
         nonlocal looks
         looks += 1
         await asyncio.sleep(0.01)
 
-    health = HealthChecks({"counted": counted})
+    health = HealthChecks({"counted": count_look})
     await asyncio.gather(*(health.check() for _ in range(50)))
     assert looks == 1
     await health.check()
@@ -63,7 +63,7 @@ async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> N
 
 
 async def test_the_workers_server_answers_healthz_and_readyz() -> None:
-    async with serve_health(HealthChecks({"nats": unwell}), "127.0.0.1", 0) as port:
+    async with serve_health(HealthChecks({"nats": fail}), "127.0.0.1", 0) as port:
         assert await ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == (
             b"HTTP/1.1 200 OK",
             b'{"status":"ok"}',

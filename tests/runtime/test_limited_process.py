@@ -5,27 +5,16 @@ import contextlib
 
 import pytest
 
-from agentchat.runtime.limited_process import LimitedProcess, ProcessEnded, limit_resources, serve_requests
-
-MEMORY_BYTES = 512 * 1024 * 1024
+from agentchat.runtime.limited_process import LimitedProcess, ProcessEnded
 
 
-def answer(request: bytes) -> bytes:
-    match request:
-        case b"loop":
-            while True:
-                pass
-        case b"allocate":
-            bytearray(2 * MEMORY_BYTES)
-        case b"write":
-            with open("/tmp/written", "wb") as file:
-                file.write(b"x")
-    return request.upper()
+def start_process() -> LimitedProcess:
+    return LimitedProcess("tests.runtime.limited_worker", patience_seconds=30.0)
 
 
 @pytest.mark.parametrize(("work", "timed_out"), [(b"loop", True), (b"allocate", False), (b"write", False)])
 async def test_limits_end_the_process(work: bytes, timed_out: bool) -> None:
-    async with contextlib.aclosing(LimitedProcess(__name__, patience_seconds=30.0)) as process:
+    async with contextlib.aclosing(start_process()) as process:
         assert await process.ask(b"first", 5.0) == b"FIRST"
         with pytest.raises(ProcessEnded) as ended:
             await process.ask(work, 0.2)
@@ -34,14 +23,9 @@ async def test_limits_end_the_process(work: bytes, timed_out: bool) -> None:
 
 
 async def test_cancelled_request_leaves_no_answer_behind() -> None:
-    async with contextlib.aclosing(LimitedProcess(__name__, patience_seconds=30.0)) as process:
+    async with contextlib.aclosing(start_process()) as process:
         asked = asyncio.create_task(process.ask(b"loop", 30.0))
         await asyncio.sleep(0)
         asked.cancel()
         await asyncio.wait((asked,))
         assert await process.ask(b"next", 5.0) == b"NEXT"
-
-
-if __name__ == "__main__":
-    limit_resources(MEMORY_BYTES)
-    serve_requests(answer)

@@ -13,7 +13,7 @@ from agentchat.runtime import logs
 
 
 class Lines:
-    """What was logged, decoded."""
+    """The decoded lines of a log."""
 
     def __init__(self) -> None:
         self.stream = io.TextIOWrapper(io.BytesIO())

@@ -1,4 +1,4 @@
-"""What a process shows of itself at `/metrics`, as Prometheus reads it."""
+"""A process's metrics at `/metrics`, as Prometheus reads them."""
 
 import asyncio
 import re

@@ -19,12 +19,12 @@ async def role(database_url: str) -> None:
 
 
 @asynccontextmanager
-async def proxied_pool(database_url: str, max_size: int) -> AsyncIterator[tuple[Proxy, Pool]]:
+async def open_proxied_pool(database_url: str, max_size: int) -> AsyncIterator[tuple[Proxy, Pool]]:
     async with proxied(database_url) as (proxy, through), open_pool(through, max_size=max_size) as pool:
         yield proxy, pool
 
 
-async def answers(pool: Pool) -> bool:
+async def is_answering(pool: Pool) -> bool:
     try:
         await ping(pool)
     except DatabaseUnavailable:
@@ -32,9 +32,9 @@ async def answers(pool: Pool) -> bool:
     return True
 
 
-async def until_it_answers(pool: Pool, seconds: float) -> None:
+async def wait_until_it_answers(pool: Pool, seconds: float) -> None:
     async with asyncio.timeout(seconds):
-        while not await answers(pool):  # noqa: ASYNC110 - Postgres tells nobody that it is back
+        while not await is_answering(pool):  # noqa: ASYNC110 - Postgres tells nobody that it is back
             await asyncio.sleep(0.05)
 
 
@@ -65,16 +65,16 @@ async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(database_url:
                 await conn.execute("SELECT 1")
         return time.monotonic() - began
 
-    async with proxied_pool(database_url, max_size=2) as (proxy, pool):
-        await until_it_answers(pool, 30)
+    async with open_proxied_pool(database_url, max_size=2) as (proxy, pool):
+        await wait_until_it_answers(pool, 30)
         await proxy.set_mode("freeze")
         assert max(await asyncio.gather(*(call(pool) for _ in range(20)))) < 20
         await proxy.set_mode("pass")
 
 
 async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(database_url: str) -> None:
-    async with proxied_pool(database_url, max_size=1) as (proxy, pool):
-        await until_it_answers(pool, 30)
+    async with open_proxied_pool(database_url, max_size=1) as (proxy, pool):
+        await wait_until_it_answers(pool, 30)
         await proxy.set_mode("freeze")
 
         async def call() -> None:
@@ -87,7 +87,7 @@ async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(database_url: s
         done, _ = await asyncio.wait([caller], timeout=15)
         assert done
         await proxy.set_mode("pass")
-        await until_it_answers(pool, 30)
+        await wait_until_it_answers(pool, 30)
 
 
 async def test_connections_that_the_server_closed_are_not_handed_out(database_url: str) -> None:
@@ -106,7 +106,7 @@ async def test_a_connection_that_breaks_in_use_is_said_to_be_unavailable(databas
         with pytest.raises(DatabaseUnavailable):
             async with acquire_connection(pool) as conn:
                 await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        await until_it_answers(pool, 30)
+        await wait_until_it_answers(pool, 30)
 
 
 async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> None:
@@ -123,7 +123,7 @@ async def test_errors_of_the_statement_itself_pass_through(database_url: str) ->
         with pytest.raises(psycopg.errors.DivisionByZero):
             async with acquire_connection(pool) as conn:
                 await conn.execute("SELECT 1 / 0")
-        assert await answers(pool)
+        assert await is_answering(pool)
 
 
 async def test_a_pool_opens_without_postgres_and_finds_it_later(database_url: str) -> None:
@@ -136,4 +136,4 @@ async def test_a_pool_opens_without_postgres_and_finds_it_later(database_url: st
                 await conn.execute("SELECT 1")
         assert time.monotonic() - began < 20
         async with Proxy(proxy.target, proxy.port):
-            await until_it_answers(pool, 30)
+            await wait_until_it_answers(pool, 30)

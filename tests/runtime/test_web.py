@@ -28,7 +28,7 @@ class StreamingApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._serve_connection(receive, send)
             return
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"begin ", "more_body": True})
@@ -36,7 +36,7 @@ class StreamingApp:
         await self.ending.wait()
         await send({"type": "http.response.body", "body": b"end"})
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _serve_connection(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             self.seen.append(message["type"])
@@ -127,17 +127,17 @@ def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
 def test_open_file_limit_is_raised_without_a_hard_limit(
     monkeypatch: pytest.MonkeyPatch, most_taken: int, found: int
 ) -> None:
-    """As macOS does it: the hard limit is infinite, and refused as the soft one."""
+    """On macOS the hard limit is infinite, and refused as the soft one."""
     limits = (256, resource.RLIM_INFINITY)
 
-    def refusing(_: int, wanted: tuple[int, int]) -> None:
+    def refuse(_: int, wanted: tuple[int, int]) -> None:
         nonlocal limits
         if not 0 <= wanted[0] <= most_taken:
             raise ValueError("current limit exceeds maximum limit")
         limits = wanted
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", refusing)
+    monkeypatch.setattr(resource, "setrlimit", refuse)
     assert raise_open_files() == found
     assert limits == (found, resource.RLIM_INFINITY)
 

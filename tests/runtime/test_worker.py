@@ -21,7 +21,7 @@ worker.run(main)
 
 
 @contextmanager
-def running(body: str) -> Iterator[subprocess.Popen[str]]:
+def start_process(body: str) -> Iterator[subprocess.Popen[str]]:
     program = PROGRAM.format(body=body)
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -36,7 +36,7 @@ def running(body: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) -> None:
-    with running("await stop.wait(); print('drained', flush=True)") as process:
+    with start_process("await stop.wait(); print('drained', flush=True)") as process:
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
@@ -46,7 +46,9 @@ def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) ->
 
 @pytest.mark.slow
 def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
-    with running("await stop.wait(); print('draining', flush=True); await asyncio.sleep(60)") as process:
+    with start_process(
+        "await stop.wait(); print('draining', flush=True); await asyncio.sleep(60)"
+    ) as process:
         process.terminate()
         assert process.stdout is not None
         process.stdout.readline()
@@ -59,7 +61,7 @@ def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
 @pytest.mark.slow
 def test_endless_drain_exits_with_1_even_if_the_loop_blocks() -> None:
     body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
-    with running(body) as process:
+    with start_process(body) as process:
         process.terminate()
         _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
@@ -67,7 +69,7 @@ def test_endless_drain_exits_with_1_even_if_the_loop_blocks() -> None:
 
 
 def test_a_failing_main_is_logged_and_ends_with_1() -> None:
-    with running("raise LookupError('nobody home')") as process:
+    with start_process("raise LookupError('nobody home')") as process:
         _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
     assert "nobody home" in stderr
@@ -91,7 +93,7 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
     await asyncio.wait([waits])
     assert waits.cancelled()
     """
-    with running(body.strip()) as process:
+    with start_process(body.strip()) as process:
         _, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
     assert stderr == ""
@@ -108,7 +110,7 @@ def test_ready_process_does_not_collect_its_startup_heap() -> None:
     assert not full, "a full look at the heap for new objects alone"
     assert gc.get_freeze_count() > len(sys.modules)
     """
-    with running(body.strip()) as process:
+    with start_process(body.strip()) as process:
         _, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
     assert stderr == ""

@@ -13,7 +13,7 @@ from agentchat.contracts.authorizations import derive_callback
 from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
-from tests.tool_runner.authorization_server import Protected, protected
+from tests.tool_runner.authorization_server import Protected, run_protected
 from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 
 
@@ -62,7 +62,7 @@ class Place:
 @pytest.fixture(scope="module")
 async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Place]:
     async with AsyncExitStack() as opened:
-        shop = await opened.enter_async_context(protected())
+        shop = await opened.enter_async_context(run_protected())
         slow = await opened.enter_async_context(
             serve_script(never_answer, [make_tool("count", readOnlyHint=True)])
         )

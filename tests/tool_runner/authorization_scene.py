@@ -57,7 +57,7 @@ class Scene:
         return await admin_authorizations.get(self.admin, self.agent.agent_id, "shop")
 
     @asynccontextmanager
-    async def worker(self, *allow: str) -> AsyncIterator[Authorizations]:
+    async def open_worker(self, *allow: str) -> AsyncIterator[Authorizations]:
         guard = Guard(allow or [f"127.0.0.1:{self.server.port}"])
         http = AuthorizationHttp(guard, httpx2.create_ssl_context())
         async with open_pool(self.database_url, role=None, min_size=0, max_size=8) as pool:
@@ -73,13 +73,15 @@ class Scene:
         return wire.decode_message(AuthorizationLinked, answer)
 
     async def open_link(self, worker: Authorizations) -> FinishAuthorization:
-        """What comes back once a person has opened the link and agreed."""
+        """Open the link as a person who agrees; return the callback's parameters."""
         link = await self.link(worker)
         assert link.url, link.detail
         return await follow_link(link.url)
 
     @asynccontextmanager
-    async def used(self, worker: Authorizations, authorization_id: str = "1") -> AsyncIterator[ToolServer]:
+    async def open_server(
+        self, worker: Authorizations, authorization_id: str = "1"
+    ) -> AsyncIterator[ToolServer]:
         """The server as a runner calls it, with this authorisation of the agent's."""
         guard = Guard([f"127.0.0.1:{self.server.port}"])
         servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
@@ -95,7 +97,7 @@ class Scene:
 
 
 async def follow_link(url: str) -> FinishAuthorization:
-    """What reaches the callback, as the gateway hands it on."""
+    """Follow the link and return the callback's parameters, as the gateway hands them on."""
     async with httpx2.AsyncClient() as browser:
         answer = await browser.get(url)
         while not (location := answer.headers["location"]).startswith(CALLBACK):

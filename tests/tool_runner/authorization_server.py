@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.ports import find_free_port
-from tests.tool_runner.sdk_server import listening
+from tests.tool_runner.sdk_server import serve_app
 
 CLIENT, SECRET = "the-client", "the-client-secret"
 
@@ -46,9 +46,6 @@ class Issuer:
         self.grants: list[str] = []
         self.thefts = 0
         self.loses_answers = False
-        self.may_grant: set[str] | None = None
-        """The scopes that the client may have for its credentials; None: any."""
-        self.asked_for: list[str] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.asked = asyncio.Event()
@@ -145,7 +142,7 @@ class Protected:
         self.forms: list[str] = []
         """What was posted to the token endpoint."""
 
-    def app(self) -> ASGIApp:
+    def build_app(self) -> ASGIApp:
         mcp = MCPServer(
             "protected",
             auth_server_provider=self.issuer,
@@ -163,7 +160,7 @@ class Protected:
 
         inner = mcp.streamable_http_app()
 
-        async def outer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer_or_forward(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 await inner(scope, receive, send)
                 return
@@ -174,17 +171,17 @@ class Protected:
                 return
             self.seen += [value.removeprefix("Bearer ") for value in request.headers.getlist("authorization")]
 
-            async def again() -> Message:
+            async def read_first() -> Message:
                 return {"type": "http.request", "body": body, "more_body": False}
 
-            first = [again]
+            first = [read_first]
 
-            async def replayed() -> Message:
+            async def receive_replayed() -> Message:
                 return await (first.pop()() if first else receive())
 
-            await inner(scope, replayed, send)
+            await inner(scope, receive_replayed, send)
 
-        return outer
+        return answer_or_forward
 
     async def _answer(self, request: Request) -> Response | None:
         if request.url.path == "/token":
@@ -204,9 +201,6 @@ class Protected:
         if basic != expected:
             return JSONResponse({"error": "invalid_client", "error_description": basic}, status_code=401)
         asked = str(form.get("scope", ""))
-        self.issuer.asked_for.append(asked)
-        if self.issuer.may_grant is not None and not set(asked.split()) <= self.issuer.may_grant:
-            return JSONResponse({"error": "invalid_scope"}, status_code=400)
         issued = self.issuer.issue(CLIENT, refreshable=False, scopes=asked.split())
         return JSONResponse(issued.model_dump(exclude_none=True))
 
@@ -221,10 +215,10 @@ class Protected:
 
 
 @asynccontextmanager
-async def protected() -> AsyncIterator[Protected]:
+async def run_protected() -> AsyncIterator[Protected]:
     """One that listens on loopback."""
     made = Protected(find_free_port())
-    async with listening(made.app(), made.port):
+    async with serve_app(made.build_app(), made.port):
         try:
             yield made
         finally:

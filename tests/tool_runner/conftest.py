@@ -1,4 +1,4 @@
-"""What most tests here start from: servers of this process, let through to scripted servers on loopback."""
+"""Connections of this process to scripted tool servers on loopback."""
 
 import asyncio
 import sys
@@ -45,7 +45,7 @@ async def call(server: ToolServer, name: str, seconds: float = 20.0, **arguments
 
 
 def _is_of_the_stack() -> bool:
-    """Whether the supervisor of the tests' servers connects: it asks them now and then how they are."""
+    """Return True if the supervisor of the tests' servers connects, to check their health."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("agentchat.ops."):
@@ -75,7 +75,7 @@ sys.addaudithook(_connections.hook)  # hooks cannot be removed, so there is one 
 
 @pytest.fixture
 def connections() -> Iterator[Connections]:
-    """What is connected to, as the interpreter sees it: nothing can go past it."""
+    """The connections that this process makes, as the interpreter sees them."""
     _connections.tried.clear()
     _connections.watching = True
     yield _connections

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 from pydantic import BaseModel, Field
 
-from tests.tool_runner.sdk_server import listening, of_2025
+from tests.tool_runner.sdk_server import restrict_to_2025, serve_app
 
 GUESTS = "For how many guests?"
 NAME = "In which name, for {}?"
@@ -39,27 +39,27 @@ class Restaurant:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    def server(self) -> MCPServer:
+    def build_server(self) -> MCPServer:
         server = MCPServer("restaurant", log_level="ERROR")
 
-        def guests_of() -> Elicit[Guests]:
+        def ask_guests() -> Elicit[Guests]:
             return Elicit(GUESTS, Guests)
 
-        def name_of(guests: Annotated[Guests, Resolve(guests_of)]) -> Elicit[Name]:
+        def name_of(guests: Annotated[Guests, Resolve(ask_guests)]) -> Elicit[Name]:
             return Elicit(NAME.format(guests.guests), Name)
 
-        def any_name() -> Elicit[Name]:
+        def ask_name() -> Elicit[Name]:
             return Elicit(NAME.format("all"), Name)
 
         @server.tool()
         async def book(
-            day: str, guests: Annotated[Guests, Resolve(guests_of)], name: Annotated[Name, Resolve(name_of)]
+            day: str, guests: Annotated[Guests, Resolve(ask_guests)], name: Annotated[Name, Resolve(name_of)]
         ) -> str:
             return self._book(day, guests, name)
 
         @server.tool()
         async def book_at_once(
-            day: str, guests: Annotated[Guests, Resolve(guests_of)], name: Annotated[Name, Resolve(any_name)]
+            day: str, guests: Annotated[Guests, Resolve(ask_guests)], name: Annotated[Name, Resolve(ask_name)]
         ) -> str:
             return self._book(day, guests, name)
 
@@ -67,7 +67,7 @@ class Restaurant:
         async def nag(context: Context) -> str | InputRequiredResult:
             """It asks for ever."""
             if context.protocol_version == "2026-07-28":
-                return self._asks_for_link(f"Again {next(self._numbers)}")
+                return self._ask_for_link(f"Again {next(self._numbers)}")
             answer = await context.elicit(f"Again {next(self._numbers)}", Name)
             return answer.action
 
@@ -77,7 +77,7 @@ class Restaurant:
                 return "Paid."
             if context.protocol_version == "2026-07-28":
                 answer: Any = (context.input_responses or {}).get("link")
-                return f"You said {answer.action}." if answer else self._asks_for_link(LINK)
+                return f"You said {answer.action}." if answer else self._ask_for_link(LINK)
             asked = ElicitRequestURLParams(message=LINK, url=self.link, elicitation_id="e-1")
             raise UrlElicitationRequiredError([asked])
 
@@ -87,7 +87,7 @@ class Restaurant:
         self.booked.append(f"{day}, {guests.guests}, {name.name}")
         return f"Booked: {self.booked[-1]}."
 
-    def _asks_for_link(self, message: str) -> InputRequiredResult:
+    def _ask_for_link(self, message: str) -> InputRequiredResult:
         asked = ElicitRequest(params=ElicitRequestURLParams(message=message, url=self.link))
         return InputRequiredResult(input_requests={"link": asked}, request_state="opaque")
 
@@ -98,7 +98,7 @@ async def open_restaurant(
 ) -> AsyncIterator[Restaurant]:
     """One that speaks 2026-07-28 where it is the `newest`, and else 2025-11-25."""
     restaurant = Restaurant(link)
-    app = restaurant.server().streamable_http_app()
-    async with listening(app if newest else of_2025(app)) as port:
+    app = restaurant.build_server().streamable_http_app()
+    async with serve_app(app if newest else restrict_to_2025(app)) as port:
         restaurant.port = port
         yield restaurant

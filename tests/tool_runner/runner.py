@@ -141,7 +141,7 @@ class Runner:
 
 
 def make_environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str) -> dict[str, str]:
-    """What a tool-runner's process is started with."""
+    """Build the environment of a tool-runner's process."""
     return {
         "PATH": os.environ["PATH"],
         "AGENTCHAT_NATS_URL": nats_url,

@@ -13,19 +13,19 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @asynccontextmanager
-async def listening(app: Any, port: int | None = None) -> AsyncIterator[int]:
+async def serve_app(app: Any, port: int | None = None) -> AsyncIterator[int]:
     """The port, or one that is free, on which the application is served while the block runs."""
     port, stop = port or find_free_port(), asyncio.Event()
     task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     try:
-        await _reachable(port, task)
+        await _wait_until_reachable(port, task)
         yield port
     finally:
         stop.set()
         await task
 
 
-async def _reachable(port: int, task: "asyncio.Task[None]") -> None:
+async def _wait_until_reachable(port: int, task: "asyncio.Task[None]") -> None:
     async with asyncio.timeout(40):
         while not task.done():
             try:
@@ -38,10 +38,10 @@ async def _reachable(port: int, task: "asyncio.Task[None]") -> None:
     task.result()
 
 
-def of_2025(app: App) -> App:
+def restrict_to_2025(app: App) -> App:
     """The application without the newest protocol: who probes for it is told that there is none."""
 
-    async def older(scope: Any, receive: Any, send: Any) -> None:
+    async def answer_older(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await app(scope, receive, send)
             return
@@ -55,9 +55,9 @@ def of_2025(app: App) -> App:
             return
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def again() -> Any:
+        async def receive_again() -> Any:
             return parts.pop() if parts else await receive()
 
-        await app(scope, again, send)
+        await app(scope, receive_again, send)
 
-    return older
+    return answer_older

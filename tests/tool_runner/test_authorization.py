@@ -21,7 +21,7 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Connection, Pool
 from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.authorization_scene import ANOTHER, Scene, finish
-from tests.tool_runner.authorization_server import SECRET, protected
+from tests.tool_runner.authorization_server import SECRET, run_protected
 from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, Calls, make_agent, make_environ, start_runner
 
@@ -30,7 +30,7 @@ NO_SUCH_LINK = "the link has expired or was already used"
 
 @pytest.fixture
 async def scene(migrated_database_url: str, pool: Pool) -> AsyncIterator[Scene]:
-    async with protected() as server:
+    async with run_protected() as server:
         agent = await make_agent(migrated_database_url, McpServer(name="shop", url=server.url))
         yield Scene(server, agent, pool, migrated_database_url)
 
@@ -78,7 +78,7 @@ async def test_refused_client_fails_call_and_check(
 
 async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) -> None:
     await scene.set(grant="authorization_code")
-    async with scene.worker() as worker, scene.worker() as another:
+    async with scene.open_worker() as worker, scene.open_worker() as another:
         answer = await scene.open_link(worker)
         assert (await finish(another, answer)).ok, "whichever worker is asked"
         assert (await scene.get_authorization()).status == "authorized"
@@ -87,18 +87,9 @@ async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) 
     assert scene.server.issuer.grants == ["authorization_code"]
 
 
-async def test_of_two_who_bring_one_state_one_is_heard(scene: Scene) -> None:
-    await scene.set(grant="authorization_code")
-    async with scene.worker() as worker, scene.worker() as another:
-        answer = await scene.open_link(worker)
-        both = await asyncio.gather(finish(worker, answer), finish(another, answer))
-    assert sorted(each.ok for each in both) == [False, True]
-    assert scene.server.issuer.grants == ["authorization_code"]
-
-
 async def test_link_expires_and_is_replaced(scene: Scene, conn: Connection) -> None:
     await scene.set(grant="authorization_code")
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         first = await scene.open_link(worker)
         second = await scene.open_link(worker)
         assert (await finish(worker, first)).detail == NO_SUCH_LINK
@@ -120,7 +111,7 @@ async def test_link_expires_and_is_replaced(scene: Scene, conn: Connection) -> N
 
 async def test_two_workers_that_refresh_at_once_use_a_refresh_token_once(scene: Scene) -> None:
     scene.server.issuer.expires_in = 5
-    async with scene.worker() as worker, scene.worker() as another:
+    async with scene.open_worker() as worker, scene.open_worker() as another:
         await scene.authorize(worker)
         scene.server.issuer.expires_in = 3600
         got = await asyncio.gather(
@@ -133,7 +124,7 @@ async def test_two_workers_that_refresh_at_once_use_a_refresh_token_once(scene: 
 
 async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene) -> None:
     scene.server.issuer.expires_in = 5
-    async with scene.worker() as worker, scene.worker() as another:
+    async with scene.open_worker() as worker, scene.open_worker() as another:
         await scene.authorize(worker)
         first = await scene.open_tokens(worker).get_token()
         second = await scene.open_tokens(another).get_token()
@@ -143,7 +134,7 @@ async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene
 
 
 async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> None:
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         await scene.authorize(worker)
         tokens = scene.open_tokens(worker)
         refused = await tokens.get_token()
@@ -155,9 +146,9 @@ async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> Non
 
 async def test_rejected_token_is_refreshed_and_request_resent(scene: Scene) -> None:
     issuer = scene.server.issuer
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         await scene.authorize(worker)
-        async with scene.used(worker) as server:
+        async with scene.open_server(worker) as server:
             assert not (await call(server, "whoami")).is_error
             issuer.access.clear()
             assert not (await call(server, "whoami")).is_error
@@ -171,7 +162,7 @@ async def test_rejected_token_is_refreshed_and_request_resent(scene: Scene) -> N
 
 async def test_revoked_refresh_token_needs_a_new_link(scene: Scene) -> None:
     scene.server.issuer.expires_in = 5
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         await scene.authorize(worker)
         scene.server.issuer.refresh.clear()
         for _ in range(2):
@@ -192,7 +183,7 @@ async def test_killed_refresh_leaves_lock_and_token_to_next_runner(
 ) -> None:
     issuer = scene.server.issuer
     issuer.expires_in = 5
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         await scene.authorize(worker)
     issuer.may_answer.clear()
     issuer.asked.clear()
@@ -219,7 +210,7 @@ async def test_metadata_lead_to_no_private_address(scene: Scene, connections: Co
     await scene.set(grant="authorization_code")
     trap = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = trap.sockets[0].getsockname()[1]
-    async with trap, scene.worker() as worker:
+    async with trap, scene.open_worker() as worker:
         for address in ("https://169.254.169.254", f"http://127.0.0.1:{port}", "https://[::ffff:127.0.0.1]"):
             scene.server.resource_metadata = {
                 "resource": scene.server.url,
@@ -235,8 +226,8 @@ async def test_metadata_lead_to_no_private_address(scene: Scene, connections: Co
 
 async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: Scene) -> None:
     async with (
-        protected() as other,
-        scene.worker(f"127.0.0.1:{scene.server.port}", f"127.0.0.1:{other.port}") as worker,
+        run_protected() as other,
+        scene.open_worker(f"127.0.0.1:{scene.server.port}", f"127.0.0.1:{other.port}") as worker,
     ):
         await scene.set_credentials()
         scene.server.resource_metadata = {
@@ -252,7 +243,7 @@ async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: S
 async def test_a_token_that_no_request_can_carry_is_refused(scene: Scene, field: str) -> None:
     scene.server.answers["/token"] = JSONResponse({"access_token": "a", field: "line\nbreak"})
     await scene.set_credentials()
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         with pytest.raises(ToolFailed, match="holds no token"):
             await scene.open_tokens(worker).get_token()
 
@@ -260,7 +251,7 @@ async def test_a_token_that_no_request_can_carry_is_refused(scene: Scene, field:
 async def test_a_lifetime_too_long_to_store_is_cut(scene: Scene) -> None:
     scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": 10**30})
     await scene.set_credentials()
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         assert await scene.open_tokens(worker).get_token() == "a"
     assert (await scene.get_authorization()).expires_at is not None
 
@@ -275,7 +266,7 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
     metadata = {"issuer": origin, "response_types_supported": ["code"], **endpoints}
     scene.server.answers["/.well-known/oauth-authorization-server"] = JSONResponse(metadata)
     await scene.set(grant="authorization_code")
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         detail = (link := await scene.link(worker)).detail
         if field == "token_endpoint":
             state = parse_qs(urlsplit(link.url).query)["state"][0]
@@ -288,13 +279,13 @@ async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: S
     headers = {"content-type": "text/plain; charset=base64"}
     scene.server.answers["/register"] = Response(b"\xff\x00no", status_code=400, headers=headers)
     await scene.set(grant="authorization_code")
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         assert (await scene.link(worker)).detail == "the authorization server did not register the client"
 
 
 async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Scene) -> None:
     await scene.set_credentials()
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         elsewhere = worker.open_tokens(scene.place, f"{scene.server.origin}/other")
         with pytest.raises(ToolFailed, match="at this address"):
             await elsewhere.get_token()
@@ -317,7 +308,7 @@ async def test_an_invalid_scope_of_metadata_goes_into_no_link(scene: Scene) -> N
         "scopes_supported": ['orders "all"'],
     }
     await scene.set(grant="authorization_code")
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         assert "the scope in the metadata is invalid" in (await scene.link(worker)).detail
     assert scene.server.issuer.clients == {}
 
@@ -336,6 +327,6 @@ async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
     await admin_mcp_servers.remove(scene.admin, scene.agent.agent_id, "shop")
     with pytest.raises(NotFound):
         await scene.get_authorization()
-    async with scene.worker() as worker:
+    async with scene.open_worker() as worker:
         with pytest.raises(ToolFailed, match="not authorised at this address"):
             await scene.open_tokens(worker).get_token()

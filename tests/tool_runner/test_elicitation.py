@@ -48,7 +48,7 @@ class Table:
         outcome = await self.server.call(tools[name], arguments, until, attempt)
         return outcome if isinstance(outcome, InputRequired) else render_result(outcome)
 
-    async def asked(
+    async def ask(
         self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
     ) -> InputRequired:
         outcome = await self.call(name, attempt, **arguments)
@@ -68,7 +68,7 @@ async def table(request: pytest.FixtureRequest) -> AsyncIterator[Table]:
 Said = dict[str, Any] | Literal["decline", "cancel"] | None
 
 
-def behind(attempt: CallAttempt, required: InputRequired, *answers: Said) -> CallAttempt:
+def build_next_attempt(attempt: CallAttempt, required: InputRequired, *answers: Said) -> CallAttempt:
     """The next attempt: each answer is the content of what was accepted, or another action."""
     responses = tuple(
         InputResponse(
@@ -83,20 +83,20 @@ def behind(attempt: CallAttempt, required: InputRequired, *answers: Said) -> Cal
     return CallAttempt(attempt.number + 1, (*attempt.responses, *responses), required.request_state)
 
 
-def messages(required: InputRequired) -> list[str]:
+def list_messages(required: InputRequired) -> list[str]:
     return [each.elicitation.message for each in required.requests]
 
 
 async def test_questions_are_answered_leg_by_leg_and_call_runs_once(table: Table) -> None:
-    first = await table.asked("book", day="Monday")
+    first = await table.ask("book", day="Monday")
     (asked,) = first.requests
     assert (asked.elicitation.message, asked.elicitation.mode) == (GUESTS, "form")
     assert asked.elicitation.requested_schema is not None
     assert asked.elicitation.requested_schema["properties"]["guests"]["maximum"] == 12
-    one = behind(FIRST_CALL_ATTEMPT, first, {"guests": 4})
-    second = await table.asked("book", one, day="Monday")
-    assert messages(second) == [NAME.format(4)]
-    two = behind(one, second, {"name": "Ada"})
+    one = build_next_attempt(FIRST_CALL_ATTEMPT, first, {"guests": 4})
+    second = await table.ask("book", one, day="Monday")
+    assert list_messages(second) == [NAME.format(4)]
+    two = build_next_attempt(one, second, {"name": "Ada"})
     assert await table.call("book", two, day="Monday") == '{"result":"Booked: Monday, 4, Ada."}'
     assert table.restaurant.booked == ["Monday, 4, Ada"]
 
@@ -105,8 +105,8 @@ async def test_questions_are_answered_leg_by_leg_and_call_runs_once(table: Table
 async def test_a_refusal_reaches_the_tool_which_then_does_nothing(
     table: Table, action: Literal["decline", "cancel"]
 ) -> None:
-    first = await table.asked("book", day="Monday")
-    outcome = await table.call("book", behind(FIRST_CALL_ATTEMPT, first, action), day="Monday")
+    first = await table.ask("book", day="Monday")
+    outcome = await table.call("book", build_next_attempt(FIRST_CALL_ATTEMPT, first, action), day="Monday")
     assert isinstance(outcome, str)
     assert action in outcome
     assert table.restaurant.booked == []
@@ -117,7 +117,7 @@ async def test_two_things_asked_for_are_both_answered(table: Table) -> None:
     attempt, attempts = FIRST_CALL_ATTEMPT, 0
     said: dict[str, Said] = {GUESTS: {"guests": 2}, NAME.format("all"): {"name": "Ada"}}
     while isinstance(outcome := await table.call("book_at_once", attempt, day="Friday"), InputRequired):
-        attempt = behind(attempt, outcome, *(said[message] for message in messages(outcome)))
+        attempt = build_next_attempt(attempt, outcome, *(said[message] for message in list_messages(outcome)))
         attempts += 1
     assert attempts == (1 if table.server.protocol_version == "2026-07-28" else 2)
     assert table.restaurant.booked == ["Friday, 2, Ada"]
@@ -127,11 +127,11 @@ async def test_calls_that_ask_at_one_time_are_not_mixed_up(table: Table) -> None
     days = [f"day {number}" for number in range(8)]
 
     async def book(day: str) -> str | InputRequired:
-        first = await table.asked("book", day=day)
-        one = behind(FIRST_CALL_ATTEMPT, first, {"guests": int(day[4:]) + 1})
-        second = await table.asked("book", one, day=day)
-        assert messages(second) == [NAME.format(int(day[4:]) + 1)]
-        return await table.call("book", behind(one, second, {"name": day}), day=day)
+        first = await table.ask("book", day=day)
+        one = build_next_attempt(FIRST_CALL_ATTEMPT, first, {"guests": int(day[4:]) + 1})
+        second = await table.ask("book", one, day=day)
+        assert list_messages(second) == [NAME.format(int(day[4:]) + 1)]
+        return await table.call("book", build_next_attempt(one, second, {"name": day}), day=day)
 
     await asyncio.gather(*map(book, days))
     assert sorted(table.restaurant.booked) == [
@@ -140,16 +140,18 @@ async def test_calls_that_ask_at_one_time_are_not_mixed_up(table: Table) -> None
 
 
 async def test_call_is_made_again_after_link_was_opened(table: Table) -> None:
-    first = await table.asked("pay")
+    first = await table.ask("pay")
     shown = Elicitation(message=LINK, mode="url", url=LINKED)
     assert [each.elicitation for each in first.requests] == [shown]
     table.restaurant.paid = True
-    assert await table.call("pay", behind(FIRST_CALL_ATTEMPT, first, None)) == '{"result":"Paid."}'
+    assert (
+        await table.call("pay", build_next_attempt(FIRST_CALL_ATTEMPT, first, None)) == '{"result":"Paid."}'
+    )
 
 
 async def test_a_link_that_was_refused_is_not_asked_for_again(table: Table) -> None:
-    first = await table.asked("pay")
-    declined = behind(FIRST_CALL_ATTEMPT, first, "decline")
+    first = await table.ask("pay")
+    declined = build_next_attempt(FIRST_CALL_ATTEMPT, first, "decline")
     if table.server.protocol_version == "2026-07-28":
         assert await table.call("pay", declined) == '{"result":"You said decline."}'
     else:
@@ -196,7 +198,9 @@ async def test_an_agent_whose_server_may_not_ask_is_told_so_to_the_server(newest
         await table.servers.close(5.0)
 
 
-def asks(message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = "s") -> InputRequiredResult:
+def build_question(
+    message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = "s"
+) -> InputRequiredResult:
     request = ElicitRequest(params=ElicitRequestURLParams(message=message, url=url))
     return InputRequiredResult(input_requests={key: request}, request_state=state)
 
@@ -206,7 +210,11 @@ READER = ElicitationReader(lambda _: None)
 
 @pytest.mark.parametrize(
     "result",
-    [asks(state="x[hidden]"), asks(key="[hidden]"), asks(url=f"{LINKED}?t=[hidden]")],
+    [
+        build_question(state="x[hidden]"),
+        build_question(key="[hidden]"),
+        build_question(url=f"{LINKED}?t=[hidden]"),
+    ],
     ids=["state", "key", "link"],
 )
 def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: InputRequiredResult) -> None:
@@ -214,7 +222,9 @@ def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: In
         READER.read_required(result)
 
 
-@pytest.mark.parametrize("result", [asks(state="a\0b"), asks(key="a\0b")], ids=["state", "key"])
+@pytest.mark.parametrize(
+    "result", [build_question(state="a\0b"), build_question(key="a\0b")], ids=["state", "key"]
+)
 def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredResult) -> None:
     with pytest.raises(ToolFailed, match="no text"):
         READER.read_required(result)
@@ -224,7 +234,7 @@ def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredR
 async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
     version: str, connect: Connect
 ) -> None:
-    """As the first version with elicitations has them: without a mode."""
+    """The first version with elicitations has no mode."""
     answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def hear(call: Call) -> bool:
@@ -253,8 +263,10 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
         until = asyncio.get_running_loop().time() + 20
         first = await server.call(tool, {}, until)
         assert isinstance(first, InputRequired)
-        assert messages(first) == ["Who?"]
-        outcome = await server.call(tool, {}, until, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
+        assert list_messages(first) == ["Who?"]
+        outcome = await server.call(
+            tool, {}, until, build_next_attempt(FIRST_CALL_ATTEMPT, first, {"name": "Ada"})
+        )
         assert not isinstance(outcome, InputRequired)
         assert json.loads(render_result(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
         capabilities = scripted.list_calls("initialize")[0].message["params"]["capabilities"]

@@ -13,7 +13,7 @@ from agentchat.contracts.authorizations import derive_callback
 from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Pool
 from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, follow_link
-from tests.tool_runner.authorization_server import CLIENT, Protected, protected
+from tests.tool_runner.authorization_server import CLIENT, Protected, run_protected
 from tests.tool_runner.runner import make_agent
 
 
@@ -32,7 +32,7 @@ class Attack:
             status_code=201,
         )
 
-    def metadata(self, authorization_endpoint: str, **more: object) -> None:
+    def set_metadata(self, authorization_endpoint: str, **more: object) -> None:
         origin = self.attacker.origin
         named = {
             "issuer": origin,
@@ -45,32 +45,34 @@ class Attack:
 
     @property
     def codes(self) -> list[str]:
-        """Those that reached the attacker, with their verifiers."""
+        """Return the codes that reached the attacker, with their verifiers."""
         return [each for each in self.attacker.forms if "code=" in each]
 
 
 @pytest.fixture
 async def attack(migrated_database_url: str, pool: Pool) -> AsyncIterator[Attack]:
-    async with protected() as attacker, protected() as honest:
+    async with run_protected() as attacker, run_protected() as honest:
         agent = await make_agent(migrated_database_url, McpServer(name="shop", url=attacker.url))
         yield Attack(Scene(attacker, agent, pool, migrated_database_url), honest)
 
 
 async def test_anothers_authorization_endpoint_is_not_linked_to(attack: Attack) -> None:
-    attack.metadata(f"{attack.honest.origin}/authorize")
+    attack.set_metadata(f"{attack.honest.origin}/authorize")
     await attack.scene.set(grant="authorization_code")
-    async with attack.scene.worker(*attack.allow) as worker:
+    async with attack.scene.open_worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
     assert link.url == ""
     assert "has another origin than the issuer" in link.detail
 
 
 async def test_foreign_endpoint_needs_response_with_issuer(attack: Attack) -> None:
-    attack.metadata(f"{attack.honest.origin}/authorize", authorization_response_iss_parameter_supported=True)
+    attack.set_metadata(
+        f"{attack.honest.origin}/authorize", authorization_response_iss_parameter_supported=True
+    )
     own = f"{CALLBACK}/{derive_callback(attack.attacker.origin)}"
     attack.honest.register(own)  # as one may who registers clients there
     await attack.scene.set(grant="authorization_code")
-    async with attack.scene.worker(*attack.allow) as worker:
+    async with attack.scene.open_worker(*attack.allow) as worker:
         answer = await attack.scene.open_link(worker)
         assert answer.code is not None
         assert (await finish(worker, answer)).detail == ANOTHER
@@ -81,9 +83,9 @@ async def test_foreign_endpoint_needs_response_with_issuer(attack: Attack) -> No
 async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, redirect: str) -> None:
     """The attacker's authorization endpoint leads on to the honest one, whose client it names."""
     origin, honest = attack.attacker.origin, attack.honest.origin
-    attack.metadata(f"{origin}/authorize")
+    attack.set_metadata(f"{origin}/authorize")
     await attack.scene.set(grant="authorization_code")
-    async with attack.scene.worker(*attack.allow) as worker:
+    async with attack.scene.open_worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
         asked = dict(parse_qsl(urlsplit(link.url).query))
         assert asked["redirect_uri"] == f"{CALLBACK}/{derive_callback(origin)}"
@@ -108,10 +110,10 @@ async def test_endpoint_of_other_origin_is_used_if_issuer_is_named(
 ) -> None:
     """The two are one and the same's: a server whose pages are at another host."""
     server, pages = attack.attacker, attack.honest
-    attack.metadata(f"{pages.origin}/login", authorization_response_iss_parameter_supported=True)
+    attack.set_metadata(f"{pages.origin}/login", authorization_response_iss_parameter_supported=True)
     server.answers["/token"] = JSONResponse({"access_token": "of-the-code"})
     await attack.scene.set(grant="authorization_code")
-    async with attack.scene.worker(*attack.allow) as worker:
+    async with attack.scene.open_worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
         asked = dict(parse_qsl(urlsplit(link.url).query))
         back = {"state": asked["state"], "code": "c", "iss": server.origin}

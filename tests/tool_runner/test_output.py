@@ -29,7 +29,7 @@ from agentchat.tool_runner.calls.call_output import (
 from agentchat.tool_runner.faults import ToolFault
 
 
-def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
+def _render(*texts: str, structured: Any = None, is_error: bool = False) -> str:
     blocks: list[ContentBlock] = [TextContent(text=text) for text in texts]
     return render_result(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
 
@@ -39,7 +39,7 @@ def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
 )
 @pytest.mark.parametrize("texts", [["The file."], ["one", "two"], ['{"status": "lost"}']])
 def test_text_and_structured_content_both_reach_the_model(texts: list[str], structured: Any) -> None:
-    assert json.loads(_of(*texts, structured=structured)) == {
+    assert json.loads(_render(*texts, structured=structured)) == {
         "text": "\n".join(texts),
         "structured": structured,
     }
@@ -61,14 +61,14 @@ def test_text_and_structured_content_both_reach_the_model(texts: list[str], stru
     ],
 )
 def test_repeated_content_is_shown_once(texts: list[str], structured: Any) -> None:
-    assert json.loads(_of(*texts, structured=structured)) == structured
+    assert json.loads(_render(*texts, structured=structured)) == structured
 
 
 def test_empty_structured_content_hides_nothing() -> None:
-    assert json.loads(_of("The file.", structured={})) == {"text": "The file."}
-    assert json.loads(_of("one", "two", structured={})) == {"text": "one\ntwo"}
-    assert _of('{"a":1}', structured={}) == '{"a":1}'
-    assert _of(structured={}) == "{}"
+    assert json.loads(_render("The file.", structured={})) == {"text": "The file."}
+    assert json.loads(_render("one", "two", structured={})) == {"text": "one\ntwo"}
+    assert _render('{"a":1}', structured={}) == '{"a":1}'
+    assert _render(structured={}) == "{}"
 
 
 def test_attachments_stand_beside_structured_content() -> None:
@@ -85,20 +85,20 @@ def test_attachments_stand_beside_structured_content() -> None:
     "text", ['{"status": "shipped"}', "[1, 2]", "42", '"x"', "true", "null", ' {"a":1}\n']
 )
 def test_a_single_text_that_is_json_stays_as_it_is(text: str) -> None:
-    assert _of(text) == text
+    assert _render(text) == text
 
 
 @pytest.mark.parametrize("text", ["It has shipped.", "", "{", "NaN", "{'a': 1}", "1e999", "01", "{} {}"])
 def test_any_other_single_text_is_wrapped(text: str) -> None:
-    assert json.loads(_of(text)) == {"text": text}
+    assert json.loads(_render(text)) == {"text": text}
 
 
 def test_several_texts_are_joined() -> None:
-    assert json.loads(_of("one", '{"two": 2}')) == {"text": 'one\n{"two": 2}'}
+    assert json.loads(_render("one", '{"two": 2}')) == {"text": 'one\n{"two": 2}'}
 
 
 def test_no_content_is_an_empty_text() -> None:
-    assert _of() == '{"text":""}'
+    assert _render() == '{"text":""}'
 
 
 def test_images_and_resources_are_described_not_repeated() -> None:
@@ -130,13 +130,15 @@ def test_images_and_resources_are_described_not_repeated() -> None:
 
 
 def test_an_error_is_an_error_with_the_tools_own_words() -> None:
-    assert json.loads(_of("No such order.", is_error=True)) == {"error": "No such order."}
-    assert json.loads(_of("one", "two", is_error=True)) == {"error": "one\ntwo"}
-    assert json.loads(_of(structured={"code": 4}, is_error=True)) == {"error": '{"code":4}'}
-    assert json.loads(_of("No.", structured={"code": 4}, is_error=True)) == {"error": 'No.\n{"code":4}'}
-    assert json.loads(_of('{"code": 4}', structured={"code": 4}, is_error=True)) == {"error": '{"code": 4}'}
-    assert json.loads(_of("No.", structured={}, is_error=True)) == {"error": "No."}
-    assert json.loads(_of(is_error=True)) == {"error": "The tool failed without saying why."}
+    assert json.loads(_render("No such order.", is_error=True)) == {"error": "No such order."}
+    assert json.loads(_render("one", "two", is_error=True)) == {"error": "one\ntwo"}
+    assert json.loads(_render(structured={"code": 4}, is_error=True)) == {"error": '{"code":4}'}
+    assert json.loads(_render("No.", structured={"code": 4}, is_error=True)) == {"error": 'No.\n{"code":4}'}
+    assert json.loads(_render('{"code": 4}', structured={"code": 4}, is_error=True)) == {
+        "error": '{"code": 4}'
+    }
+    assert json.loads(_render("No.", structured={}, is_error=True)) == {"error": "No."}
+    assert json.loads(_render(is_error=True)) == {"error": "The tool failed without saying why."}
 
 
 def test_a_long_error_is_cut() -> None:
@@ -168,13 +170,13 @@ def test_output_over_256_kib_is_cut_and_still_json(result: CallToolResult) -> No
 
 def test_an_output_of_exactly_256_kib_is_not_cut() -> None:
     text = "x" * (MAX_BYTES - len('{"text":""}'))
-    assert json.loads(_of(text)) == {"text": text}
-    assert json.loads(_of(text + "x")).keys() == {"notice", "text"}
+    assert json.loads(_render(text)) == {"text": text}
+    assert json.loads(_render(text + "x")).keys() == {"notice", "text"}
 
 
 @pytest.mark.parametrize("text", ["a\x00b", '{"a": "\\u0000"}', "\ud800", '"\\ud800"'])
 def test_what_no_store_can_hold_is_replaced(text: str) -> None:
-    output = _of(text)
+    output = _render(text)
     assert "\x00" not in output
     assert "\\u0000" not in output
     output.encode()
@@ -182,7 +184,7 @@ def test_what_no_store_can_hold_is_replaced(text: str) -> None:
 
 
 def test_structured_content_is_cleaned() -> None:
-    assert _of(structured={"a\x00": ["\ud800", 1, None]}) == '{"a�":["�",1,null]}'
+    assert _render(structured={"a\x00": ["\ud800", 1, None]}) == '{"a�":["�",1,null]}'
 
 
 @given(
@@ -200,7 +202,7 @@ def test_structured_content_is_cleaned() -> None:
     st.booleans(),
 )
 def test_every_output_parses_as_json(texts: list[str], structured: Any, is_error: bool) -> None:
-    output = _of(*texts, structured=structured, is_error=is_error)
+    output = _render(*texts, structured=structured, is_error=is_error)
     parsed = msgspec.json.decode(output.encode())
     if is_error:
         assert isinstance(parsed["error"], str)

@@ -3,13 +3,12 @@
 import json
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
 from agentchat.directory.agent_config import McpServer
 from agentchat.tool_runner.journal import Journal
-from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
+from tests.tool_runner.eliciting import open_restaurant
 from tests.tool_runner.handling import handle_calls
 from tests.tool_runner.runner import make_agent
 
@@ -31,32 +30,6 @@ def build_next_request(
         responses=(*request.responses, answer),
         request_state=finished.request_state,
     )
-
-
-def get_question(finished: ToolFinished) -> str:
-    return finished.input_requests[0].elicitation.message
-
-
-@pytest.mark.parametrize("newest", [True, False], ids=["2026-07-28", "2025-11-25"])
-async def test_a_call_goes_on_at_another_runner(
-    newest: bool, fresh_nats_url: str, migrated_database_url: str
-) -> None:
-    async with open_restaurant(newest=newest) as restaurant:
-        agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
-        request = agent.call("book", "restaurant", input={"day": "Monday"})
-        async with handle_calls(fresh_nats_url, migrated_database_url, restaurant.port) as first_runner:
-            first = await first_runner.calls.finish(request)
-        assert (get_question(first), first.is_error) == (GUESTS, True)
-        assert json.loads(first.output) == {
-            "error": "The tool asks a person for input, which is not possible here."
-        }
-        async with handle_calls(fresh_nats_url, migrated_database_url, restaurant.port) as second_runner:
-            request = build_next_request(request, first, {"guests": 4})
-            second = await second_runner.calls.finish(request)
-            assert (get_question(second), second.leg) == (NAME.format(4), 1)
-            done = await second_runner.calls.finish(build_next_request(request, second, {"name": "Ada"}))
-        assert (done.output, done.leg) == ('{"result":"Booked: Monday, 4, Ada."}', 2)
-        assert restaurant.booked == ["Monday, 4, Ada"]
 
 
 async def test_a_leg_that_was_begun_before_is_not_run_again(

@@ -114,16 +114,6 @@ def test_a_combination_at_the_root_becomes_one_object() -> None:
     assert not {"anyOf", "allOf", "oneOf"} & found.keys()
 
 
-def test_references_within_the_schema_stay() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"node": {"$ref": "#/$defs/node"}, "old": {"$ref": "#/definitions/old"}},
-        "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
-        "definitions": {"old": {"type": "string"}},
-    }
-    assert normalize_schema(schema) == schema
-
-
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [

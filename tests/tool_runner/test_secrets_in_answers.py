@@ -56,8 +56,8 @@ async def test_listing_has_no_credentials(connect: Connect) -> None:
     assert line["first"] == ["of [hidden] (its name holds a credential)"]
 
 
-def struck(text: str, headers: dict[str, str], size: int = 1_000_000) -> str:
-    """What a response of `text` becomes that arrives in pieces of `size` bytes."""
+def strike(text: str, headers: dict[str, str], size: int = 1_000_000) -> str:
+    """Redact a response of `text` that arrives in pieces of `size` bytes."""
     redactor, data = CredentialRedactor(headers), text.encode()
     pieces = [redactor.strike(data[place : place + size]) for place in range(0, len(data), size)]
     return b"".join([*pieces, redactor.rest]).decode()
@@ -66,7 +66,7 @@ def struck(text: str, headers: dict[str, str], size: int = 1_000_000) -> str:
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_credentials_are_struck_across_pieces(size: int) -> None:
     text = json.dumps({"text": f"Bearer Bearer {CANARY}, can, canary-7f3a9, {CANARY}"})
-    assert struck(text, HEADERS, size) == text.replace(f"Bearer {CANARY}", "[hidden]").replace(
+    assert strike(text, HEADERS, size) == text.replace(f"Bearer {CANARY}", "[hidden]").replace(
         CANARY, "[hidden]"
     )
 
@@ -79,7 +79,7 @@ def test_piece_without_the_beginning_of_a_credential_is_not_held_back() -> None:
 def test_credentials_are_struck_in_every_json_form() -> None:
     headers = {"Authorization": 'Bearer tok"en-0123/56789', "X-Api-Key": "12345678", "X-Store": "electronics"}
     said = '{"a": "tok\\"en-0123/56789", "b": "tok\\"en-0123\\/56789", "c": 12345678, "d": "electronics"}'
-    found = json.loads(struck(said, headers))
+    found = json.loads(strike(said, headers))
     assert found == {"a": "[hidden]", "b": "[hidden]", "c": 11111111, "d": "electronics"}
 
 
@@ -99,7 +99,7 @@ def test_credentials_are_struck_in_every_json_form() -> None:
 )
 def test_names_of_cookies_and_parameters_stay(header: str, value: str, secret: tuple[str, ...]) -> None:
     said = "customer, electronics, sessionid, password, Customer and Negotiate are no secrets"
-    assert struck(said, {header: value}) == said
-    assert struck(value, {header: value}) == "[hidden]"
+    assert strike(said, {header: value}) == said
+    assert strike(value, {header: value}) == "[hidden]"
     for each in secret:
-        assert struck(f"It was {each}.", {header: value}) == "It was [hidden]."
+        assert strike(f"It was {each}.", {header: value}) == "It was [hidden]."

@@ -1,4 +1,4 @@
-"""What a tool server says reaches the model: its own errors, ids that are null, content of foreign types."""
+"""A tool server's words reach the model: its errors, ids that are null, content of foreign types."""
 
 import asyncio
 import json

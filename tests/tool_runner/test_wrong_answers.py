@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentchat.tool_runner.calls.call_output import MAX_BYTES, render_result
+from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import FaultKind, ToolFailed
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, make_tool, serve_script
@@ -30,20 +30,20 @@ EVENTS = OK + b"Content-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 NOTE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}'
 
 
-def replies(
+def build_reply(
     status: int, body: bytes = b"", content_type: str = "application/json", **headers: str
 ) -> Answering:
     return lambda call: call.reply(status, body, content_type, **headers)
 
 
-def result_in(
+def build_changed_result(
     change: Callable[[bytes], bytes], content_type: str = "application/json", **headers: str
 ) -> Answering:
     """The right result, with something changed."""
     return lambda call: call.reply(200, change(_answer(call, "x")), content_type, **headers)
 
 
-def without_end(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
+def stream_endlessly(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
     async def answer(call: Call) -> None:
         await call.send_raw(begin)
         while True:
@@ -53,7 +53,7 @@ def without_end(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
     return answer
 
 
-def breaks_off(data: bytes = b"") -> Answering:
+def break_off(data: bytes = b"") -> Answering:
     async def answer(call: Call) -> None:
         await call.send_raw(data)
         call.writer.transport.abort()
@@ -65,7 +65,7 @@ async def _hang(_call: Call) -> None:
     await asyncio.sleep(60)
 
 
-def _huge(call: Call) -> Awaitable[None]:
+def _send_huge(call: Call) -> Awaitable[None]:
     return call.reply(200, _answer(call, "x" * (3 * MIB)))
 
 
@@ -74,34 +74,37 @@ MANY = b'{"jsonrpc":"2.0","id":1,"result":{"content":[' + b"{}," * 600_000 + b"{
 ASKS_A_PERSON = {"resultType": "input_required", "inputRequests": {}, "requestState": "x"}
 CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "hangs": (_hang, {"timeout"}),
-    "drips events": (without_end(EVENTS, b": still here\n\n", 0.05), {"timeout"}),
-    "drips JSON": (without_end(JSON + b"Content-Length: 100000\r\n\r\n", b" ", 0.05), {"timeout"}),
-    "drips headers": (without_end(OK, b"X-Slow: 1\r\n", 0.05), {"timeout", "broken"}),
-    "endless headers": (without_end(OK, b"X-Much: " + b"x" * 8192 + b"\r\n"), {"broken"}),
-    "wrong id": (replies(200, b'{"jsonrpc":"2.0","id":999999,"result":{"content":[]}}'), {"protocol"}),
-    "huge": (_huge, {"oversized"}),
-    "huge, unannounced": (without_end(JSON + b"Connection: close\r\n\r\n", b" " * 65536), {"oversized"}),
+    "drips events": (stream_endlessly(EVENTS, b": still here\n\n", 0.05), {"timeout"}),
+    "drips JSON": (stream_endlessly(JSON + b"Content-Length: 100000\r\n\r\n", b" ", 0.05), {"timeout"}),
+    "drips headers": (stream_endlessly(OK, b"X-Slow: 1\r\n", 0.05), {"timeout", "broken"}),
+    "endless headers": (stream_endlessly(OK, b"X-Much: " + b"x" * 8192 + b"\r\n"), {"broken"}),
+    "wrong id": (build_reply(200, b'{"jsonrpc":"2.0","id":999999,"result":{"content":[]}}'), {"protocol"}),
+    "huge": (_send_huge, {"oversized"}),
+    "huge, unannounced": (stream_endlessly(JSON + b"Connection: close\r\n\r\n", b" " * 65536), {"oversized"}),
     "huge in events": (
-        without_end(EVENTS, b"event: message\ndata: " + NOTE % (b"x" * 50_000) + b"\n\n"),
+        stream_endlessly(EVENTS, b"event: message\ndata: " + NOTE % (b"x" * 50_000) + b"\n\n"),
         {"oversized"},
     ),
-    "one endless event": (without_end(EVENTS + b"event: message\ndata: ", b"x" * 65536), {"oversized"}),
-    "gzip bomb": (replies(200, GZIP_BOMB, Content_Encoding="gzip"), {"protocol"}),
-    "nested brackets": (replies(200, DEEP), {"protocol"}),
-    "many objects": (replies(200, MANY), {"oversized"}),
-    "an encoding that nobody accepts": (result_in(bytes, Content_Encoding="br"), {"protocol"}),
-    "no JSON": (replies(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
-    "HTML": (replies(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
-    "odd charset": (result_in(bytes, "text/event-stream; charset=punycode"), {"protocol", "broken"}),
+    "one endless event": (stream_endlessly(EVENTS + b"event: message\ndata: ", b"x" * 65536), {"oversized"}),
+    "gzip bomb": (build_reply(200, GZIP_BOMB, Content_Encoding="gzip"), {"protocol"}),
+    "nested brackets": (build_reply(200, DEEP), {"protocol"}),
+    "many objects": (build_reply(200, MANY), {"oversized"}),
+    "an encoding that nobody accepts": (build_changed_result(bytes, Content_Encoding="br"), {"protocol"}),
+    "no JSON": (build_reply(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
+    "HTML": (build_reply(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
+    "odd charset": (
+        build_changed_result(bytes, "text/event-stream; charset=punycode"),
+        {"protocol", "broken"},
+    ),
     "no result": (lambda call: call.send_result({"content": 5}), {"protocol"}),
-    "invalid UTF-8": (result_in(lambda data: data.replace(b'"x"', b'"\xff\xfe"')), {"protocol"}),
-    "202": (replies(202), {"protocol"}),
-    "empty": (replies(200), {"protocol"}),
-    "503": (replies(503, b"Traceback (most recent call last): 10.0.0.7", "text/plain"), {"status"}),
-    "401": (replies(401, b"{}", WWW_Authenticate="Bearer"), {"credentials"}),
-    "breaks off at once": (breaks_off(), {"broken"}),
-    "breaks off in the body": (breaks_off(JSON + b"Content-Length: 1000\r\n\r\n{"), {"broken"}),
-    "breaks off in an event": (breaks_off(EVENTS + b'event: message\ndata: {"jsonrpc"'), {"broken"}),
+    "invalid UTF-8": (build_changed_result(lambda data: data.replace(b'"x"', b'"\xff\xfe"')), {"protocol"}),
+    "202": (build_reply(202), {"protocol"}),
+    "empty": (build_reply(200), {"protocol"}),
+    "503": (build_reply(503, b"Traceback (most recent call last): 10.0.0.7", "text/plain"), {"status"}),
+    "401": (build_reply(401, b"{}", WWW_Authenticate="Bearer"), {"credentials"}),
+    "breaks off at once": (break_off(), {"broken"}),
+    "breaks off in the body": (break_off(JSON + b"Content-Length: 1000\r\n\r\n{"), {"broken"}),
+    "breaks off in an event": (break_off(EVENTS + b'event: message\ndata: {"jsonrpc"'), {"broken"}),
     "no HTTP": (lambda call: call.send_raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), {"broken"}),
     "asks a person": (lambda call: call.send_result(ASKS_A_PERSON), {"input", "protocol"}),
 }
@@ -143,16 +146,6 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         assert render_result(await side_by_side) == '{"text":"fine"}'
         assert render_result(await call(server, "good")) == '{"text":"fine"}'
         assert len(scripted.list_calls("initialize")) == 1
-
-
-async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:
-    async def on_call(call: Call) -> None:
-        await call.reply(200, _answer(call, "x" * (2 * MIB - 1000)))
-
-    async with serve_script(on_call, TOOLS) as scripted:
-        output = render_result(await call(connect(scripted), "bad"))
-    assert MAX_BYTES - 1000 < len(output) <= MAX_BYTES
-    assert json.loads(output)["notice"].startswith(f"The output had {2 * MIB - 1000} bytes")
 
 
 async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect: Connect) -> None:
@@ -206,13 +199,3 @@ async def test_only_an_idempotent_call_is_retried_when_the_connection_broke(
         with pytest.raises(ToolFailed, match="broken"):
             await call(connect(scripted), name)
         assert len(scripted.list_calls()) == sent
-
-
-async def test_the_servers_own_words_about_a_refused_call_are_passed_on(connect: Connect) -> None:
-    async def on_call(call: Call) -> None:
-        await call.send_error(-32602, "order_id must look like ORD-1001", status=400)
-
-    async with serve_script(on_call, TOOLS) as scripted:
-        with pytest.raises(ToolFailed) as caught:
-            await call(connect(scripted), "bad")
-        assert caught.value.fault.words.endswith("It said: order_id must look like ORD-1001")

@@ -37,7 +37,7 @@ from tests.webhooks.receiver import Receiver, open_receiver
 
 
 def have_attempts(count: int) -> Callable[[list[Delivery]], bool]:
-    """Whether so many deliveries have an attempt that is recorded."""
+    """Return a condition: so many deliveries have a recorded attempt."""
     return lambda found: sum(bool(each.attempts) for each in found) == count
 
 
@@ -115,7 +115,7 @@ class World(msgspec.Struct):
 
 
 @contextlib.asynccontextmanager
-async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+async def run_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
     """Run a task while the block does."""
     task = asyncio.create_task(work)
     try:
@@ -159,5 +159,5 @@ async def world(
         )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
     sender = DeliverySender(pool, SEALER, guard, "projector-test")
-    async with open_receiver() as receiver, running(sender.run()) as sending, running(follow(pool, sender)):
+    async with open_receiver() as receiver, run_task(sender.run()) as sending, run_task(follow(pool, sender)):
         yield World(pool, store, account.id, receiver, sender, sending)

@@ -37,7 +37,7 @@ def build_status(code: int, *headers: str) -> bytes:
 
 
 class Receiver:
-    """What came, in order, by path. A path without an answer of its own says 204."""
+    """The requests received, in order. A path without an answer of its own says 204."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -64,7 +64,7 @@ class Receiver:
         return [each for each in self.received if each.path == path]
 
     async def wait_until(self, path: str, count: int) -> list[Received]:
-        """Those that have come to a path, once there are so many."""
+        """Wait until a path has received so many requests, and return them."""
         async with asyncio.timeout(60), self._grown:
             await self._grown.wait_for(lambda: len(self.list_at(path)) >= count)
         return self.list_at(path)

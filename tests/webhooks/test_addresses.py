@@ -1,4 +1,4 @@
-"""What endpoints may not be, at each attempt: private, or elsewhere by redirect or by their name."""
+"""Attempts refuse private addresses, redirects, and names that lead to either."""
 
 import ssl
 
@@ -37,14 +37,6 @@ async def test_a_name_whose_address_has_become_private_is_not_called(world: Worl
     reason = "hooks.example is at an address that is not public"
     assert attempt.message == f"The address is not allowed: {reason}."
     assert world.receiver.received == []
-
-
-async def test_a_name_without_an_address_is_said_to_have_none() -> None:
-    async def resolve(host: str, port: int, account_id: str) -> list[str]:
-        raise OSError("no such name")
-
-    attempt = await _make_attempt(Guard([], resolve), "https://nowhere.example/x")
-    assert (attempt.error, attempt.message) == ("unresolved", "The host name has no address.")
 
 
 async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
@@ -109,11 +101,6 @@ async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
     await world.chat()
     [delivery] = await world.wait_until(endpoint.id, have_attempts(1))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")
-
-
-async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
-    attempt = await _make_attempt(Guard(["127.0.0.1:1"]), "http://127.0.0.1:1/")
-    assert (attempt.status, attempt.error) == (None, "connection_failed")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Rows of deliveries: how long they are kept, and what they hold."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
 from agentchat.runtime.postgres import Pool
-from agentchat.webhooks import delivery_queue, endpoints
+from agentchat.webhooks import delivery_queue, endpoint_disabling, endpoints
 from agentchat.webhooks.webhook_bodies import build_body, build_notice
 from tests.webhooks.conftest import World
 from tests.webhooks.receiver import build_status
@@ -100,3 +101,26 @@ def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     thin = msgspec.json.decode(build_body("msg_1", notice, "thin"))["data"]
     assert full["elicitation"] == {"message": "Why?"}
     assert thin.keys() & {"elicitation", "tool", "agent_id"} == set()
+
+
+@pytest.mark.parametrize(
+    ("days", "failed", "succeeded", "gone", "reason", "failing_days"),
+    [
+        (5, True, False, False, "failing", 5),
+        (4, True, False, False, None, 4),
+        (5, True, True, False, None, 0),
+        (None, True, False, False, None, 0),
+        (None, False, True, True, "gone", 0),
+        (5, False, True, False, None, None),
+    ],
+)
+def test_five_days_without_success_or_a_410_disable(
+    days: int | None, failed: bool, succeeded: bool, gone: bool, reason: str | None, failing_days: int | None
+) -> None:
+    """A success begins the five days again; `gone` counts though another answer was a success."""
+    now = datetime.now(UTC)
+    before = None if days is None else now - timedelta(days=days)
+    ends = {"succeeded": succeeded, "gone": gone}
+    assert endpoint_disabling.decide_disabling(before, now, failed=failed, **ends) == reason
+    since = endpoint_disabling.find_failing_since(before, now, failures=int(failed), **ends)
+    assert since == (None if failing_days is None else now - timedelta(days=failing_days))

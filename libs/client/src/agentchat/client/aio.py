@@ -46,7 +46,7 @@ _WEBHOOKS = "/v1/webhook_endpoints"
 
 
 class AsyncAgentChat:
-    """As `AgentChat`, for asyncio. Tasks may share it; close it, or use it in an `async with` block."""
+    """The asyncio form of `AgentChat`. Tasks may share it; close it, or use it in an `async with` block."""
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class AsyncAgentChat:
 
 
 class AsyncChatStream(ReplyReader):
-    """As `ChatStream`, to be iterated with `async for` within an `async with` block."""
+    """The asyncio form of `ChatStream`: use `async for` within an `async with` block."""
 
     async def __aenter__(self) -> Self:
         await self._open()

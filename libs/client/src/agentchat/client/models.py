@@ -98,7 +98,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of a reply: `score` is from -1 (bad) to 1 (good)."""
+    """One person's opinion of a reply: `score` is from -1 (bad) to 1 (good)."""
 
     message_id: str
     conversation_id: str
@@ -112,7 +112,7 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many have given feedback on a reply, the mean of their scores, and the newest of it."""
+    """The number of opinions of a reply, the mean of their scores, and the newest one."""
 
     count: int
     mean_score: float

@@ -31,7 +31,7 @@ _LASTING = frozenset(
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """In seconds. `read` bounds the silence within a stream, where the service sends something every 15 s.
+    """Time-outs in seconds. `read` bounds the silence of a stream, in which something is sent every 15 s.
 
     `total` bounds a call: a run may last 10 minutes, and wait half a minute before it starts.
     """

@@ -75,7 +75,7 @@ Event = Meta | Sources | Delta | Done | Start | ToolCall | MessageDone
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What distinguishes the events: both forms have a `done`, only form 2's has a message."""
+    """The fields that tell events apart: both forms have a `done`, only form 2's has a message."""
 
     type: str
     message: Any = None

@@ -1,9 +1,5 @@
 """Apply a suite's patterns and schemas in a process next to this one, bounded in time."""
 
-import asyncio
-import contextlib
-import os
-import sys
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -13,11 +9,10 @@ import msgspec
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import NotACase
 from agentchat.evals.redaction_rules import RedactionRule
-from agentchat.evals.rule_process import SIZE, Redact, RuleRequest, RuleResult, Search, Validate
+from agentchat.evals.rule_process import Redact, RuleRequest, RuleResult, Search, Validate
+from agentchat.runtime.limited_process import LimitedProcess, ProcessEnded
 
 _PATIENCE_SECONDS = 60.0
-"""Longer than a request's CPU time takes on a busy machine."""
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 
 
 class RuleTooSlow(Exception):  # noqa: N818 - reads as the condition it is
@@ -32,8 +27,7 @@ class RuleProcess:
 
     def __init__(self, *, redaction_seconds: float = 10.0, check_seconds: float = 2.0) -> None:
         self._redaction_seconds, self._check_seconds = redaction_seconds, check_seconds
-        self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
+        self._process = LimitedProcess("agentchat.evals.rule_process", patience_seconds=_PATIENCE_SECONDS)
 
     async def __aenter__(self) -> "RuleProcess":
         return self
@@ -46,7 +40,7 @@ class RuleProcess:
     async def redact(self, rules: Sequence[RedactionRule], case: Case) -> Case:
         """Return the case redacted. Raises NotACase if that is not possible, or takes too long."""
         try:
-            answer = await self._ask(Redact(rules=tuple(rules), case=case, seconds=self._redaction_seconds))
+            answer = await self._ask(Redact(tuple(rules), case))
         except RuleTooSlow:
             reason = "its redaction takes too long; simplify the patterns in suite.yaml"
             raise NotACase(case.id, reason) from None
@@ -56,46 +50,20 @@ class RuleProcess:
 
     async def search(self, pattern: str, text: str) -> str | None:
         """Return the text that the pattern finds, or None. Raises RuleTooSlow."""
-        return (await self._ask(Search(pattern=pattern, text=text, seconds=self._check_seconds))).found
+        return (await self._ask(Search(pattern, text))).found
 
     async def validate(self, schema: dict[str, Any], text: str) -> str:
         """Return why the text is not JSON of the schema; "" if it is. Raises RuleTooSlow."""
-        return (await self._ask(Validate(schema=schema, text=text, seconds=self._check_seconds))).problem
+        return (await self._ask(Validate(schema, text))).problem
 
     async def aclose(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await self._process.aclose()
 
     async def _ask(self, request: RuleRequest) -> RuleResult:
-        async with self._turn:
-            try:
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    answer = await self._exchange(msgspec.json.encode(request))
-            except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-                await self.aclose()
-                raise RuleTooSlow from None
-            except BaseException:
-                await self.aclose()
-                raise
+        cpu_seconds = self._redaction_seconds if isinstance(request, Redact) else self._check_seconds
+        try:
+            answer = await self._process.ask(msgspec.json.encode(request), cpu_seconds)
+        except ProcessEnded:
+            raise RuleTooSlow from None
         return msgspec.json.decode(answer, type=RuleResult)
-
-    async def _exchange(self, message: bytes) -> bytes:
-        if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "agentchat.evals.rule_process"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(SIZE.pack(len(message)) + message)
-        await process.stdin.drain()
-        (size,) = SIZE.unpack(await process.stdout.readexactly(SIZE.size))
-        return await process.stdout.readexactly(size)

@@ -1,50 +1,41 @@
-"""Apply patterns and schemas of a suite, a request at a time: `python -m agentchat.evals.rule_process`.
+"""Apply patterns and schemas of a suite: `python -m agentchat.evals.rule_process`.
 
-A process of its own, because nothing in Python interrupts a regular expression or a schema whose work grows
-with the square of a text, or faster. The kernel ends this process when a request takes more CPU time than it
-may, and refuses it memory beyond a bound. Parent: `bounded_rules.RuleProcess`.
+This is a process with limits, because the work of a regular expression or a schema may grow with the square
+of a text, or faster. Parent: `bounded_rules.RuleProcess`.
 """
 
-import contextlib
 import re
-import resource
-import signal
-import struct
-import sys
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import SuiteError
 from agentchat.evals.redaction_rules import RedactionRule
+from agentchat.runtime.limited_process import limit_resources, serve_requests
 
 _MEMORY_BYTES = 4 * 1024**3
-SIZE = struct.Struct(">I")
-"""The number of bytes of a message, which precedes it."""
 
 
-class RuleRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of the requests. After `seconds` of CPU time the kernel ends the process, by SIGVTALRM."""
-
-    seconds: float
+class RuleRequest(msgspec.Struct, frozen=True, tag=True):
+    """Base of the requests."""
 
 
-class Redact(RuleRequest, frozen=True, kw_only=True):
+class Redact(RuleRequest, frozen=True):
     """Redact a case by the rules of its suite."""
 
     rules: tuple[RedactionRule, ...]
     case: Case
 
 
-class Search(RuleRequest, frozen=True, kw_only=True):
+class Search(RuleRequest, frozen=True):
     """Search a text for a regular expression."""
 
     pattern: str
     text: str
 
 
-class Validate(RuleRequest, frozen=True, kw_only=True):
+class Validate(RuleRequest, frozen=True):
     """Check that a text is JSON that satisfies a schema (draft 2020-12)."""
 
     schema: dict[str, Any]
@@ -62,23 +53,9 @@ class RuleResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def main() -> None:
     """Answer requests until the parent closes stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the parent
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    limit_resources(_MEMORY_BYTES)
     decoder = msgspec.json.Decoder(Redact | Search | Validate)
-    while message := read_message(sys.stdin.buffer):
-        request = decoder.decode(message)
-        signal.setitimer(signal.ITIMER_VIRTUAL, request.seconds)
-        answer = msgspec.json.encode(_answer(request))
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        sys.stdout.buffer.write(SIZE.pack(len(answer)) + answer)
-        sys.stdout.buffer.flush()
-
-
-def read_message(stream: BinaryIO) -> bytes:
-    """Read one message; b"" at the end of the stream."""
-    size = stream.read(SIZE.size)
-    return stream.read(*SIZE.unpack(size)) if len(size) == SIZE.size else b""
+    serve_requests(lambda request: msgspec.json.encode(_answer(decoder.decode(request))))
 
 
 def _answer(request: Redact | Search | Validate) -> RuleResult:

@@ -28,7 +28,7 @@ _SHORT_LOCAL_LOCKS = "SET LOCAL lock_timeout TO '2s'"
 
 
 class Form(msgspec.Struct, Generic[A, R], frozen=True):
-    """How calls become one statement.
+    """A way to combine calls in one statement.
 
     `parameters` builds its arrays; `results` takes the calls and the rows, and returns one result for each
     call in their order. If a statement is not `durable`, a crash of the server may lose it. If it is

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 from agentchat.runtime.logs import BoundLogger, get_first_line
@@ -61,13 +61,6 @@ async def repeat(
             pause = seconds if retry_seconds is None else retry_seconds
         except Exception:  # the outermost loop of a task
             log.exception(problem)
-
-
-async def gather_all(work: Iterable[Awaitable[object]]) -> None:
-    """Await all of it, then raise the first error: nothing is still running when this returns."""
-    for result in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
 
 
 def compute_backoff(first_seconds: float, number: int) -> float:

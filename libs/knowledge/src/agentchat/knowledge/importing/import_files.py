@@ -11,6 +11,7 @@ from typing import BinaryIO
 import msgspec
 import webencodings
 
+from agentchat.contracts.text import convert_to_utf8, is_wide
 from agentchat.knowledge.documents import Kind, tidy
 from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing.drafts import FILE_KINDS, MOST_BYTES, Draft
@@ -35,7 +36,6 @@ _ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp",)
 """Encodings whose bytes are valid UTF-8 whatever they mean."""
 _REPLACE = "agentchat-replace"
 _decoding = threading.Lock()  # error handlers of codecs are global
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -144,19 +144,19 @@ def _decode(name: str, content: bytes, *, is_html: bool) -> tuple[str, tuple[str
 
     Declared names mean what browsers take them for (WHATWG's Encoding Standard). Raises Unreadable.
     """
-    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
-    if encoding != "utf-16" and b"\0" in content:
+    wide = is_wide(content)
+    if not wide and b"\0" in content:
         raise Unreadable(name, f"is no text: it holds a NUL byte (at {content.index(0)})")
-    declared = None if encoding == "utf-16" or not is_html else _find_declared(content)
+    declared = _find_declared(content) if is_html and not wide else None
     if declared is not None and declared.name in _ASCII_SUPERSETS_IN_ESCAPES and b"\x1b" in content:
         return _decode_declared(content, declared)
     try:
-        return content.decode(encoding), ()
+        return convert_to_utf8(content).decode(), ()
     except UnicodeDecodeError as error:
         if declared is not None:
             return _decode_declared(content, declared)
-        shown = "UTF-16" if encoding == "utf-16" else "UTF-8"
-        byte = content[error.start]
+        shown = "UTF-16" if wide else "UTF-8"
+        byte = error.object[error.start]
         raise Unreadable(name, f"is not {shown} (byte 0x{byte:02x} at {error.start})") from None
 
 
