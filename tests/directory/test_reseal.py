@@ -15,6 +15,7 @@ from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
 from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.directory.errors import SealBroken
+from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
 from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
     OAuthClient,
@@ -231,6 +232,12 @@ async def test_webhook_secrets_are_resealed_too(pool: Pool, conn: Connection, ac
             owner = build_seal_owner(account, endpoint_id)
             opened = [AFTER.open(value, owner=owner) for value in sealed if value is not None]
             assert all(secret.startswith("whsec_") for secret in opened)
+
+
+async def test_secrets_of_a_run_are_resealed_too(pool: Pool, account: str) -> None:
+    await save_run_secrets(pool, BEFORE, account, "trace", {"token": "of Ada"})
+    assert (await reseal(pool, BOTH, actor="test")).resealed == 1
+    assert await load_run_secrets(pool, AFTER, account, "trace") == {"token": "of Ada"}
 
 
 async def _make_endpoint(pool: Pool, account: str, sealer: Sealer) -> IssuedEndpoint:

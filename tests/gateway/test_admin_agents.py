@@ -69,7 +69,7 @@ async def test_disable_enable_and_restore_are_in_the_audit_of_an_agent(
 
 
 SHOP = {"url": "https://shop.example/mcp", "headers": {"X-Token": "canary-secret"}}
-SHOWN = {
+SHOWN: dict[str, Any] = {
     "name": "shop",
     "url": "https://shop.example/mcp",
     "header_names": ["X-Token"],
@@ -77,6 +77,7 @@ SHOWN = {
     "require_approval": "never",
     "elicitation": True,
     "max_call_seconds": 30,
+    "headers_from_request": {},
     "disabled": False,
 }
 

@@ -15,14 +15,14 @@ AI_SDK, AG_UI = "/ai-sdk/v1/agents/{agent}/chat", "/ag-ui/v1/agents/{agent}"
 SAMPLING = {"temperature": 0, "top_p": 1, "seed": 7, "user": "ada", "metadata": {"a": "b"}}
 CASES: list[tuple[str, dict[str, Any], str | None]] = [
     (COMPLETIONS, {}, None),
-    (COMPLETIONS, SAMPLING, "metadata, top_p, seed"),
+    (COMPLETIONS, SAMPLING, "top_p, seed"),
     (COMPLETIONS, {"max_tokens": 5, "stop": ["x"], "store": False}, "store"),
     (COMPLETIONS, {"tools": [{"type": "function"}], "tool_choice": "auto"}, "tools"),
     (COMPLETIONS, {"tools": [], "stop": None, "user": "", "metadata": {}}, None),
     (COMPLETIONS, {"n": 1, "stream_options": {"include_usage": True}, "logprobs": False}, None),
     (COMPLETIONS, {"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
     (COMPLETIONS, {"a,b": 1, "x\r\ny": 1, "ä": 1, "z" * 65: 1, "fine": 1}, "fine"),
-    (RESPONSES, SAMPLING, "seed, metadata, top_p"),
+    (RESPONSES, SAMPLING, "seed, top_p"),
     (
         RESPONSES,
         {"max_output_tokens": 9, "reasoning": {"effort": "low", "summary": "auto"}},

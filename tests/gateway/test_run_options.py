@@ -11,6 +11,7 @@ from tests.gateway.test_ignored_parameters import AG_UI, AI_SDK, COMPLETIONS, RE
 from tests.gateway.worker import Worker
 
 CHAT = "/v1/chat"
+SECRET = "canary-4d1f"
 CONTEXT = {"context": {"customer_name": "Ada", "basket": [1, {"sku": "A"}]}}
 PARAMETERS = {"parameters": {"temperature": 0.5}}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -19,6 +20,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         CONTEXT | PARAMETERS | {"instructions": "Be brief."},
         CONTEXT | PARAMETERS | {"instructions": "Be brief.", "prompt": None},
     ),
+    (COMPLETIONS, {"metadata": {"shop": "Graz"}}, {"metadata": {"shop": "Graz"}}),
+    (RESPONSES, {"metadata": {"shop": "Graz"}}, {"metadata": {"shop": "Graz"}}),
     (
         COMPLETIONS,
         CONTEXT | {"temperature": 0.5, "max_tokens": 9, "max_completion_tokens": 8, "stop": "x"},
@@ -66,9 +69,15 @@ async def test_options_reach_the_worker(
         ({"context": "Ada"}, "context"),
         ({"context": {"a": "x" * 4090}}, "context"),
         ({"context": {"a": ["\x00"]}}, "context.a"),
+        ({"secrets": {"a b": SECRET}}, "secrets"),
+        ({"secrets": {"a": f"{SECRET}\n"}}, "secrets.a"),
+        ({"secrets": {"a": SECRET * 400}}, "secrets.a"),
+        ({"secrets": {f"s{number}": SECRET for number in range(9)}}, "secrets"),
+        ({"secrets": {"a": [SECRET]}}, "secrets[...]"),
     ],
 )
 async def test_wrong_option_is_named(client: Client, extra: dict[str, Any], field: str) -> None:
     response = await client.chat(**extra)
     assert response.status_code == 400
     assert response.json()["errors"][0]["field"] == field
+    assert SECRET not in response.text

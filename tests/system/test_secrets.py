@@ -6,6 +6,7 @@ import secrets
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from agentchat.ops import demo
@@ -15,6 +16,7 @@ from tests.system.calling import Caller
 from tests.system.collector import Collector
 from tests.system.indiscreet import TOOLS, Indiscreet
 from tests.system.scanning import TERMINAL, files_holding, places_of
+from tests.system.test_approvals import decide, reply_of
 
 SAID = f"The word is {secrets.token_hex(8)}"
 """What is to be found, so that the search is known to look there."""
@@ -29,6 +31,7 @@ class Planted:
         self.bearer = f"bearer-{word(12)}"
         self.header = f"header-{word(12)}"
         self.session = f"session-{word(12)}"
+        self.customer = f"customer-{word(12)}"
         self.guess = f"guess-{word(12)}"
         self.issued: list[str] = []
         self.running = [
@@ -37,7 +40,10 @@ class Planted:
         ]
 
     def all(self) -> list[str]:
-        own = [self.provider_key, self.bearer, self.header, self.session, self.guess]
+        own = [
+            *(self.provider_key, self.bearer, self.header, self.session, self.customer),
+            self.guess,
+        ]
         return [*own, *self.issued, *self.running]
 
 
@@ -54,14 +60,19 @@ class Plant:
         self.traces: list[str] = []
         self._urls = {"indiscreet": servers.url, "refusing": servers.refusing_url}
 
-    async def agent(self, model: str) -> Caller:
-        """An agent with a key of its own, whose servers get headers of all kinds."""
+    async def agent(self, model: str, *, asks: bool = False) -> Caller:
+        """An agent with a key of its own, whose servers get headers of all kinds, one from the request."""
         headers = {
             "Authorization": f"Bearer {self.planted.bearer}",
             "X-Api-Key": self.planted.header,
             "Cookie": f"session={self.planted.session}; theme=dark",
         }
-        servers = [{"name": name, "url": url, "headers": headers} for name, url in self._urls.items()]
+        server = {
+            "headers": headers,
+            "headers_from_request": {"X-Customer": "customer"},
+            "require_approval": "always" if asks else "never",
+        }
+        servers = [{"name": name, "url": url, **server} for name, url in self._urls.items()]
         made = await self.admin(
             "POST",
             "agents",
@@ -101,8 +112,10 @@ class Plant:
 
     async def ask(self, caller: Caller, message: str) -> list[dict[str, Any]]:
         """By each of the ways to ask; returns the events of form 2."""
-        answer = await caller.chat(message)
-        first, second = await caller.stream(message, form=1), await caller.stream(message, form=2)
+        given = {"customer": self.planted.customer}
+        answer = await caller.chat(message, secrets=given)
+        first = await caller.stream(message, form=1, secrets=given)
+        second = await caller.stream(message, form=2, secrets=given)
         self.saw(answer)
         self.traces.append(answer.headers["X-Trace-Id"])
         self.seen.append(json.dumps([first, second]))
@@ -146,6 +159,28 @@ async def test_planted_secrets_are_nowhere(
     exported = spans.everything()
     assert demo.LOAD_ACCOUNT_ID in exported
     assert [secret for secret in (*planted.all(), SAID) if secret in exported] == []
+
+
+async def test_requests_secrets_survive_an_approval_and_a_kill(
+    plant: Plant, planted: Planted, indiscreet: Indiscreet
+) -> None:
+    caller, stack = await plant.agent("demo-echo?tool=result", asks=True), plant.stack
+    waiting = await caller.chat(SAID, secrets={"customer": planted.customer})
+    trace_id, approvals = waiting.headers["X-Trace-Id"], waiting.json()["approvals"]
+    kept = "SELECT sealed FROM run_secrets WHERE trace_id = %s"
+    async with await psycopg.AsyncConnection.connect(stack.environment.database_url, autocommit=True) as conn:
+        (sealed,) = await (await conn.execute(kept, [trace_id])).fetchall()
+        assert planted.customer.encode() not in sealed[0]
+        stack.kill("orchestrator-1")
+        stack.kill("orchestrator-2")
+        await stack.wait_all_ready()
+        assert (await decide(caller, approvals[0]["id"])).status_code == 200
+        plant.seen.append((await reply_of(caller, trace_id)).decode())
+        assert await (await conn.execute(kept, [trace_id])).fetchall() == []
+    assert planted.customer in " ".join(indiscreet.heard)
+    assert planted.customer not in " ".join(plant.seen)
+    found = await places_of(stack, [planted.customer])
+    assert found == {planted.customer: []}
 
 
 async def test_a_callers_key_goes_to_no_tool_server(

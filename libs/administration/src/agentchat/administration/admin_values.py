@@ -12,6 +12,7 @@ from agentchat.directory import agent_draft
 from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
+    HeadersFromRequest,
     MaxCallSeconds,
     MaxToolRounds,
     OnInterruption,
@@ -215,6 +216,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     require_approval: ApprovalPolicy
     elicitation: bool
     max_call_seconds: int
+    headers_from_request: dict[str, str]
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +274,7 @@ class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     require_approval: ApprovalPolicy = "never"
     elicitation: bool = True
     max_call_seconds: MaxCallSeconds = 30
+    headers_from_request: HeadersFromRequest = {}
 
     def __repr__(self) -> str:
         """Leave out the headers' values: they are credentials, and a repr may be logged."""

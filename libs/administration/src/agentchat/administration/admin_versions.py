@@ -209,6 +209,8 @@ def _encode_config(draft: AgentDraft) -> str:
             del fields[name]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
+        if not server["headers_from_request"]:
+            del server["headers_from_request"]
     return msgspec.json.encode(fields).decode()
 
 

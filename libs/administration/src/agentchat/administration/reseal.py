@@ -14,6 +14,7 @@ from psycopg import sql
 from agentchat.administration.admin_rows import record
 from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.errors import SealBroken
+from agentchat.directory.run_secrets import build_secrets_owner
 from agentchat.directory.secrets import Sealer
 from agentchat.directory.tool_authorizations import PENDING, SECRETS, ToolServerKey
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
@@ -49,6 +50,14 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
             lambda account, key, column: ToolServerKey(account, *key).seal_owner(_PURPOSES[column]),
         ),
     ),
+    ("run_secrets", "trace_id"): (
+        SealedTable(
+            "run_secrets",
+            ("trace_id",),
+            ("sealed",),
+            lambda account, key, _: build_secrets_owner(account, key[0]),
+        ),
+    ),
     ("webhook_endpoints", "endpoint_id"): (
         SealedTable(
             "webhook_endpoints",
@@ -64,7 +73,7 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
 class Unopened(msgspec.Struct, frozen=True):
     """A value that no key at hand opens; `reason` says why, and nothing of the value.
 
-    `key` is that of its row: an agent and a version or a tool server, or a webhook endpoint.
+    `key` is that of its row: an agent and a version or a tool server, a run, or a webhook endpoint.
     """
 
     account_id: str

@@ -68,6 +68,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, Any] | None,
         msgspec.Meta(description="For the variables of the agent's prompt and for its tools; up to 4 KiB."),
     ] = None
+    secrets: Annotated[
+        dict[str, str] | None,
+        msgspec.Meta(
+            description="By name, for headers of tool servers; sealed until the run ends. Up to 8 of 4 KiB."
+        ),
+    ] = None
+
+    def __repr__(self) -> str:
+        """Leave out the values: they may be secret."""
+        return f"{type(self).__name__}({', '.join(self.__struct_fields__)})"
 
 
 class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):

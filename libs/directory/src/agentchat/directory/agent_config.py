@@ -13,7 +13,7 @@ from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
-from agentchat.directory.prompt_variables import TimeZone, Variables
+from agentchat.directory.prompt_variables import TimeZone, VariableName, Variables
 from agentchat.directory.request_parameters import DEFAULT_NAMES, ParameterName
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -31,6 +31,7 @@ OnToolServerError = Literal["continue", "fail"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
 RequestParameters = Annotated[tuple[ParameterName, ...], msgspec.Meta(max_length=7)]
+HeadersFromRequest = Annotated[dict[str, VariableName], msgspec.Meta(max_length=8)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")]
 
 
@@ -40,7 +41,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `headers` are empty unless unsealed; `allowed_tools` None allows every tool. A `disabled` server is
     neither listed nor called. `require_approval` says for which tools a person must approve each call. With
     `elicitation`, its tools may ask a person for input during a call. `max_call_seconds` is the time-out of
-    its calls.
+    its calls. `headers_from_request` maps headers of its calls to the names of the request's secrets.
     """
 
     name: ServerName
@@ -51,6 +52,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     require_approval: ApprovalPolicy = "never"
     elicitation: bool = True
     max_call_seconds: MaxCallSeconds = 30
+    headers_from_request: HeadersFromRequest = {}
 
     def __repr__(self) -> str:
         """Return the URL and the headers' names; their values are credentials."""

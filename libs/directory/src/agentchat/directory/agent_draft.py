@@ -156,8 +156,8 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
 
 
 def _describe_pattern(path: str) -> str:
-    """Return what a field with a pattern must be: a variable's name or a server's."""
-    if path.startswith(".variables"):
+    """Return what a field with a pattern must be: a name of a variable or a secret, or a server's."""
+    if path.startswith(".variables") or "headers_from_request" in path:
         return "must be 1 to 64 letters, digits and underscores, no digit first"
     return "must be 1 to 32 letters, digits, underscores and hyphens"
 
@@ -198,6 +198,7 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         for tool in server.allowed_tools or ():
             _check_line(tool, f"{path}.allowed_tools")
         check_headers(server.headers, f"{path}.headers")
+        check_headers(server.headers_from_request, f"{path}.headers_from_request")
         _check_approval(server, f"{path}.require_approval")
 
 

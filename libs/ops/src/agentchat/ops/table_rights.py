@@ -25,7 +25,12 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
     },
-    "open_run_traces": {"tool_runner": _READ},  # a view
+    "open_run_traces": {"tool_runner": _READ, "projector": _READ},  # a view
+    "run_secrets": {
+        "gateway": "SELECT, INSERT, UPDATE",
+        "tool_runner": _READ,
+        "projector": "SELECT, DELETE",
+    },
     "readable_conversation_events": {  # a view: without the rows of erased conversations
         "gateway": _READ,
         "orchestrator": _READ,

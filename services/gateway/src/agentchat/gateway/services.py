@@ -6,6 +6,7 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.secrets import Sealer
+from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter
@@ -22,7 +23,7 @@ class DemoAccess(msgspec.Struct, frozen=True):
 
 
 class WebhookAccess(msgspec.Struct, frozen=True):
-    """The guard of webhook addresses, and the sealer of endpoints' secrets, None where no key is set."""
+    """The guard of webhook addresses, and the sealer of secrets, None where no key is set."""
 
     sealer: Sealer | None
     guard: Guard
@@ -51,3 +52,11 @@ def get_services(connection: Connection) -> GatewayServices:
     services = connection.app.state.services
     assert isinstance(services, GatewayServices)
     return services
+
+
+def get_sealer(services: GatewayServices) -> Sealer:
+    """Return the sealer of secrets. Raises Refusal if AGENTCHAT_SECRET_KEY is not set."""
+    sealer = services.webhooks.sealer
+    if sealer is None:
+        raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which secrets need.")
+    return sealer

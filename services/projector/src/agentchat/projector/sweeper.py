@@ -18,6 +18,7 @@ from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_ab
 from agentchat.conversations.leases.availability import keep_recording_availability
 from agentchat.conversations.leases.leases import forget_expired_leases
 from agentchat.conversations.leases.waiting_line import delete_expired_waiters
+from agentchat.conversations.run_secrets import forget_secrets_without_run
 from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -83,4 +84,5 @@ class Sweeper:
         await delete_expired_waiters(self._pool)
         await forget_old_requests(self._pool)
         await forget_old_keys(self._pool)
+        await forget_secrets_without_run(self._pool)
         self._tidied = time.monotonic()

@@ -1,11 +1,12 @@
 """Replace credentials that a tool server repeats in the bytes of its responses.
 
-Only headers with a name such as authorization or api-key count: others may hold words that responses need.
+Only headers with a name such as authorization or api-key count, and those that hold secrets of a request:
+others may hold words that responses need.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 STRUCK = "[hidden]"
 _CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password|credential|session", re.IGNORECASE)
@@ -21,8 +22,9 @@ class CredentialRedactor:
     If a piece ends inside what may be a credential, that part is held back until the next piece.
     """
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        forms = {form for secret in _find_secrets(headers) for form in _list_forms(secret)}
+    def __init__(self, headers: Mapping[str, str], secret_headers: Collection[str] = ()) -> None:
+        """Redact the credentials in `headers`. `secret_headers`, in small letters, are credentials too."""
+        forms = {form for secret in _find_secrets(headers, secret_headers) for form in _list_forms(secret)}
         self._forms = sorted(forms, key=len, reverse=True)
         self._first_bytes = {form[0] for form in forms}
         self._held = b""
@@ -55,10 +57,10 @@ class CredentialRedactor:
         return len(text)
 
 
-def _find_secrets(headers: Mapping[str, str]) -> Iterator[str]:
+def _find_secrets(headers: Mapping[str, str], secret_headers: Collection[str]) -> Iterator[str]:
     """Yield the credentials as they are sent, and the secret parts of them."""
     for name, value in headers.items():
-        if _CREDENTIAL.search(name):
+        if _CREDENTIAL.search(name) or name.lower() in secret_headers:
             yield from (part for part in _split_credential(value.strip()) if len(part) >= _SHORTEST)
 
 

@@ -9,12 +9,11 @@ from litestar.params import BodyKwarg, JSONBody, PathParameter
 
 from agentchat.contracts import http
 from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
-from agentchat.directory.secrets import Sealer
 from agentchat.gateway.access.checks import may_manage_account
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import get_services
+from agentchat.gateway.services import get_sealer, get_services
 from agentchat.net_guard import AddressRefused
 from agentchat.webhooks import endpoints
 from agentchat.webhooks.endpoints import check_url
@@ -47,7 +46,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Create an endpoint and return its secret, which is shown only now."""
     await check_address(request, data.url)
     pool, account_id = get_services(request).pool, request.auth.account_id
-    return await endpoints.create_endpoint(pool, build_sealer(request), account_id, data)
+    return await endpoints.create_endpoint(pool, get_sealer(get_services(request)), account_id, data)
 
 
 @get(
@@ -116,7 +115,7 @@ async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoin
     For one day each delivery is signed with both secrets, so that you can change receivers.
     """
     pool, account_id = get_services(request).pool, request.auth.account_id
-    return await endpoints.rotate_secret(pool, build_sealer(request), account_id, endpoint_id)
+    return await endpoints.rotate_secret(pool, get_sealer(get_services(request)), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:
@@ -127,14 +126,6 @@ async def check_address(request: JsonRequest, url: str) -> None:
         reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
         field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
         raise Refusal("address_refused", f"url: {field.message}", fields=[field]) from None
-
-
-def build_sealer(request: JsonRequest) -> Sealer:
-    """Return the sealer of secrets. Raises Refusal if AGENTCHAT_SECRET_KEY is not set."""
-    sealer = get_services(request).webhooks.sealer
-    if sealer is None:
-        raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")
-    return sealer
 
 
 HANDLERS = (create, list_of_account, get_one, update, remove, rotate)

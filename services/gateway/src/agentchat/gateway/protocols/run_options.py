@@ -1,5 +1,6 @@
-"""Read what a request brings for its run: a context, and parameters for the model's calls."""
+"""Read what a request brings for its run: a context, secrets, and parameters for the model's calls."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,17 @@ from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.http import RunOptions, RunParameters
 from agentchat.directory.agent_config import load_agent
-from agentchat.directory.agent_draft import check_json
+from agentchat.directory.agent_draft import check_json, is_header_value
 from agentchat.directory.request_parameters import select_parameters
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal
 from agentchat.gateway.services import get_services
 
 MAX_CONTEXT_BYTES = 4096
+MAX_SECRETS = 8
+MAX_SECRET_BYTES = 4096
+
+_SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
 NESTED = {name: f"parameters.{name}" for name in RunParameters.__struct_fields__}
 """The fields of a body with an object `parameters`."""
@@ -48,14 +53,35 @@ def read_options(options: RunOptions, parent: str = "") -> dict[str, Any]:
 
     Raises Refusal: 400.
     """
-    context = options.context
+    return {
+        "context": _check_context(options.context, f"{parent}context"),
+        "secrets": _check_secrets(options.secrets, f"{parent}secrets"),
+    }
+
+
+def _check_context(context: dict[str, Any] | None, field: str) -> dict[str, Any] | None:
     if not context:
-        return {}
-    field = f"{parent}context"
+        return None
     try:
         check_json(context, field)
     except Invalid as error:
         raise to_refusal(error) from None
     if len(wire.encode(context)) > MAX_CONTEXT_BYTES:
         raise build_field_refusal(field, f"This is larger than {MAX_CONTEXT_BYTES // 1024} KiB of JSON.")
-    return {"context": context}
+    return context
+
+
+def _check_secrets(secrets: dict[str, str] | None, field: str) -> dict[str, str] | None:
+    """Check secrets without repeating them in an error: they become values of headers."""
+    if not secrets:
+        return None
+    if len(secrets) > MAX_SECRETS:
+        raise build_field_refusal(field, f"There may be {MAX_SECRETS} at most.")
+    for name, value in secrets.items():
+        if not _SECRET_NAME.match(name):
+            raise build_field_refusal(field, "A name has 1 to 64 letters, digits and underscores.")
+        if not 1 <= len(value) <= MAX_SECRET_BYTES or not is_header_value(value):
+            raise build_field_refusal(
+                f"{field}.{name}", "This must be 1 to 4096 characters of visible ASCII."
+            )
+    return secrets

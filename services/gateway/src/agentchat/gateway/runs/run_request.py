@@ -61,6 +61,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     history, after, instructions, output_schema, parameters, context, shown_sha256, is_task: As in
         ChatRequested. `shown_sha256`, if given, is what a repeated Idempotency-Key must agree with.
     fork: If it cannot be made, a new conversation begins with the `history`.
+    secrets: Kept apart from the request, sealed, until the run ends (`directory.run_secrets`).
     key: An Idempotency-Key from the body, for a request without the header.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
         they
@@ -87,6 +88,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     context: dict[str, Any] | None = None
     model: str | None = None
     key: str | None = None
+    secrets: dict[str, str] | None = None
     is_task: bool = False
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False
+
+    def __repr__(self) -> str:
+        """Leave out the values: some are secret."""
+        return f"RunRequest(form={self.form!r}, agent_id={self.agent_id!r})"

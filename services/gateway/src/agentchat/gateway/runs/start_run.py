@@ -20,6 +20,7 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.directory.caller import Caller
+from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.access.plan_limits import Slot
@@ -31,8 +32,9 @@ from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_cl
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_request import Fork, RunRequest, ViewKind
-from agentchat.gateway.services import GatewayServices, get_services
+from agentchat.gateway.services import GatewayServices, get_sealer, get_services
 from agentchat.runtime import failpoints, logs
+from agentchat.runtime.postgres import DatabaseUnavailable
 
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _START_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
@@ -65,8 +67,19 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     key = admitted.idempotency_key
     if run_request.key is not None and key.text is None:
         key = IdempotencyKey(run_request.key)
+    if run_request.metadata and (run_request.conversation_id or run_request.fork):
+        context.ignored.append("metadata")  # a conversation gets them when it begins
     chat = _build_request(context.trace_id, request.auth, run_request)
-    start = RunStarter(services, context, chat, key, admitted.slot, run_request.view, run_request.fork)
+    start = RunStarter(
+        services,
+        context,
+        chat,
+        key,
+        admitted.slot,
+        run_request.view,
+        run_request.fork,
+        run_request.secrets,
+    )
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
     return started
@@ -114,6 +127,7 @@ class RunStarter(msgspec.Struct):
     slot: Slot
     view: ViewKind
     fork: Fork | None = None
+    secrets: dict[str, str] | None = None
     published: bool = False
 
     async def start(self) -> StartedRun:
@@ -127,7 +141,7 @@ class RunStarter(msgspec.Struct):
             claim = await claim_run(self.services.claims, self.key, self.request)
             try:
                 run = await self._follow(claim)
-            except (BusUnavailable, Stopping) as error:
+            except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
                 if claim.mine:
                     refused = isinstance(error, Stopping)
                     await give_up_claim(self.services.pool, claim, refused=refused)
@@ -191,6 +205,10 @@ class RunStarter(msgspec.Struct):
         if self.fork is not None:
             await self.slot.take_write()
             request = await _fork(self.services, request, self.fork)
+        if self.secrets:
+            sealer = get_sealer(self.services)
+            account_id = request.account_id
+            await save_run_secrets(self.services.pool, sealer, account_id, claim.trace_id, self.secrets)
         self.published, self.context.conversation_id = True, claim.conversation_id
         failpoints.reach("gateway-before-publish")
         await self.services.bus.queues.request_chat(request)

@@ -89,6 +89,7 @@ class RunAttempt:
         self._tools = RunToolCalls(
             *(services.bus, started.agent, run, started.clock, started.clock.after(left)),
             conversation_id=started.conversation.conversation_id,
+            user_id=started.conversation.user_id,
             tool_seconds=timings.tool_seconds,
             slack_seconds=timings.tool_slack_seconds,
         )

@@ -103,6 +103,7 @@ class RunToolCalls:
         run_ends_at: str,
         *,
         conversation_id: str = "",
+        user_id: str | None = None,
         tool_seconds: float = TOOL_MOST_SECONDS,
         slack_seconds: float = TOOL_SLACK_SECONDS,
     ) -> None:
@@ -115,6 +116,7 @@ class RunToolCalls:
         self._slack_seconds = slack_seconds
         self._trace_id = run.trace_id
         self._conversation_id = conversation_id
+        self._user_id = user_id
         self._context = run.context
         self._calls = {
             call.call_id: PendingCall(call, requested_before=call.may_run_since[0] < run.attempt)
@@ -212,6 +214,7 @@ class RunToolCalls:
                 responses=call.responses,
                 request_state=call.request_state,
                 conversation_id=self._conversation_id,
+                user_id=self._user_id,
                 context=self._context,
             )
         failpoints.reach("orchestrator-before-tool-request")

@@ -73,6 +73,7 @@ class Executor:
             request.account_id, request.agent_id, request.agent_version, request.trace_id
         ):
             if config.name == request.server and is_allowed(config, request.tool):
+                config = await self._agents.add_request_headers(config, request.account_id, request.trace_id)
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 import ssl
+from collections.abc import Collection
 
 import aiohttp
 import httpx2
@@ -50,10 +51,13 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         tls: ssl.SSLContext,
         large: KeySlots,
         tokens: AccessTokens | None = None,
+        *,
+        secret_headers: Collection[str] = (),
     ) -> None:
         self.session_lost = False
         self.session_doubtful = False
         self._tokens = tokens
+        self._secret_headers = secret_headers
         self._guard = guard
         self._large = large
         self._notices: set[asyncio.Task[None]] = set()
@@ -116,7 +120,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
                 response = await self._send(request)
         received = httpx2.Headers(list(response.headers.items()))
         headers = _keep_headers(request.url, response.status, received)
-        redactor = CredentialRedactor(request.headers)
+        redactor = CredentialRedactor(request.headers, self._secret_headers)
         media_type = _get_media_type(received)
         fault = _classify_response(sent, response.status, media_type)
         if response.status >= 400:

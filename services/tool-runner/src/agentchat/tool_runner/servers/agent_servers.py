@@ -8,6 +8,7 @@ import msgspec
 
 from agentchat.directory.agent_config import AgentConfig, McpServer, load_agent
 from agentchat.directory.errors import RunEnded, SealBroken
+from agentchat.directory.run_secrets import load_run_secrets
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
 from agentchat.tool_runner.faults import ToolFailed
@@ -53,6 +54,28 @@ class AgentServers:
         return tuple(
             _attach_authorization(agent, server) for server in agent.mcp_servers if not server.disabled
         )
+
+    async def add_request_headers(self, server: McpServer, account_id: str, trace_id: str) -> McpServer:
+        """Return the server with the headers that its calls take from the secrets of the run's request.
+
+        Raises:
+            ToolFailed: A secret is missing, or they cannot be unsealed.
+            DatabaseUnavailable
+        """
+        wanted = server.headers_from_request
+        if not wanted:
+            return server
+        try:
+            secrets = await load_run_secrets(self._pool, self._sealer, account_id, trace_id)
+        except SealBroken as error:
+            raise ToolFailed("secret", f"secrets do not open: {error}") from error
+        missing = sorted(set(wanted.values()) - secrets.keys())
+        if missing:
+            raise ToolFailed("secret", f"the request lacks {', '.join(missing)}")
+        replaced = {name.lower() for name in wanted}
+        own = {name: value for name, value in server.headers.items() if name.lower() not in replaced}
+        headers = own | {name: secrets[secret] for name, secret in wanted.items()}
+        return msgspec.structs.replace(server, headers=headers)
 
 
 def _attach_authorization(agent: AgentConfig, server: McpServer) -> McpServer:

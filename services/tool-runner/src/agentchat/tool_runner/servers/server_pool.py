@@ -21,6 +21,8 @@ from agentchat.tool_runner.servers.tool_server import LISTING_SECONDS, SessionFa
 from agentchat.tool_runner.tools.server_tool import LeftOut, OfferedTool, check_tools
 
 IDLE_SECONDS = 600.0
+REQUEST_IDLE_SECONDS = 60.0
+"""For servers whose headers are of one request: nobody else uses them."""
 MAX_SERVERS = 256
 _LIST_SECONDS = 8.0
 _TIDY_SECONDS = 30.0
@@ -59,7 +61,12 @@ class ServerPool:
         if server is None:
             self._make_room(account_id)
             make_session = self._build_session_factory(account_id, config)
-            server = ToolServer(config.name, make_session, listing_seconds=self._listing_seconds)
+            server = ToolServer(
+                config.name,
+                make_session,
+                listing_seconds=self._listing_seconds,
+                idle_seconds=REQUEST_IDLE_SECONDS if config.headers_from_request else IDLE_SECONDS,
+            )
             self._servers[key] = server
         return server
 
@@ -81,11 +88,12 @@ class ServerPool:
             await asyncio.sleep(_TIDY_SECONDS)
             self.close_idle()
 
-    def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Close the servers that were not used for `idle_seconds`."""
+    def close_idle(self, idle_seconds: float | None = None) -> None:
+        """Close the servers that were not used for `idle_seconds`; without it, each after its own time."""
         now = asyncio.get_running_loop().time()
         for key, server in tuple(self._servers.items()):
-            if server.users == 0 and server.used_at + idle_seconds <= now:
+            seconds = server.idle_seconds if idle_seconds is None else idle_seconds
+            if server.users == 0 and server.used_at + seconds <= now:
                 self._drop(key)
 
     async def close(self, seconds: float) -> None:
@@ -127,7 +135,10 @@ class ServerPool:
 
         def make_session(handshake: bool) -> ToolSession:
             large = KeySlots(self._large, account_id)
-            transport = ToolServerTransport(self._guard, account_id, self._tls, large, tokens)
+            secret_headers = frozenset(map(str.lower, config.headers_from_request))
+            transport = ToolServerTransport(
+                self._guard, account_id, self._tls, large, tokens, secret_headers=secret_headers
+            )
             check_link = self._guard.check_url if config.elicitation else None
             return ToolSession(
                 config.url, config.headers, transport, handshake=handshake, check_link=check_link

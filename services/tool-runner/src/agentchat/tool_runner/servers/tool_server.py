@@ -37,9 +37,15 @@ class ToolServer:
     """
 
     def __init__(
-        self, name: str, make_session: SessionFactory, *, listing_seconds: float = LISTING_SECONDS
+        self,
+        name: str,
+        make_session: SessionFactory,
+        *,
+        listing_seconds: float = LISTING_SECONDS,
+        idle_seconds: float = 600.0,
     ) -> None:
         self.users = 0
+        self.idle_seconds = idle_seconds
         self.used_at = _read_clock()
         self._make_session = make_session
         self._handshake = False

@@ -151,6 +151,10 @@ def allow_one_of(*values: object) -> Meta:
 
 
 ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
+Metadata = Annotated[
+    dict[str, Any] | None,
+    Meta(description="Of a new conversation: pairs of texts."),
+]
 UserName = Annotated[
     str | None,
     Meta(
@@ -205,6 +209,7 @@ class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
     seed: http.Seed | None = None
     reasoning_effort: http.ReasoningEffort | None = None
     parallel_tool_calls: bool | None = None
+    metadata: Metadata = None
 
     def read_parameters(self) -> http.RunParameters:
         """Return the parameters for the model's calls."""

@@ -33,6 +33,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
     read_wanted_format,
 )
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
+from agentchat.gateway.runs.conversation_labels import check_new_pairs
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import start_run
@@ -113,6 +114,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         is_task=is_task,
         output_schema=await choose_schema(pool, account_id, agent_id, wanted),
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), {"max_tokens": limit}),
+        metadata=check_new_pairs(body.metadata or {}),
         **read_options(body),
     )
     hash_of = partial(find_by_history.hash_shown, build_scope(request.auth), agent_id, key or "")

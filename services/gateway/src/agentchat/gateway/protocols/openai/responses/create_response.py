@@ -46,6 +46,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
 )
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.after_pause import PausePoint
+from agentchat.gateway.runs.conversation_labels import check_new_pairs
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
@@ -126,6 +127,7 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
         is_task=is_task,
         output_schema=await choose_schema(pool, account_id, agent_id, wanted),
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), FIELDS),
+        metadata=check_new_pairs(body.metadata or {}),
         **read_options(body),
     )
     if named is None:

@@ -14,6 +14,7 @@ from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_body import (
     NULL,
     PASSED_OVER,
+    Metadata,
     ModelName,
     ToolChoice,
     Tools,
@@ -77,6 +78,7 @@ class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
     max_output_tokens: http.MaxTokens | None = None
     reasoning: ReasoningOptions | None = None
     parallel_tool_calls: bool | None = None
+    metadata: Metadata = None
 
     def read_parameters(self) -> http.RunParameters:
         """Return the parameters for the model's calls."""

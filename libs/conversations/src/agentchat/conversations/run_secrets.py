@@ -1,0 +1,40 @@
+"""Delete the sealed secrets of requests with the ends of their runs (used by `directory.run_secrets`)."""
+
+from agentchat.runtime.postgres import Pool, acquire_connection
+
+TABLES = """
+CREATE TABLE run_secrets (
+    trace_id text PRIMARY KEY,
+    account_id text NOT NULL,
+    sealed bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON run_secrets TO agentchat_service;
+
+-- In the transaction that appends the end, whoever appends it.
+CREATE FUNCTION delete_run_secrets() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    DELETE FROM public.run_secrets WHERE trace_id = NEW.trace_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER delete_run_secrets AFTER INSERT ON conversation_events FOR EACH ROW
+    WHEN (NEW.topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'))
+    EXECUTE FUNCTION delete_run_secrets();
+"""
+
+
+async def forget_secrets_without_run(pool: Pool) -> None:
+    """Delete the secrets of requests that became no run, or whose conversation was erased.
+
+    After a quarter of an hour: a request starts its run sooner or never. Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        await conn.execute(_FORGET)
+
+
+_FORGET = """
+DELETE FROM run_secrets AS kept
+ WHERE created_at < clock_timestamp() - interval '15 minutes'
+   AND NOT EXISTS (SELECT FROM open_run_traces AS run WHERE run.trace_id = kept.trace_id)
+"""
