@@ -1,5 +1,6 @@
 """The description of the API, and the span of a request."""
 
+import functools
 import html.parser
 import json
 import socket
@@ -20,6 +21,7 @@ from tests.system.collector import collector
 Json = dict[str, Any]
 
 
+@functools.cache
 def fetch_document(*, admin: bool) -> Json:
     access = AdminAccess(token=b"token", admin=cast(Any, None)) if admin else None
     services = cast(Any, SimpleNamespace(demo=None))

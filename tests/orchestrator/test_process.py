@@ -1,14 +1,13 @@
 """The process: its settings, its health, its spans and what it never writes down."""
 
-import asyncio
 import os
 import signal
 import sys
 
+import httpx
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentchat.contracts import frames
-from agentchat.orchestrator.settings import Settings
 from agentchat.runtime import telemetry
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
@@ -18,9 +17,12 @@ from tests.orchestrator.toolbox import Toolbox
 from tests.ports import find_free_port
 
 
-async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(world: World) -> None:
+async def test_process_is_ready_and_logs_no_word_of_a_run(world: World) -> None:
     world.will(reply_with("CANARY-reply"))
-    async with orchestrator(world.settings, "logging", AGENTCHAT_LOG_LEVEL="debug") as process:
+    own = {"AGENTCHAT_LOG_LEVEL": "debug", "AGENTCHAT_HEALTH_PORT": str(port := find_free_port())}
+    async with orchestrator(world.settings, "logging", **own) as process, httpx.AsyncClient() as http:
+        ready = await http.get(f"http://127.0.0.1:{port}/readyz")
+        assert ready.json() == {"status": "ok", "checks": {"nats": "ok", "postgres": "ok"}}
         agent = await world.agent(provider_key="sk-ant-CANARYKEY12345", system_prompt="CANARY-prompt")
         caller = await world.answered(agent, "CANARY-message")
         process.send(signal.SIGTERM)
@@ -52,19 +54,6 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> 
     chat = spans["chat demo-shop-1"].attributes or {}
     assert (chat["gen_ai.operation.name"], chat["gen_ai.usage.input_tokens"]) == ("chat", 10)
     assert "CANARY" not in "".join(span.to_json() for span in exporter.get_finished_spans())
-
-
-async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
-    settings: Settings = world.settings
-    port = find_free_port()
-    async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(port)):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
-        async with asyncio.timeout(20):
-            body = await reader.read()
-        writer.close()
-    assert b"200 OK" in body
-    assert b'"checks":{"nats":"ok","postgres":"ok"}' in body
 
 
 def test_anthropic_is_not_imported_before_the_settings_are_read() -> None:

@@ -21,7 +21,7 @@ def _at(server: ScriptedServer) -> dict[str, str]:
 
 
 def test_approval_is_asked_and_the_reply_goes_on(tmp_path: Path) -> None:
-    call = {"type": "tool_call", "name": "cancel_order", "input": {"order_id": "ORD-1"}}
+    call = {"type": "tool_call", "id": "call-1", "name": "cancel_order", "input": {"order_id": "ORD-1"}}
     waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}
     paused = {"type": "error", "code": "approval_required", "message": "A person.", "approvals": [waiting]}
     script = (

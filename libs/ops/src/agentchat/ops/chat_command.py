@@ -28,7 +28,7 @@ from agentchat.client import (
 )
 from agentchat.contracts.text import convert_to_utf8, is_wide
 from agentchat.ops import environment
-from agentchat.ops.environment import Environment, get_variable
+from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import SetupError, StackError
 from agentchat.ops.output import INTERRUPTED, clean, discard_stdout, format_fields, shorten
 
@@ -40,14 +40,6 @@ _SHOWN_INPUT = 2000
 
 Form = Literal[1, 2]
 Decision = Literal["approved", "denied"]
-
-
-class ChatAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent to chat with: the service's address, the agent's id, the key."""
-
-    base_url: str
-    agent_id: str
-    api_key: str
 
 
 def chat(
@@ -65,14 +57,10 @@ def chat(
         StackError: The key was refused, or the settings are wrong.
     """
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-    target = find_agent(base_url, agent)
+    address, agent_id, api_key = find_agent(base_url, agent)
+    retries = 0 if is_terminal else 2
     try:
-        with AgentChat(
-            target.api_key,
-            base_url=target.base_url,
-            agent_id=target.agent_id,
-            max_retries=0 if is_terminal else 2,
-        ) as client:
+        with AgentChat(api_key, base_url=address, agent_id=agent_id, max_retries=retries) as client:
             session = _Session(client, conversation, form or (2 if is_terminal else 1), as_json=as_json)
             failed = False
             for text in _read_typed_lines() if is_terminal and message is None else _read_messages(message):
@@ -89,8 +77,10 @@ def chat(
         return INTERRUPTED
 
 
-def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
-    """Return the agent that the options name, else the environment, else the running stack.
+def find_agent(base_url: str | None, agent: str | None) -> tuple[str, str, str]:
+    """Return the service's address, the agent's id and a key.
+
+    The options name them, else the environment, else the running stack.
 
     A key comes from the environment alone, since arguments show in the list of processes. The running
     stack's key is never sent to another address.
@@ -104,7 +94,14 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
     known: dict[str, tuple[str, str]] = {}
     if address is None:
         stack = environment.load(elsewhere=f"; for another service set {BASE_URL} and {API_KEY}")
-        address, known = stack.base_url, _list_demo_agents(stack)
+        address = stack.base_url
+        known = {
+            "shop": (stack.agent_id, stack.api_key),
+            "policies": (stack.retrieval_agent_id, stack.api_key),
+            "openai": (stack.openai_agent_id, stack.api_key),
+            "starter": (stack.starter_agent_id, stack.starter_api_key),
+            "load": (stack.load_agent_id, stack.load_api_key),
+        }
         api_key = api_key or stack.api_key
         wanted = wanted or "shop"
     if api_key is None:
@@ -119,18 +116,7 @@ def find_agent(base_url: str | None, agent: str | None) -> ChatAgent:
     else:
         names = f", or one of {', '.join(known)}" if known else ""
         raise SetupError(f"unknown agent {wanted!r}: give its id{names}")
-    return ChatAgent(base_url=address, agent_id=agent_id, api_key=api_key)
-
-
-def _list_demo_agents(stack: Environment) -> dict[str, tuple[str, str]]:
-    """Return the id and key of each of the demo's agents, by name."""
-    return {
-        "shop": (stack.agent_id, stack.api_key),
-        "policies": (stack.retrieval_agent_id, stack.api_key),
-        "openai": (stack.openai_agent_id, stack.api_key),
-        "starter": (stack.starter_agent_id, stack.starter_api_key),
-        "load": (stack.load_agent_id, stack.load_api_key),
-    }
+    return address, agent_id, api_key
 
 
 def _read_typed_lines() -> Iterator[str]:
@@ -243,15 +229,12 @@ class _Session:
                         case ToolCall() if self._screen.is_terminal:
                             calls += 1
                             if calls > self._shown_calls:
-                                self._shown_calls = calls
-                                self._print_note(
-                                    f"⚙ {shorten(event.name, 64)} {format_fields(event.input, 200)}"
-                                )
+                                called = f"{shorten(event.name, 64)} {format_fields(event.input, 200)}"
+                                self._print_note(f"⚙ {called}")
+                            self._shown_calls = max(calls, self._shown_calls)
                         case Sources() if self._screen.is_terminal:
-                            for source in event.sources:
-                                self._print_note(
-                                    f"[{source.index}] {shorten(source.title or source.id, 200)}"
-                                )
+                            for each in event.sources:
+                                self._print_note(f"[{each.index}] {shorten(each.title or each.id, 200)}")
         except BaseException as error:
             if self._shown_characters:
                 with contextlib.suppress(OSError):
@@ -268,9 +251,8 @@ class _Session:
         if (asked := approval.elicitation) is not None:
             link = f" It asks you to open {clean(asked.url)}" if asked.url else ""
             question = f"asks: {shorten(asked.message, _SHOWN_INPUT)}{link} Answer it?"
-        tool = (
-            f"{shorten(approval.tool or approval.id, 64)} {format_fields(approval.input or {}, _SHOWN_INPUT)}"
-        )
+        given = format_fields(approval.input or {}, _SHOWN_INPUT)
+        tool = f"{shorten(approval.tool or approval.id, 64)} {given}"
         while True:
             answer = input(f"{tool} {question} y or n: ").strip().lower()
             if answer not in ("y", "yes", "n", "no"):

@@ -16,6 +16,7 @@ from agentchat.conversations.projections.projection import Projection
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.rebuild_read_models import (
     CONNECTIONS,
+    ParkedEvent,
     RebuildProgress,
     VerifiedReadModel,
 )
@@ -28,21 +29,11 @@ from agentchat.runtime.postgres import Pool, open_pool
 
 T = TypeVar("T")
 Work = Callable[[Pool, Log, Sequence[Projection], RebuildProgress], Awaitable[T]]
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[NAME]...",
-        help=f"{', '.join(each.name for each in PROJECTIONS)}; or all.",
-    ),
-]
-
-
+_NAMES = f"{', '.join(each.name for each in PROJECTIONS)}; or all."
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=_NAMES)]
 VerifiedNames = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[NAME|CONVERSATION]...",
-        help=f"A conversation's id; {', '.join(each.name for each in PROJECTIONS)}; or all.",
-    ),
+    typer.Argument(metavar="[NAME|CONVERSATION]...", help=f"A conversation's id; {_NAMES}"),
 ]
 
 
@@ -53,11 +44,6 @@ def choose_projections(names: Sequence[str]) -> list[Projection]:
         if name not in known:
             raise SetupError(f"unknown read model {name!r}; choose from {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
-
-
-def describe_parked_event(position: int, conversation_id: str) -> str:
-    """Describe an event that could not be applied."""
-    return f"could not apply event {position:,} of conversation {conversation_id}"
 
 
 def run_with_bar(
@@ -99,8 +85,7 @@ class Bar(RebuildProgress):
     def on_park(self, name: str, refused: RefusedEvent) -> None:
         """Report an event that a read model could not apply."""
         if self._reports_parked:
-            event = describe_parked_event(refused.position, refused.conversation_id)
-            warn(self._progress, f"{name}: {event}: {refused.reason}")
+            warn(self._progress, f"{name}: {_describe_parked(refused)}")
 
 
 def rebuild(names: Names = None) -> None:
@@ -141,44 +126,33 @@ def verify(names: VerifiedNames = None, as_json: AsJson = False) -> None:
     if as_json:
         printing.print_json(found)
     else:
-        show_verified(found)
+        rows = [
+            [one.name, one.position or 0, one.rows, sum(each.live for each in one.parked), _describe(one)]
+            for one in found
+        ]
+        printing.print_table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
     for one in found:
         _print_details(one)
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
 
 
-def show_verified(found: Sequence[VerifiedReadModel]) -> None:
-    """Print one row per read model."""
-    rows = [
-        [
-            one.name,
-            one.position or 0,
-            f"{one.rows:,}",
-            sum(each.live for each in one.parked),
-            _describe_result(one),
-        ]
-        for one in found
-    ]
-    printing.print_table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
-
-
-def _describe_result(one: VerifiedReadModel) -> str:
+def _describe(one: VerifiedReadModel) -> str:
     if one.position is None:
         return "never filled"
     return "differs" if one.difference else "the same"
 
 
+def _describe_parked(event: RefusedEvent | ParkedEvent) -> str:
+    return f"could not apply event {event.position:,} of conversation {event.conversation_id}: {event.reason}"
+
+
 def _print_details(one: VerifiedReadModel) -> None:
     for each in one.parked:
         where = "the live table" if each.live else "the rebuilt table"
-        printing.print_note(
-            f"{one.name}: {where} {describe_parked_event(each.position, each.conversation_id)}: {each.reason}"
-        )
+        printing.print_note(f"{one.name}: {where} {_describe_parked(each)}")
     if one.position is None:
         printing.print_note(f"{one.name}: no projector has filled it: `agentchat replay rebuild {one.name}`")
-    if one.difference is not None:
-        key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
-        column = one.difference.column or "(the row)"
-        live, rebuilt = one.difference.live, one.difference.rebuilt
-        where = f"{one.difference.table}, {key or 'its layout'}, column {column}"
-        printing.print_note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")
+    if (found := one.difference) is not None:
+        key = ", ".join(f"{name}={value}" for name, value in found.key.items())
+        where = f"{found.table}, {key or 'its layout'}, column {found.column or '(the row)'}"
+        printing.print_note(f"first difference: {where}: live {found.live!r}, rebuilt {found.rebuilt!r}")

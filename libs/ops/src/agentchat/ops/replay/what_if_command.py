@@ -133,7 +133,13 @@ def run_what_if(
     answering, done = connections.run_on_database(replay_chosen_runs, bus="needed", stopped=stopped)
     summary = summarize(done)
     if as_json:
-        _print_json(answering, summary, done, diff=diff)
+        runs = [
+            msgspec.structs.asdict(each)
+            | {"diverges": each.diverges, "diff": diff_runs(each.before, each.after) if diff else None}
+            for each in done
+        ]
+        shown = {"agent_id": answering.id, "version": answering.version, "summary": summary, "runs": runs}
+        printing.print_json(shown)
     else:
         _print_table(answering, summary, done, table, diff=diff)
     if summary.not_replayed or (fail_on_divergence and summary.diverging):
@@ -197,62 +203,41 @@ def _read_prompt(path: str) -> str:
     return text
 
 
-_HEADINGS = ("TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE")
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
 _MESSAGE_CHARACTERS = 60
-
-
-def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, diff: bool) -> None:
-    """Print one JSON object, with the details of each run in `runs`."""
-    runs = [
-        msgspec.structs.asdict(each)
-        | {"diverges": each.diverges, "diff": diff_runs(each.before, each.after) if diff else None}
-        for each in done
-    ]
-    printing.print_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
 
 
 def _print_table(
     agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices | None, *, diff: bool
 ) -> None:
-    """Print recorded and replayed figures of each run as a table."""
-    print_runs(done, priced=prices is not None)
+    """Print recorded and replayed figures of each run as a table, what differs, and a summary."""
+    headings = ["TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE"]
+    rows = [_build_row(each) for each in done]
+    if prices is None:
+        cost = headings.index("COST")
+        headings.pop(cost)
+        for row in rows:
+            row.pop(cost)
+    printing.print_table(headings, rows)
     for each in done:
         _print_details(each, diff=diff)
-    currency = prices.currency if prices is not None else ""
-    sys.stdout.write(f"{_summarize(agent, summary, currency)}\n")
+    sys.stdout.write(f"{_summarize(agent, summary, prices.currency if prices else '')}\n")
     printing.print_note("the model was called; nothing was stored, published or counted against limits")
-
-
-def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
-    """Print one run per line, with its cost if there are prices."""
-    kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
-    rows = [_build_row(each) for each in done]
-    printing.print_table(
-        [_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows]
-    )
 
 
 def _build_row(run: ComparedRun) -> list[object]:
     before, after = run.recorded, run.replayed
+    tools = "same ({})" if run.same_tools else "other ({} → {})"
     return [
         run.trace_id,
-        _describe_tools(run),
+        tools.format(before.calls, after.calls) if run.was_replayed else "-",
         _describe_answer(run),
         len(run.missed) + run.sources_missed or None,
         _format_change(f"{before.tokens:,}", f"{after.tokens:,}"),
         _format_change(_format_cost(before.cost), _format_cost(after.cost)),
         _format_change(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
-        printing.format_cell(run.message[:_MESSAGE_CHARACTERS]),
+        run.message[:_MESSAGE_CHARACTERS],
     ]
-
-
-def _describe_tools(run: ComparedRun) -> str:
-    if not run.was_replayed:
-        return "-"
-    if run.same_tools:
-        return f"same ({run.recorded.calls})"
-    return f"other ({run.recorded.calls} → {run.replayed.calls})"
 
 
 def _describe_answer(run: ComparedRun) -> str:
@@ -276,16 +261,14 @@ def _format_cost(cost: float | None) -> str:
 
 def _print_details(run: ComparedRun, *, diff: bool) -> None:
     """Print missing results and failures on stderr, differences on stdout."""
-    for call in run.missed:
-        printing.print_note(f"run {run.trace_id}: the log has no result of {call}; the replay stopped")
+    notes = [f"the log has no result of {call}; the replay stopped" for call in run.missed]
     if run.sources_missed:
-        printing.print_note(
-            f"run {run.trace_id}: the log has no retrieved passages; answered without sources"
-        )
+        notes.append("the log has no retrieved passages; answered without sources")
     if run.outcome != "completed":
-        printing.print_note(f"run {run.trace_id}: {run.detail or run.outcome}")
-    lines = diff_runs(run.before, run.after).splitlines() if diff else []
-    if lines:
+        notes.append(run.detail or run.outcome)
+    for note in notes:
+        printing.print_note(f"run {run.trace_id}: {note}")
+    if diff and (lines := diff_runs(run.before, run.after).splitlines()):
         screen = printing.open_console()
         screen.print(Text(f"\nrun {run.trace_id}", "bold"))
         for line in lines:
@@ -294,8 +277,10 @@ def _print_details(run: ComparedRun, *, diff: bool) -> None:
 
 def _summarize(agent: Agent, summary: Summary, currency: str) -> str:
     before, after = summary.recorded, summary.again
-    runs = format_count(summary.replayed, "run")
-    conversations = format_count(summary.conversations, "conversation")
+    runs, conversations = (
+        format_count(summary.replayed, "run"),
+        format_count(summary.conversations, "conversation"),
+    )
     parts = [
         f"{runs} of {conversations} by version {agent.version}: {summary.diverging:,} differed "
         f"({summary.other_tools:,} in tools, {summary.other_answer:,} in the answer), "

@@ -14,7 +14,7 @@ from agentchat.console.live.scraping import Scrape, compute_quantile, scrape
 from agentchat.contracts.values import Usage
 from agentchat.runtime import logs
 
-EVERY_SECONDS = 10.0
+EVERY_SECONDS = 15.0
 KEPT_SECONDS = 3600.0
 RECENT_SECONDS = 900.0
 _ENDS = ("completed", "failed", "cancelled")
@@ -70,7 +70,7 @@ class Monitor:
         self.slots: WorkerSlots | None = None
 
     async def run(self) -> None:
-        """Scrape every ten seconds until cancelled."""
+        """Scrape every 15 seconds until cancelled."""
         while True:
             try:
                 self._add(await scrape(await resolve_targets(self._targets)))
