@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def tls_contexts(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def make_tls_contexts(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """A server's context with a self-signed certificate for `name`, and a client's that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -122,7 +122,7 @@ class _Answered(NamedTuple):
     day: int = 2
 
 
-def _events(agent: str, account_id: str, of: _Answered) -> Iterator[events.Event]:
+def _build_events(agent: str, account_id: str, of: _Answered) -> Iterator[events.Event]:
     for number in range(of.runs):
         fields: dict[str, Any] = {
             "trace_id": make_id().replace("-", ""),
@@ -158,7 +158,7 @@ def answered(
         async with open_store(migrated_database_url) as store:
             for each in conversations:
                 conversation = Conversation(conversation_id=make_id())
-                await store.append(conversation, list(_events(agent, account.id, each)))
+                await store.append(conversation, list(_build_events(agent, account.id, each)))
         projections = [runs_table.PROJECTION, feedback_table.PROJECTION, tools_table.PROJECTION]
         follower = Follower(pool, Log(pool), projections)
         while await follower.step():

@@ -136,7 +136,7 @@ def _encode_json(status: int, body: object) -> Answer:
 
 
 @contextmanager
-def openid_provider() -> Iterator[OpenIdProvider]:
+def run_openid_provider() -> Iterator[OpenIdProvider]:
     """It answers while the block runs."""
 
     class Handler(BaseHTTPRequestHandler):

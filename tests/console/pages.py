@@ -48,7 +48,7 @@ class Browser:
         assert response.status_code == 200, response.text
         return extract_text(response.text)
 
-    async def form_token(self, path: str = "/health") -> str:
+    async def load_form_token(self, path: str = "/health") -> str:
         found = re.search(r'"x-form-token": "([0-9a-f]+)"', (await self.get(path)).text)
         assert found is not None
         return found[1]
@@ -66,7 +66,7 @@ class Browser:
 
     async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         """A form of our own pages, with the session's token."""
-        data = {"_csrf_token": await self.form_token(), **fields}
+        data = {"_csrf_token": await self.load_form_token(), **fields}
         return await self.http.post(path, data=data, headers=headers)
 
 

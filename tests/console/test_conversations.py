@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from msgspec.structs import replace
 
 from agentchat.contracts import events
 from tests.console.pages import Browser, extract_text
@@ -70,15 +69,3 @@ async def test_list_has_pages_and_counts_new_conversations(storage: Storage, bro
     new = extract_text((await browser.get(f"/conversations/new?q=refund&after={made[-4]}")).text)
     assert new == "3 new"
     assert extract_text((await browser.get(f"/conversations/new?q=refund&after={made[-1]}")).text) == ""
-
-
-async def test_texts_in_the_list_are_never_markup(storage: Storage, browser: Browser) -> None:
-    hostile = '<script>alert(1)</script> "onload=x \u202e javascript:alert(1) refund'
-    described = events.ConversationDescribed(trace_id=trace("x"), at=AT, metadata={"k<": '"><script>'})
-    await storage.told(*turn("a", hostile, hostile), replace(described, title=f"{hostile} title"))
-    await storage.follow()
-    for query in ("", "?q=refund", "?q=title", "?q=<script>&tool=<script>&tag=<=>"):
-        html = (await browser.get(f"/conversations{query}")).text
-        assert "<script>" not in html
-        assert 'href="javascript' not in html
-        assert '"onload' not in html

@@ -82,7 +82,7 @@ async def test_a_form_without_the_browsers_token_does_nothing(browser: Browser, 
 async def test_error_of_a_part_is_a_part_and_forms_stay(
     browser: Browser, method: str, target: str | None
 ) -> None:
-    headers = {"hx-request": "true", "x-form-token": await browser.form_token()}
+    headers = {"hx-request": "true", "x-form-token": await browser.load_form_token()}
     response = await browser.http.request(method, "/agents/nobody", headers=headers)
     assert (response.status_code, response.headers.get("hx-retarget")) == (404, target)
     assert "<html" not in response.text

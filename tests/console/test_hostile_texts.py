@@ -74,7 +74,7 @@ async def pages(browser: Browser, storage: Storage) -> list[str]:
     document = {"file": ("hostile.md", f"# {_HOSTILE}\n\n{_HOSTILE}".encode())}
     await browser.http.post(
         f"{knowledge}/documents",
-        data={"_csrf_token": await browser.form_token()},
+        data={"_csrf_token": await browser.load_form_token()},
         files=document,
     )
     call = use("one", name="get_order", order=_HOSTILE)

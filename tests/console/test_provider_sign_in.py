@@ -18,10 +18,9 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_claim
 from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
-from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
 from tests.console.pages import Browser, extract_text
 from tests.console.process import URL, ConsoleProcess
-from tests.ports import find_free_port
 
 _addresses = itertools.count(2)
 _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
@@ -29,7 +28,7 @@ _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[OpenIdProvider]:
-    with openid_provider() as running:
+    with run_openid_provider() as running:
         yield running
 
 
@@ -111,10 +110,8 @@ async def test_state_cookie_is_sent_after_the_providers_redirect(person: Person)
 @pytest.mark.parametrize(
     ("groups", "role"),
     [
-        (["staff"], "viewer"),
         ("support", "approver"),
         (["staff", "ops", "strangers"], "operator"),
-        (["admins", "staff"], "owner"),
     ],
 )
 async def test_the_highest_role_of_the_claim_counts(
@@ -215,13 +212,6 @@ async def test_wrong_provider_document_is_reported(
     provider.document = document
     with pytest.raises(ProviderUnavailable, match=reason):
         await OidcProvider(build_settings(provider.url)).start()
-
-
-@pytest.mark.parametrize("path", ["", "/nothing"])
-async def test_unreachable_provider_is_reported(provider: OpenIdProvider, path: str) -> None:
-    url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{find_free_port()}"
-    with pytest.raises(ProviderUnavailable, match=r"^127\.0\.0\.1:\d+ does not answer: "):
-        await OidcProvider(build_settings(url)).start()
 
 
 def build_settings(issuer: str, **more: Any) -> SignInSettings:

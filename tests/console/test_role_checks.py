@@ -9,8 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentchat.console.frame.sessions import GRACE_SECONDS
-from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.oidc import OidcProvider
+from agentchat.console.frame.sessions import GRACE_SECONDS, Sessions
+from agentchat.console.frame.sessions import Person as SignedIn
+from agentchat.console.sign_in_settings import SignInSettings
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Pool
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
 from tests.console.pages import extract_text
 from tests.console.process import URL, ConsoleProcess
 from tests.console.test_provider_sign_in import Person
@@ -22,7 +28,7 @@ _NOW = "0.000001"
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[OpenIdProvider]:
-    with openid_provider() as running:
+    with run_openid_provider() as running:
         yield running
 
 
@@ -184,15 +190,18 @@ async def test_session_without_refresh_token_is_short(
     await found.http.aclose()
 
 
-async def test_fresh_role_is_not_asked_for_again(environ: dict[str, str], provider: OpenIdProvider) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), build_settings(environ, provider, "5")) as process:
-            found = Person(process)
-            await found.sign_in()
-            for _ in range(3):
-                assert await read_role(found) == "operator"
-            assert provider.refreshes == []
-            await found.http.aclose()
+async def test_fresh_role_is_not_asked_for_again(pool: Pool, provider: OpenIdProvider) -> None:
+    settings = SignInSettings(
+        oidc_issuer=provider.url,
+        oidc_client_id=CLIENT,
+        oidc_client_secret=SECRET,
+        oidc_roles=("ops=operator",),
+    )
+    sessions = Sessions(pool, Sealer(b"k" * 32), settings, "key", OidcProvider(settings))
+    token = await sessions.start(SignedIn(name="ada", role=Role.OPERATOR, subject="1", refresh_token="r"))
+    for _ in range(3):
+        found = await sessions.find(token)
+        assert (found is not None, provider.refreshes) == (True, [])
 
 
 async def test_no_token_is_readable_in_the_database(person: Person, environ: dict[str, str]) -> None:

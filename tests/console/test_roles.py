@@ -201,15 +201,6 @@ async def test_each_action_needs_the_form_token(
         assert (forged.status_code, "another site" in forged.text) == (403, True), route
 
 
-async def test_refused_part_is_reported_above_the_page(visitors: dict[Role | None, Visitor]) -> None:
-    visitor = visitors[Role.VIEWER]
-    sent = {"hx-request": "true", "x-form-token": visitor.form_token}
-    answer = await visitor.http.post(f"/approvals/{_ID}/decision", headers=sent)
-    assert (answer.status_code, answer.headers["hx-retarget"]) == (403, "#trouble")
-    assert "needs the role approver" in answer.text
-    assert "<html" not in answer.text
-
-
 @pytest.fixture(scope="module")
 async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], pool: Pool) -> list[str]:
     """The addresses of pages that have everything: keys, versions, tool servers, documents, deliveries."""

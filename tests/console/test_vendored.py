@@ -1,6 +1,5 @@
 """Files of others are listed with where they come from, and are what they were."""
 
-import gzip
 import hashlib
 
 import msgspec
@@ -31,8 +30,3 @@ def test_vendored_files_are_listed_and_unchanged() -> None:
         data = (_VENDORED / each.file).read_bytes()
         assert (each.file, hashlib.sha256(data).hexdigest()) == (each.file, each.sha256)
         assert each.licence in _LICENCES
-
-
-def test_compressed_scripts_are_small() -> None:
-    scripts = [path.read_bytes() for path in FOLDER.rglob("*.js")]
-    assert sum(len(gzip.compress(each)) for each in scripts) < _MOST_SCRIPT_BYTES

@@ -31,24 +31,15 @@ async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     config = await load_agent(pool, account, agent, sealer=SEALER)
     assert config is not None
-    assert config.agent_id == agent
-    assert config.account_id == account
-    assert config.version == 1
-    assert config.name == "Shop"
-    assert config.parameters == {"max_tokens": 900}
-    assert config.mcp_servers == ((SERVER,))
+    assert (config.agent_id, config.account_id, config.version, config.name) == (agent, account, 1, "Shop")
+    assert (config.parameters, config.mcp_servers) == ({"max_tokens": 900}, (SERVER,))
     assert config.output_schema is not None
     assert list(config.output_schema["properties"]) == ["z", "a"]
-    assert config.max_tool_rounds == 8
-    assert config.on_interruption == "continue"
+    assert (config.max_tool_rounds, config.on_interruption) == (8, "continue")
+    sealed = await load_agent(pool, account, agent)
+    assert sealed is not None
+    assert sealed.mcp_servers[0].headers == {}
     assert await load_provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
-
-
-async def test_without_a_sealer_headers_stay_sealed(pool: Pool, conn: Connection, account: str) -> None:
-    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-    config = await load_agent(pool, account, agent)
-    assert config is not None
-    assert config.mcp_servers[0].headers == {}
 
 
 async def test_a_change_makes_a_version_and_the_old_one_stays(
@@ -61,12 +52,8 @@ async def test_a_change_makes_a_version_and_the_old_one_stays(
     new = await load_agent(pool, account, agent, sealer=SEALER)
     assert old is not None
     assert new is not None
-    assert old.version == 1
-    assert old.system_prompt == "Be brief."
-    assert old.output_type == "json"
-    assert new.version == 2
-    assert new.system_prompt == "Be long."
-    assert new.output_type == "text"
+    assert (old.version, old.system_prompt, old.output_type) == (1, "Be brief.", "json")
+    assert (new.version, new.system_prompt, new.output_type) == (2, "Be long.", "text")
     assert new.mcp_servers == (SERVER,)
     assert await load_provider_key(pool, SEALER, account, agent, 2) == "canary-provider-key"
 

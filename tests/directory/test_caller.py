@@ -11,7 +11,7 @@ from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.caller import Callers, KeyUseRecorder
+from agentchat.directory.caller import CallerAgent, Callers, KeyUseRecorder
 from agentchat.directory.migrations import migrate
 from agentchat.directory.plans import Plan
 from agentchat.directory.secrets import Sealer
@@ -28,11 +28,10 @@ async def test_key_resolves_to_its_account_plan_and_agent(
     key = await admin_keys.create(admin, account, NewKey(name="server"))
     draft = AgentDraft(name="Shop", model="claude-x", retrieval=Retrieval(knowledge_base_id="kb"))
     agent = await create_agent(conn, SEALER, account, draft, actor="test")
-    found = await resolve(pool, key.key, agent)
+    found = await resolve(pool, key.key, agent.upper())
     assert found is not None
     caller, summary = found
-    assert caller.account_id == account
-    assert caller.key_id == key.id
+    assert (caller.account_id, caller.key_id) == (account, key.id)
     assert caller.plan == Plan(
         name="Pro",
         requests_per_minute=600,
@@ -42,12 +41,7 @@ async def test_key_resolves_to_its_account_plan_and_agent(
         max_message_bytes=262_144,
         storage_bytes=100 * 2**30,
     )
-    assert summary is not None
-    assert summary.agent_id == agent
-    assert summary.version == 1
-    assert summary.name == "Shop"
-    assert summary.model == "claude-x"
-    assert summary.retrieves is True
+    assert summary == CallerAgent(agent_id=agent, version=1, name="Shop", model="claude-x", retrieves=True)
 
 
 async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: Admin, account: str) -> None:
@@ -61,18 +55,6 @@ async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: A
     assert times[0].endswith("Z")
     assert len(times[0]) == len("2026-11-21T10:14:00.940958Z")
     assert abs((datetime.fromisoformat(times[0]) - datetime.now(UTC)).total_seconds()) < 60
-
-
-async def test_one_key_may_be_used_with_many_agents(
-    pool: Pool, conn: Connection, admin: Admin, account: str
-) -> None:
-    key = await admin_keys.create(admin, account, NewKey())
-    for _ in range(3):
-        agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-        found = await resolve(pool, key.key, agent.upper())
-        assert found is not None
-        assert found[1] is not None
-        assert found[1].agent_id == agent
 
 
 async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
@@ -122,14 +104,6 @@ async def test_rotated_key_stays_disabled(pool: Pool, admin: Admin, account: str
     assert await resolve(pool, fresh.key, None) is None
     await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
     assert await resolve(pool, fresh.key, None) is not None
-
-
-async def test_revoked_key_cannot_be_rotated(admin: Admin, account: str) -> None:
-    key = await admin_keys.create(admin, account, NewKey())
-    await admin_keys.revoke(admin, key.id)
-    await admin_keys.revoke(admin, key.id)
-    with pytest.raises(Conflict):
-        await admin_keys.rotate(admin, key.id)
 
 
 async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, account: str) -> None:

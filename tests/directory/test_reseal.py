@@ -14,7 +14,6 @@ from agentchat.administration.reseal import reseal
 from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
 from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.errors import SealBroken
 from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
 from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
@@ -182,13 +181,6 @@ async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
     assert (await reseal(pool, BOTH, actor="test")).resealed == 4
     assert await find(conn, AFTER, place) == present
     assert await take_link(conn, AFTER, "state") == (place, present.id, link)
-
-
-async def test_without_the_previous_key_nothing_opens(pool: Pool, conn: Connection, account: str) -> None:
-    agent = await _make(conn, account)
-    assert len((await reseal(pool, AFTER, actor="test")).unopened) == 2
-    with pytest.raises(SealBroken):
-        await load_provider_key(pool, AFTER, account, agent, 1)
 
 
 async def test_a_key_that_opens_nothing_in_the_database_is_refused(

@@ -28,7 +28,7 @@ RUNS = tuple(name for name in recorded.WHOLE if name != "erased")
 ACCOUNT = "account-1"
 
 
-def history_case(name: str) -> Case:
+def build_history_case(name: str) -> Case:
     """The last run of a history that has ended."""
     found = recorded.encode_carried(name)
     facts = recorded.build_facts(found)
@@ -53,7 +53,7 @@ def history_case(name: str) -> Case:
 
 def cases(count: int) -> list[Case]:
     """Cases of one history, each with an id of its own."""
-    case = history_case("shop")
+    case = build_history_case("shop")
     made = []
     for number in range(count):
         trace_id = f"{number:032x}"
@@ -64,7 +64,7 @@ def cases(count: int) -> list[Case]:
     return made
 
 
-def made_suite(folder: Path, given: Iterable[Case] = (), settings: str = "") -> Suite:
+def make_suite(folder: Path, given: Iterable[Case] = (), settings: str = "") -> Suite:
     """A suite with these cases; `settings` are added to `suite.yaml`."""
     make_folder(folder)
     write_file(folder / SETTINGS, f"agent: agent-1\naccount: {ACCOUNT}\n{settings}".encode())

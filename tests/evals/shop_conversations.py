@@ -52,7 +52,7 @@ class Speaker:
         self._orders = itertools.cycle(range(1001, 1040))
         self._decisions = itertools.cycle(("changed", "approved", "denied"))
 
-    async def converse(self) -> str:
+    async def hold_conversation(self) -> str:
         """One conversation; its id."""
         order, conversation_id = next(self._orders), None
         for message in next(self._scripts):
@@ -60,14 +60,14 @@ class Speaker:
             response = await self.caller.chat(message.format(order), **body)
             self.runs += 1
             if response.status_code == 409:
-                conversation_id = await self._decided(response.json())
+                conversation_id = await self._decide_all(response.json())
             else:
                 assert response.status_code == 200, response.text
                 conversation_id = response.json()["conversation_id"]
         assert conversation_id is not None
         return str(conversation_id)
 
-    async def _decided(self, problem: dict[str, Any]) -> str:
+    async def _decide_all(self, problem: dict[str, Any]) -> str:
         """Decide until the run has ended; its conversation's id."""
         trace_id, pending = problem["trace_id"], problem["approvals"]
         async with asyncio.timeout(_SECONDS):
@@ -105,25 +105,27 @@ class Speaker:
             await asyncio.sleep(0.05)
 
 
-async def speakers(environment: Environment, http: httpx.AsyncClient) -> dict[str, Speaker]:
+async def make_speakers(environment: Environment, http: httpx.AsyncClient) -> dict[str, Speaker]:
     """By the name of the suite: tools and approvals by both providers, retrieval, summaries of both kinds."""
 
-    async def made(name: str, **settings: Any) -> Caller:
-        return await made_agent(environment, http, name=name, **settings)
+    async def make_caller(name: str, **settings: Any) -> Caller:
+        return await make_agent(environment, http, name=name, **settings)
 
-    def own(agent_id: str) -> Caller:
+    def call_agent(agent_id: str) -> Caller:
         return Caller(http, environment.base_url, environment.api_key, agent_id)
 
     return {
-        "anthropic": Speaker(own(environment.agent_id), _SHOP),
-        "openai": Speaker(own(environment.openai_agent_id), _SHOP),
-        "retrieval": Speaker(own(environment.retrieval_agent_id), _POLICIES),
-        "own-summary": Speaker(await made("Own", compaction=_SMALL, provider="openai"), _LONG),
-        "provider-summary": Speaker(await made("Provider", compaction=_SMALL | {"by": "provider"}), _LONG),
+        "anthropic": Speaker(call_agent(environment.agent_id), _SHOP),
+        "openai": Speaker(call_agent(environment.openai_agent_id), _SHOP),
+        "retrieval": Speaker(call_agent(environment.retrieval_agent_id), _POLICIES),
+        "own-summary": Speaker(await make_caller("Own", compaction=_SMALL, provider="openai"), _LONG),
+        "provider-summary": Speaker(
+            await make_caller("Provider", compaction=_SMALL | {"by": "provider"}), _LONG
+        ),
     }
 
 
-async def made_agent(environment: Environment, http: httpx.AsyncClient, **settings: Any) -> Caller:
+async def make_agent(environment: Environment, http: httpx.AsyncClient, **settings: Any) -> Caller:
     """An agent of the account without limits."""
     response = await http.post(
         f"{environment.base_url}/admin/v1/agents",
@@ -139,7 +141,9 @@ async def made_agent(environment: Environment, http: httpx.AsyncClient, **settin
     return Caller(http, environment.base_url, environment.load_api_key, response.json()["id"])
 
 
-async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversations: Sequence[str]) -> Suite:
+async def make_suite(
+    pool: Pool, bus: Bus, folder: Path, agent_id: str, conversations: Sequence[str]
+) -> Suite:
     """The runs of these conversations, as the log has them."""
     log = Log(pool)
     runs = [
@@ -158,7 +162,7 @@ async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversati
 async def record_suites(stack: RunningStack, http: httpx.AsyncClient, folder: Path, runs: int) -> list[Suite]:
     """Converse until each kind has its share of so many runs; a suite of each kind."""
     found, suites = stack.environment, []
-    made = await speakers(found, http)
+    made = await make_speakers(found, http)
     async with (
         open_pool(found.database_url, role=None) as pool,
         Bus.connect(found.nats_url, name="tests") as bus,
@@ -166,6 +170,6 @@ async def record_suites(stack: RunningStack, http: httpx.AsyncClient, folder: Pa
         for name, speaker in made.items():
             conversations = []
             while speaker.runs < max(1, runs // len(made)):
-                conversations.append(await speaker.converse())
-            suites.append(await suite_of(pool, bus, folder / name, speaker.caller.agent_id, conversations))
+                conversations.append(await speaker.hold_conversation())
+            suites.append(await make_suite(pool, bus, folder / name, speaker.caller.agent_id, conversations))
     return suites

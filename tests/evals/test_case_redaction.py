@@ -17,7 +17,7 @@ from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.redaction_rules import RedactionRule
 from tests.conversations import given
-from tests.evals.made_cases import RUNS, history_case
+from tests.evals.made_cases import RUNS, build_history_case
 
 SECRET = "ΑΒΓΔΕΖ"
 """Its letters are in no other text: one that is left anywhere is found."""
@@ -25,11 +25,11 @@ GREEK = re.compile("[\u0391-\u03a9]")
 SECRETS = RedactionRule(name="secret", pattern=f"{SECRET}|ΗΘΙΚΛΜ")
 
 
-def redacted(case: Case, *rules: RedactionRule) -> Case:
+def redact(case: Case, *rules: RedactionRule) -> Case:
     return CaseRedactor(rules).redact_case(case)
 
 
-def conversation_of(case: Case) -> Conversation:
+def fold_conversation(case: Case) -> Conversation:
     return case.fold_events()[0]
 
 
@@ -37,7 +37,7 @@ def run_of_case(case: Case) -> Run:
     return case.fold_run()
 
 
-def case_of(*stored: events.Event, **more: Any) -> Case:
+def build_case(*stored: events.Event, **more: Any) -> Case:
     """Of the run that ends with the last event."""
     return Case(
         id=stored[-1].trace_id,
@@ -50,12 +50,12 @@ def case_of(*stored: events.Event, **more: Any) -> Case:
     )
 
 
-def texts_of(case: Case) -> list[Any]:
+def list_texts(case: Case) -> list[Any]:
     return [json.loads(bytes(each)) for each in case.events]
 
 
 def run_with(text: str, *middle: events.Event) -> Case:
-    return case_of(
+    return build_case(
         given.build_conversation_started(),
         given.build_user_message(text=text),
         given.build_run_started(),
@@ -66,17 +66,17 @@ def run_with(text: str, *middle: events.Event) -> Case:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_without_rules_a_case_keeps_its_bytes(name: str) -> None:
-    case = history_case(name)
-    assert redacted(case) is case
+    case = build_history_case(name)
+    assert redact(case) is case
 
 
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("pattern", [r"\w+", "(?s).+", "[aeiou]", "ORD-[0-9]+|Ada", "no match at all"])
 def test_a_redacted_case_evolves_to_its_recorded_run(name: str, pattern: str) -> None:
-    case = history_case(name)
+    case = build_history_case(name)
     before, after = (
-        conversation_of(case),
-        conversation_of(redacted(case, RedactionRule(pattern=pattern))),
+        fold_conversation(case),
+        fold_conversation(redact(case, RedactionRule(pattern=pattern))),
     )
 
     assert _outline(after) == _outline(before)
@@ -103,13 +103,13 @@ def _outline(conversation: Conversation) -> list[Any]:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_equal_tool_calls_stay_equal_and_others_stay_others(name: str) -> None:
-    case = history_case(name)
-    hidden = redacted(case, RedactionRule(pattern="ORD-[0-9]+|[A-Z]{3,}-[0-9]+"))
+    case = build_history_case(name)
+    hidden = redact(case, RedactionRule(pattern="ORD-[0-9]+|[A-Z]{3,}-[0-9]+"))
 
-    def inputs(of: Case) -> list[bytes]:
+    def list_inputs(of: Case) -> list[bytes]:
         return [wire.encode_canonical(call.input) for each in run_of_case(of).rounds for call in each.calls]
 
-    before, after = inputs(case), inputs(hidden)
+    before, after = list_inputs(case), list_inputs(hidden)
     assert [[one == other for other in before] for one in before] == [
         [one == other for other in after] for one in after
     ]
@@ -118,8 +118,8 @@ def test_equal_tool_calls_stay_equal_and_others_stay_others(name: str) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_case_of_which_nothing_is_redacted_keeps_its_bytes(name: str) -> None:
     """What was thought and what its provider alone reads too."""
-    case = history_case(name)
-    assert redacted(case, SECRETS) is case
+    case = build_history_case(name)
+    assert redact(case, SECRETS) is case
 
 
 def test_a_value_that_was_only_thought_is_not_left() -> None:
@@ -128,7 +128,7 @@ def test_a_value_that_was_only_thought_is_not_left() -> None:
         "Who?", given.build_model_replied([thought, {"type": "text", "text": "Ada."}], stop_reason="end_turn")
     )
 
-    found = redacted(case, SECRETS)
+    found = redact(case, SECRETS)
 
     assert found.redacted == ("secret",)
     assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
@@ -176,7 +176,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
     source = Source(
         index=1, id="s", title=text, url=text, source_type="markdown", score=0.5, snippet=f"…is {SECRET[:3]}…"
     )
-    case = case_of(
+    case = build_case(
         given.build_conversation_started(),
         events.ConversationSeeded(**common, messages=(ShownMessage("user", text),)),
         events.ConversationDescribed(**common, title=text, metadata={SECRET: text}),
@@ -214,9 +214,9 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         passages={"s": f"It is\n{SECRET} who asks."},
     )
 
-    hidden = redacted(case, SECRETS)
+    hidden = redact(case, SECRETS)
 
-    left = json.dumps([*texts_of(hidden), msgspec.to_builtins(hidden.passages)], ensure_ascii=False)
+    left = json.dumps([*list_texts(hidden), msgspec.to_builtins(hidden.passages)], ensure_ascii=False)
     assert not GREEK.search(left)
     for opaque in ("signature", "request_state", "provider_data", "shown_sha256", "citations"):
         assert not re.search(f'"{opaque}": (?!null)', left)
@@ -233,7 +233,7 @@ def test_each_value_has_its_own_placeholder() -> None:
         given.build_tool_returned("1", output),
     )
 
-    hidden = run_of_case(redacted(case, email))
+    hidden = run_of_case(redact(case, email))
 
     (made,) = hidden.rounds[0].calls
     assert hidden.user_text == "I am person1@x.example"
@@ -275,7 +275,7 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
     described = events.ConversationDescribed(
         trace_id="d", at=given.AT, title=text, metadata={"customer": values["crm"]}
     )
-    case = case_of(
+    case = build_case(
         given.build_conversation_started(),
         described,
         given.build_user_message(text=text),
@@ -287,7 +287,7 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
     )
     rule = RedactionRule(field=field)
 
-    found = redacted(case, rule)
+    found = redact(case, rule)
 
     left = b"".join(bytes(each) for each in found.events).decode().lower()
     gone = {name for name, value in values.items() if value.lower() not in left}
@@ -300,7 +300,7 @@ def test_a_short_value_of_a_field_is_hidden_at_its_place_alone() -> None:
     case = run_with(
         "I want 3 of 3", *given.build_tool_called([given.use("1", quantity=3, to="Li", vip=True)])
     )
-    found = redacted(case, *(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
+    found = redact(case, *(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
 
     run = run_of_case(found)
     assert run.user_text == "I want 3 of 3"
@@ -315,8 +315,8 @@ def test_values_that_overlap_are_hidden_as_one() -> None:
     )
     case = run_with("My card 1234 plus and 99, card 1234 plus")
 
-    assert run_of_case(redacted(case, one, two)).user_text == "My [n 1] and [n 2], [n 1]"
-    assert redacted(case, one, two).redacted == ("n", "card")
+    assert run_of_case(redact(case, one, two)).user_text == "My [n 1] and [n 2], [n 1]"
+    assert redact(case, one, two).redacted == ("n", "card")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_what_waits_for_a_person_names_the_call_as_it_is_shown() -> None:
     called = msgspec.structs.replace(called, input={"id": SECRET})
     case = run_with("Cancel", reply, called, waits, decided, given.build_tool_returned("call"))
 
-    (call,) = run_of_case(redacted(case, SECRETS)).rounds[0].calls
+    (call,) = run_of_case(redact(case, SECRETS)).rounds[0].calls
     digest = call.approvals[0].requested.input_sha256
 
     assert call.input == {"id": "[secret 1]"}
@@ -351,7 +351,7 @@ def test_a_value_that_goes_on_in_the_next_block_is_not_left() -> None:
     parts = (f"It is {SECRET[:3]}", f"{SECRET[3:]}.")
     blocks = [{"type": "text", "text": each} for each in parts]
     case = run_with("Who?", given.build_model_replied(blocks, number=1, stop_reason="end_turn"))
-    found = redacted(case, SECRETS)
+    found = redact(case, SECRETS)
     assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
-    (reply,) = [each for each in texts_of(found) if each["type"] == "model_replied.v1"]
+    (reply,) = [each for each in list_texts(found) if each["type"] == "model_replied.v1"]
     assert reply["blocks"] == [{"type": "text", "text": "It is [secret 1]."}]

@@ -30,7 +30,7 @@ from tests.evals.made_cases import call
 _SENT = "Your order ORD-1001 was sent on 2 May, see [1]."
 
 
-async def value_of(
+async def evaluate(
     evaluator: Evaluator,
     output: str = "",
     expected: str = "",
@@ -41,7 +41,7 @@ async def value_of(
 ) -> tuple[float, str | None]:
     """The value and its reason."""
 
-    def task(_: CaseInput) -> str:
+    def give_reply(_: CaseInput) -> str:
         set_eval_attribute("calls", list(made))
         increment_eval_metric("tokens", 150)
         return output
@@ -49,7 +49,7 @@ async def value_of(
     metadata = RecordedRun(calls=list(recorded), passages=passages, tokens=100)
     case = Case(name="c", inputs=CaseInput("c", "Where?"), expected_output=expected, metadata=metadata)
     dataset = Dataset(name="tests", cases=[case], evaluators=[evaluator])
-    (found,) = (await dataset.evaluate(task, progress=False)).cases
+    (found,) = (await dataset.evaluate(give_reply, progress=False)).cases
     assert not found.evaluator_failures, found.evaluator_failures[0].error_message
     (result,) = {**found.scores, **found.assertions}.values()
     return float(result.value), result.reason
@@ -82,7 +82,7 @@ async def value_of(
     ],
 )
 async def test_value_of_a_reply(evaluator: Evaluator, output: str, expected: str, value: float) -> None:
-    found, reason = await value_of(evaluator, output, expected, passages=2)
+    found, reason = await evaluate(evaluator, output, expected, passages=2)
     assert found == value
     assert (reason is None) is (value == 1)
 
@@ -109,21 +109,21 @@ _FIND, _PAY = call("find", query="red mug, please"), call("pay", amount=3)
 async def test_value_of_tool_calls(
     options: dict[str, Any], recorded: tuple[AskedTool, ...], made: tuple[AskedTool, ...], value: float
 ) -> None:
-    found, _ = await value_of(ToolCalls(**options), recorded=recorded, made=made)
+    found, _ = await evaluate(ToolCalls(**options), recorded=recorded, made=made)
     assert found == pytest.approx(value)
 
 
 async def test_phrases_of_nine_in_ten_replies_are_a_rule() -> None:
     phrases = Phrases()
     phrases.learn([f"Sent on {number} May {number}. Anything else for you?" for number in range(9)] + ["No."])
-    assert (await value_of(phrases, "Well. Anything else for you?"))[0] == 1
-    value, reason = await value_of(phrases, "Well.")
+    assert (await evaluate(phrases, "Well. Anything else for you?"))[0] == 1
+    value, reason = await evaluate(phrases, "Well.")
     assert value == 0
     assert reason is not None
     assert "anything else for" in reason
     few = Phrases()
     few.learn(["Anything else for you?"] * 20)
-    assert (await value_of(few, "Well."))[0] == 1, "one reply, repeated, is no rule"
+    assert (await evaluate(few, "Well."))[0] == 1, "one reply, repeated, is no rule"
 
 
 def test_texts_of_several_words_are_alike_if_they_share_half() -> None:
@@ -135,7 +135,7 @@ def test_texts_of_several_words_are_alike_if_they_share_half() -> None:
 async def test_a_model_judges_by_a_rubric() -> None:
     verdict = TestModel(custom_output_args={"reason": "rude", "pass": False, "score": 0.0})
     judge = LLMJudge(rubric="The reply is polite.", model=verdict)
-    assert (await value_of(judge, "No!")) == (0.0, "rude")
+    assert (await evaluate(judge, "No!")) == (0.0, "rude")
 
 
 def test_evaluators_are_read_as_pydantic_evals_has_them() -> None:

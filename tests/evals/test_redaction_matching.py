@@ -8,7 +8,7 @@ import pytest
 from agentchat.evals.errors import NotACase
 from agentchat.evals.redaction_rules import RedactionRule
 from tests.conversations import given
-from tests.evals.test_case_redaction import redacted, run_of_case, run_with
+from tests.evals.test_case_redaction import redact, run_of_case, run_with
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from tests.evals.test_case_redaction import redacted, run_of_case, run_with
 def test_another_form_of_a_value_is_not_left(value: str, text: str) -> None:
     use = given.build_tool_called([given.use("1", secret=value)])
     case = run_with(f"It is {text}, yes.", *use, given.build_tool_returned("1", json.dumps({"x": text})))
-    found = redacted(case, RedactionRule(field="get_order.input.secret", replacement="[S{n}]"))
+    found = redact(case, RedactionRule(field="get_order.input.secret", replacement="[S{n}]"))
     run = run_of_case(found)
     assert re.fullmatch(r"It is \[S\d\]\S{0,3}, yes\.", run.user_text)
     assert re.search(r"\[S\d\]", run.rounds[0].calls[0].output or "")
@@ -71,14 +71,14 @@ def test_a_name_that_json_has_twice_is_not_left(output: str, rule: RedactionRule
     case = run_with(
         "Who?", *given.build_tool_called([given.use("1")]), given.build_tool_returned("1", output)
     )
-    found = redacted(case, rule)
+    found = redact(case, rule)
     assert not re.search("ada@|bob@", b"".join(bytes(each) for each in found.events).decode())
 
 
 @pytest.mark.parametrize("text", ["ada\uff20a.example", "ada@a\u200b.example", "a\u00adda@a.example"])
 def test_a_pattern_finds_other_unicode_forms(text: str) -> None:
     rule = RedactionRule(name="email", pattern=r"[a-z]+@[a-z.]+")
-    assert run_of_case(redacted(run_with(text), rule)).user_text == "[email 1]"
+    assert run_of_case(redact(run_with(text), rule)).user_text == "[email 1]"
 
 
 def test_a_case_with_a_value_left_is_refused() -> None:
@@ -88,4 +88,4 @@ def test_a_case_with_a_value_left_is_refused() -> None:
         RedactionRule(name="pin", pattern="^[0-9]{4}"),
     )
     with pytest.raises(NotACase, match="a value that the rule pin finds would be left"):
-        redacted(run_with("PIN-1234"), *rules)
+        redact(run_with("PIN-1234"), *rules)

@@ -10,20 +10,20 @@ import pytest
 from agentchat.evals.cases import encode_case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase, UnfitSuite
 from agentchat.evals.suite import SETTINGS, parse_settings, read_suite, render_settings, replace_file
-from tests.evals.made_cases import RUNS, cases, history_case, made_suite
+from tests.evals.made_cases import RUNS, build_history_case, cases, make_suite
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_case_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
-    case = history_case(name)
-    suite = made_suite(tmp_path / "suite", [case])
+    case = build_history_case(name)
+    suite = make_suite(tmp_path / "suite", [case])
     assert read_cases(suite.cases) == [case]
     assert case.fold_run().trace_id == case.id
 
 
 def test_cases_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
     given = cases(4)
-    suite = made_suite(tmp_path / "suite", reversed(given))
+    suite = make_suite(tmp_path / "suite", reversed(given))
     assert [each.id for each in read_cases(suite.cases)] == [each.id for each in given]
 
 
@@ -46,7 +46,7 @@ def test_a_case_without_its_run_is_named() -> None:
 
 
 def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
-    suite = made_suite(tmp_path / "suite", cases(2))
+    suite = make_suite(tmp_path / "suite", cases(2))
     suite.cases.write_bytes(suite.cases.read_bytes() + b'{"id":"x"}\n')
     with pytest.raises(UnfitSuite, match=r"cases.jsonl: line 3: Object missing required field"):
         read_cases(suite.cases)
@@ -78,14 +78,14 @@ def test_a_new_suite_has_rules_that_find_what_most_logs_have() -> None:
 
 
 def test_the_agent_of_another_suite_is_refused(tmp_path: Path) -> None:
-    suite = made_suite(tmp_path / "suite")
+    suite = make_suite(tmp_path / "suite")
     (suite.folder / SETTINGS).write_text("agent: other\naccount: account-1\n")
     with pytest.raises(UnfitSuite, match="names another one: collect again"):
         read_suite(suite.folder)
 
 
 def test_half_a_file_is_never_there(tmp_path: Path) -> None:
-    suite = made_suite(tmp_path / "suite", cases(1))
+    suite = make_suite(tmp_path / "suite", cases(1))
     before = suite.cases.read_bytes()
 
     def fail_halfway() -> None:

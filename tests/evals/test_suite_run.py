@@ -19,7 +19,7 @@ from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import Suite
 from agentchat.evals.suite_run import SuiteRun
-from tests.evals.made_cases import cases, made_suite
+from tests.evals.made_cases import cases, make_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")
 _USAGE = Usage(input_tokens=80, output_tokens=20)
@@ -32,7 +32,7 @@ class Worker:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self.asked: list[WhatIf] = []
-        self.answer: Callable[[WhatIf], WhatIfAnswered] = lambda question: answered(question)
+        self.answer: Callable[[WhatIf], WhatIfAnswered] = lambda question: build_answer(question)
 
     async def handle(self, data: bytes) -> bytes:
         question = wire.decode_message(WhatIf, data)
@@ -40,7 +40,7 @@ class Worker:
         return wire.encode(self.answer(question))
 
 
-def answered(_: WhatIf, **changes: Any) -> WhatIfAnswered:
+def build_answer(_: WhatIf, **changes: Any) -> WhatIfAnswered:
     fields: dict[str, Any] = {
         "outcome": "completed",
         "model": "demo-shop-1",
@@ -60,7 +60,7 @@ async def worker(nats_url: str) -> AsyncIterator[Worker]:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    return made_suite(tmp_path / "suite", settings="concurrency: 1\n")
+    return make_suite(tmp_path / "suite", settings="concurrency: 1\n")
 
 
 def run_of(worker: Worker, suite: Suite, given: Sequence[Case], repeats: int = 1, **more: Any) -> SuiteRun:
@@ -68,7 +68,7 @@ def run_of(worker: Worker, suite: Suite, given: Sequence[Case], repeats: int = 1
     return SuiteRun(suite, given, answering, Reruns(worker.bus), _PRICES, repeats=repeats, **more)
 
 
-async def results(run: SuiteRun) -> list[CaseResult]:
+async def run_suite(run: SuiteRun) -> list[CaseResult]:
     return await run.run(judge_recorded=True)
 
 
@@ -76,23 +76,23 @@ async def test_what_was_paid_for_is_not_asked_again(worker: Worker, suite: Suite
     given = cases(3)
     first = run_of(worker, suite, given, repeats=2)
     assert first.estimate_tokens() > 0
-    done = await results(first)
+    done = await run_suite(first)
     assert (len(worker.asked), first.tokens, first.cached) == (6, 600, 0)
     assert first.money == pytest.approx(6 * 120 / 1e6)
     again = run_of(worker, suite, given, repeats=2)
     assert again.estimate_tokens() == 0
-    assert await results(again) == done
+    assert await run_suite(again) == done
     assert (len(worker.asked), again.tokens, again.cached) == (6, 0, 6)
-    await results(run_of(worker, suite, given, answering={"system_prompt": "Be brief."}))
+    await run_suite(run_of(worker, suite, given, answering={"system_prompt": "Be brief."}))
     assert len(worker.asked) == 9, "another prompt is another question"
-    await results(run_of(worker, suite, given, fresh=True))
+    await run_suite(run_of(worker, suite, given, fresh=True))
     assert len(worker.asked) == 12
     assert (suite.folder / CACHE / ".gitignore").read_text() == "*\n"
 
 
 async def test_a_question_has_the_record_and_the_version(worker: Worker, suite: Suite) -> None:
     (case,) = given = cases(1)
-    await results(run_of(worker, suite, given, answering={"model": "other", "seconds": 7.0}))
+    await run_suite(run_of(worker, suite, given, answering={"model": "other", "seconds": 7.0}))
     (question,) = worker.asked
     assert (question.agent_id, question.agent_version, question.account_id) == ("agent-1", 3, "account-1")
     assert (question.trace_id, question.model, question.seconds) == (case.id, "other", 7.0)
@@ -102,8 +102,10 @@ async def test_a_question_has_the_record_and_the_version(worker: Worker, suite: 
 
 async def test_each_case_has_its_scores(worker: Worker, suite: Suite) -> None:
     """The recorded run called no tool, and the answer does."""
-    worker.answer = lambda question: answered(question, calls=(msgspec.structs.replace(_CALL, missed=False),))
-    (found,) = await results(run_of(worker, suite, cases(1)))
+    worker.answer = lambda question: build_answer(
+        question, calls=(msgspec.structs.replace(_CALL, missed=False),)
+    )
+    (found,) = await run_suite(run_of(worker, suite, cases(1)))
     assert found.outcome == "completed"
     assert found.before["completed"] == found.after["completed"] == 1
     assert found.before["ToolCalls"] == 1
@@ -114,22 +116,22 @@ async def test_each_case_has_its_scores(worker: Worker, suite: Suite) -> None:
 
 
 async def test_tries_are_averaged_and_the_worst_outcome_counts(worker: Worker, suite: Suite) -> None:
-    def every_second_fails(question: WhatIf) -> WhatIfAnswered:
+    def fail_every_second(question: WhatIf) -> WhatIfAnswered:
         fails = len(worker.asked) % 2 == 0
-        return answered(question, outcome="failed" if fails else "completed", detail="Oh.")
+        return build_answer(question, outcome="failed" if fails else "completed", detail="Oh.")
 
-    worker.answer = every_second_fails
-    (found,) = await results(run_of(worker, suite, cases(1), repeats=2))
+    worker.answer = fail_every_second
+    (found,) = await run_suite(run_of(worker, suite, cases(1), repeats=2))
     assert (found.outcome, found.after["completed"]) == ("failed", 0.5)
     assert found.reasons["completed"] == "failed: Oh."
 
 
 async def test_a_call_that_was_not_recorded_ends_the_case(worker: Worker, suite: Suite) -> None:
     divergence = Divergence(call=_CALL)
-    worker.answer = lambda question: answered(
+    worker.answer = lambda question: build_answer(
         question, outcome="diverged", detail="Round 1 calls get_order", calls=(_CALL,), diverged=divergence
     )
-    (found,) = await results(run_of(worker, suite, cases(1)))
+    (found,) = await run_suite(run_of(worker, suite, cases(1)))
     assert (found.outcome, found.after["completed"]) == ("diverged", 0)
     assert found.compared is not None
     assert found.compared.missed == ('get_order {"id":"A-1"}',)
@@ -147,22 +149,22 @@ async def test_a_call_that_was_not_recorded_ends_the_case(worker: Worker, suite:
 async def test_what_says_nothing_of_the_version_is_not_run(
     worker: Worker, suite: Suite, answer: dict[str, Any], stops: bool
 ) -> None:
-    worker.answer = lambda question: answered(question, detail="No.", **answer)
-    found = await results(run_of(worker, suite, cases(3)))
+    worker.answer = lambda question: build_answer(question, detail="No.", **answer)
+    found = await run_suite(run_of(worker, suite, cases(3)))
     assert {(each.outcome, each.detail) for each in found} == {("not_run", "No.")}
     assert not any(each.after for each in found)
     assert len(worker.asked) == (1 if stops else 3)
 
 
 async def test_the_budget_stops_a_run(worker: Worker, tmp_path: Path) -> None:
-    suite = made_suite(tmp_path / "suite", settings="concurrency: 1\nbudget: {tokens: 150}\n")
-    found = await results(run_of(worker, suite, cases(4)))
+    suite = make_suite(tmp_path / "suite", settings="concurrency: 1\nbudget: {tokens: 150}\n")
+    found = await run_suite(run_of(worker, suite, cases(4)))
     assert sorted(each.outcome for each in found) == ["completed", "completed", "not_run", "not_run"]
     assert "the run's budget is spent" in {each.detail for each in found}
 
 
 def test_a_budget_in_money_needs_prices(worker: Worker, tmp_path: Path) -> None:
-    suite = made_suite(tmp_path / "suite", settings="budget: {money: 1}\n")
+    suite = make_suite(tmp_path / "suite", settings="budget: {money: 1}\n")
     with pytest.raises(UnfitSuite, match=r"budget\.money needs a price table that has unknown"):
         run_of(worker, suite, cases(1), answering={"model": "unknown"})
 
@@ -171,13 +173,13 @@ async def test_erased_and_foreign_cases_are_not_asked(worker: Worker, suite: Sui
     one, two = cases(2)
     foreign = msgspec.structs.replace(two, account_id="other", conversation_id="elsewhere")
     gone = frozenset({one.conversation_id})
-    found = await results(run_of(worker, suite, [one, foreign], erased=gone))
+    found = await run_suite(run_of(worker, suite, [one, foreign], erased=gone))
     assert [each.outcome for each in found] == ["erased", "not_run"]
     assert not worker.asked
 
 
 async def test_without_orchestrators_nothing_is_run(nats_url: str, suite: Suite) -> None:
     async with Bus.connect(nats_url, name="tests") as bus:
-        found = await results(run_of(Worker(bus), suite, cases(2)))
+        found = await run_suite(run_of(Worker(bus), suite, cases(2)))
     assert {each.outcome for each in found} == {"not_run"}
     assert all("no orchestrator answers" in each.detail for each in found)

@@ -18,11 +18,11 @@ from tests.evals.made_cases import result
 SETTINGS = SuiteSettings(agent="g", account="a")
 
 
-def settings(text: str) -> SuiteSettings:
+def build_settings(text: str) -> SuiteSettings:
     return parse_settings(f"agent: g\naccount: a\n{text}".encode())
 
 
-def suite_of(before: Sequence[float], after: Sequence[float], name: str = "Facts") -> list[CaseResult]:
+def build_suite(before: Sequence[float], after: Sequence[float], name: str = "Facts") -> list[CaseResult]:
     return [
         result(
             f"c{number:03}", {name: old}, {name: new}, slices={"language": "de" if number % 4 == 0 else "en"}
@@ -31,17 +31,17 @@ def suite_of(before: Sequence[float], after: Sequence[float], name: str = "Facts
     ]
 
 
-def simulated(chance: random.Random, count: int, drop: float) -> list[CaseResult]:
+def simulate(chance: random.Random, count: int, drop: float) -> list[CaseResult]:
     """Cases of which nine in ten pass before, and so much less after; a quarter is decided anew."""
     before = [float(chance.random() < 0.9) for _ in range(count)]
     redrawn = [float(chance.random() < 0.9 - 4 * drop) if chance.random() < 0.25 else each for each in before]
-    return suite_of(before, redrawn)
+    return build_suite(before, redrawn)
 
 
 @pytest.mark.parametrize(("drop", "at_least", "at_most"), [(0.0, 0, 3), (0.15, 27, 30)])
 def test_a_drop_is_found_and_chance_is_not_taken_for_one(drop: float, at_least: int, at_most: int) -> None:
     chance = random.Random(147)
-    found = Counter(decide_verdict(SETTINGS, simulated(chance, 200, drop)).exit_code for _ in range(30))
+    found = Counter(decide_verdict(SETTINGS, simulate(chance, 200, drop)).exit_code for _ in range(30))
     assert at_least <= found[1] <= at_most, found
 
 
@@ -62,8 +62,8 @@ def test_an_empty_sample_has_no_values() -> None:
 
 
 def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
-    results = suite_of([1.0] * 400, [float(number % 4 != 0 or number > 200) for number in range(400)])
-    found = decide_verdict(settings("thresholds: {Facts: {drop: 0.2}}"), results)
+    results = build_suite([1.0] * 400, [float(number % 4 != 0 or number > 200) for number in range(400)])
+    found = decide_verdict(build_settings("thresholds: {Facts: {drop: 0.2}}"), results)
     states = {each.where: each.state for each in found.comparisons}
     assert states["language de"] == "worse"
     assert states["language en"] == "same"
@@ -72,14 +72,14 @@ def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
 
 
 def test_in_a_small_suite_each_drop_counts_that_is_not_tolerated() -> None:
-    assert decide_verdict(SETTINGS, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 1
-    tolerant = settings("thresholds: {Facts: {drop: 0.1}}")
-    assert decide_verdict(tolerant, suite_of([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 0
+    assert decide_verdict(SETTINGS, build_suite([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 1
+    tolerant = build_settings("thresholds: {Facts: {drop: 0.1}}")
+    assert decide_verdict(tolerant, build_suite([1.0] * 10, [1.0] * 9 + [0.0])).exit_code == 0
 
 
 def test_a_mean_below_the_required_one_is_a_regression() -> None:
-    demanding = settings("thresholds: {Facts: {at_least: 0.8}}")
-    found = decide_verdict(demanding, suite_of([0.5] * 10, [0.6] * 10))
+    demanding = build_settings("thresholds: {Facts: {at_least: 0.8}}")
+    found = decide_verdict(demanding, build_suite([0.5] * 10, [0.6] * 10))
     assert (found.exit_code, found.reasons) == (1, ("Facts is 60.0%, below the required 80.0%",))
 
 
@@ -89,14 +89,14 @@ def test_a_mean_below_the_required_one_is_a_regression() -> None:
         ([], "no case could be compared"),
         (
             [
-                *suite_of([1.0] * 18, [1.0] * 18),
+                *build_suite([1.0] * 18, [1.0] * 18),
                 *(result(f"x{n}", outcome="not_run", detail="no key") for n in "ab"),
             ],
             "2 of 20 cases were not run: no key",
         ),
         (
             [
-                *suite_of([1.0] * 18, [1.0] * 18),
+                *build_suite([1.0] * 18, [1.0] * 18),
                 *(result(f"x{n}", failures={"LLMJudge": "529"}) for n in "ab"),
             ],
             "LLMJudge could not judge 2 of 20 cases",
@@ -109,18 +109,18 @@ def test_too_much_that_is_not_known_is_no_verdict(results: list[CaseResult], tol
 
 
 def test_erased_cases_are_not_missing() -> None:
-    results = [*suite_of([1.0] * 5, [1.0] * 5), *(result(f"x{n}", outcome="erased") for n in range(5))]
+    results = [*build_suite([1.0] * 5, [1.0] * 5), *(result(f"x{n}", outcome="erased") for n in range(5))]
     assert decide_verdict(SETTINGS, results).exit_code == 0
 
 
 def test_a_baseline_takes_the_place_of_the_recorded_runs() -> None:
-    now = suite_of([0.0] * 40, [0.5] * 40)
-    found = decide_verdict(SETTINGS, now, baseline=suite_of([0.0] * 40, [1.0] * 40))
+    now = build_suite([0.0] * 40, [0.5] * 40)
+    found = decide_verdict(SETTINGS, now, baseline=build_suite([0.0] * 40, [1.0] * 40))
     assert (found.exit_code, found.against) == (1, "the baseline")
     assert decide_verdict(SETTINGS, now).exit_code == 0
 
 
-def _regression() -> tuple[SuiteVerdict, list[CaseResult]]:
+def _build_regression() -> tuple[SuiteVerdict, list[CaseResult]]:
     foreign = "`x` | <b>&\x07 ``` end"
     results = [
         result(
@@ -130,7 +130,7 @@ def _regression() -> tuple[SuiteVerdict, list[CaseResult]]:
             texts=(f"Sent {foreign}", "NO"),
             reasons={"Facts": foreign},
         ),
-        *suite_of([1.0] * 3, [0.9] * 3),
+        *build_suite([1.0] * 3, [0.9] * 3),
         result("lost", outcome="not_run", detail=foreign),
         result("gone", outcome="erased"),
     ]
@@ -138,7 +138,7 @@ def _regression() -> tuple[SuiteVerdict, list[CaseResult]]:
 
 
 def test_markdown_has_the_worst_cases() -> None:
-    written = render_markdown(*_regression(), "suite")
+    written = render_markdown(*_build_regression(), "suite")
     assert written.startswith("## ❌ Regression: `suite`")
     assert "| `Facts` | `all cases` (4) | 100.0% | 67.5% | -32.5% | ❌ worse |" in written
     assert "<summary><code>worst: Facts</code></summary>" in written
@@ -147,7 +147,7 @@ def test_markdown_has_the_worst_cases() -> None:
 
 
 def test_junit_fails_what_is_worse() -> None:
-    root = ElementTree.fromstring(render_junit(*_regression(), "suite"))
+    root = ElementTree.fromstring(render_junit(*_build_regression(), "suite"))
     (suite,) = root
     cases = [each for each in suite.iter("testcase") if each.get("classname") == "cases"]
     assert [each.get("name") for each in cases if each.find("skipped") is not None] == ["gone"]

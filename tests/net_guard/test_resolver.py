@@ -61,10 +61,10 @@ async def test_slow_name_server_is_not_reported_as_missing_address(
 async def test_only_a_name_that_is_known_not_to_be_has_no_address(
     code: int, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any, **__: Any) -> list[Any]:
+    def raise_error(*_: Any, **__: Any) -> list[Any]:
         raise socket.gaierror(code, "no")
 
-    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    monkeypatch.setattr(socket, "getaddrinfo", raise_error)
     with pytest.raises(Unresolved) as raised:
         await resolve_judged(Guard(()), "hooks.example", 443)
     assert type(raised.value) is expected

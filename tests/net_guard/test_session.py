@@ -9,10 +9,10 @@ import pytest
 
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import open_session
-from tests.certificates import tls_contexts
+from tests.certificates import make_tls_contexts
 
 
-async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while await reader.readuntil(b"\r\n\r\n"):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
@@ -22,7 +22,7 @@ async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    async with await asyncio.start_server(answers, "127.0.0.1") as listening:
+    async with await asyncio.start_server(answer_requests, "127.0.0.1") as listening:
         yield listening.sockets[0].getsockname()[1]
 
 
@@ -49,8 +49,8 @@ async def test_each_connection_goes_to_an_address_that_was_judged_for_it(port: i
 
 
 async def test_it_speaks_tls_and_knows_with_whom() -> None:
-    theirs, ours = tls_contexts("localhost")
-    async with await asyncio.start_server(answers, "127.0.0.1", ssl=theirs) as listening:
+    theirs, ours = make_tls_contexts("localhost")
+    async with await asyncio.start_server(answer_requests, "127.0.0.1", ssl=theirs) as listening:
         port = listening.sockets[0].getsockname()[1]
         async with open_session(ssl.create_default_context(), keepalive_seconds=60) as stranger:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
@@ -65,13 +65,13 @@ async def test_no_connection_in_time_is_a_timeout_and_leaves_none() -> None:
     """Nothing answers there: the handshake of TLS does not begin."""
     closed = asyncio.Event()
 
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
         closed.set()
 
     async with (
-        await asyncio.start_server(silent, "127.0.0.1") as listening,
+        await asyncio.start_server(stay_silent, "127.0.0.1") as listening,
         open_session(
             ssl.create_default_context(), keepalive_seconds=60, timeout=aiohttp.ClientTimeout(connect=0.1)
         ) as session,
@@ -86,7 +86,7 @@ async def test_an_idle_connection_is_closed() -> None:
     closed = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await answers(reader, writer)
+        await answer_requests(reader, writer)
         closed.set()
 
     async with (

@@ -13,7 +13,7 @@ from agentchat.evals.suite import RESULTS, Suite, read_lines
 from agentchat.evals.text_diff import diff_runs
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
-from tests.evals.made_cases import made_suite
+from tests.evals.made_cases import make_suite
 from tests.evals.shop_conversations import record_suites
 from tests.harness import RunningStack
 
@@ -90,7 +90,7 @@ async def test_broken_prompt_is_a_regression_with_a_reason(
 
 
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, stack: RunningStack) -> None:
-    suite = made_suite(tmp_path / "suite")
+    suite = make_suite(tmp_path / "suite")
     found = stack.environment
     kept = {"AGENTCHAT_RUN_DIR": str(stack.folder.path), "AGENTCHAT_ADMIN_URL": ""}
     for arguments, told in (

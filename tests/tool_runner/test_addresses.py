@@ -12,7 +12,7 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.server_pool import ServerPool
-from tests.certificates import tls_contexts
+from tests.certificates import make_tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, make_tool, serve_script
 
@@ -197,7 +197,7 @@ async def test_proxies_of_the_environment_are_not_used(
 
 @pytest.mark.parametrize("name", ["tools.internal", "other.internal"])
 async def test_untrusted_or_misnamed_certificate_is_refused(name: str) -> None:
-    theirs, ours = tls_contexts("tools.internal")
+    theirs, ours = make_tls_contexts("tools.internal")
     trusted = ours if name == "other.internal" else httpx2.create_ssl_context()
     async with serve_script(_refuse_call, tls=theirs) as scripted:
         guard = Guard([f"{name}:{scripted.port}"], _resolve_loopback)
