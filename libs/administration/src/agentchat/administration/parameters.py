@@ -1,6 +1,6 @@
 """Define the query parameters of operations, each with its bounds and description."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -11,6 +11,11 @@ Limit = Annotated[int, Meta(ge=1, le=MOST_PAGE, description="How many at most.")
 Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and although it is in use.")]
 DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
 OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
+OfUser = Annotated[str, Meta(min_length=1, description="The end user, as X-User-Id named it.")]
+OrderOfUsers = Annotated[
+    Literal["last_active_at", "tokens", "conversations"],
+    Meta(description="What the list is sorted by, the greatest first."),
+]
 OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
 OfAgent = Annotated[str, Meta(description="Those that this agent has answered in.")]
 Since = Annotated[str, Meta(description="In which something was said then or later: ISO 8601, UTC.")]

@@ -18,6 +18,7 @@ from agentchat.administration import (
     admin_plans,
     admin_runs,
     admin_usage,
+    admin_users,
     admin_webhooks,
 )
 from agentchat.administration.route import Route, route
@@ -43,6 +44,9 @@ ROUTES: tuple[Route, ...] = (
     route("PATCH", _ACCOUNT, admin_accounts.change),
     route("DELETE", _ACCOUNT, admin_accounts.delete),
     route("GET", f"{_ACCOUNT}/usage", admin_usage.get_month),
+    route("GET", f"{_ACCOUNT}/users", admin_users.page),
+    route("GET", f"{_ACCOUNT}/users/{{user}}", admin_users.get),
+    route("DELETE", f"{_ACCOUNT}/users/{{user}}", admin_users.delete),
     route("POST", f"{_ACCOUNT}/keys", admin_keys.create, status=201),
     route("GET", f"{_ACCOUNT}/keys", admin_keys.page),
     route("GET", _KEY, admin_keys.get),

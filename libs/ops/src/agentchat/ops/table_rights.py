@@ -53,6 +53,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
     "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "user_deletions": {"gateway": "SELECT, INSERT", "projector": "SELECT, DELETE"},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
     "parked_events": {"projector": _WRITE, "console": _READ},
     "feed_days": {"projector": _APPEND},

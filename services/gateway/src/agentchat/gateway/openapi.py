@@ -55,6 +55,7 @@ _TAGS = {
     "messages": "Feedback on replies.",
     "approvals": "Tool calls that need approval, and what is decided.",
     "account": "The account's usage and agents.",
+    "users": "The end users of an account (X-User-Id).",
     "webhooks": "Where an account receives what happens (Standard Webhooks 1.0.0).",
     "service": "What needs no key.",
     "openai": "Agents as models, for clients of OpenAI's API.",

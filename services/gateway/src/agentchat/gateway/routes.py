@@ -10,6 +10,7 @@ from agentchat.gateway.api import (
     account_overview,
     approval_handlers,
     message_feedback,
+    user_handlers,
     webhook_deliveries,
     webhook_endpoints,
 )
@@ -53,6 +54,7 @@ ROUTES = (
         "key",
     ),
     _build_router("account", account_overview.HANDLERS, "key"),
+    _build_router("users", user_handlers.HANDLERS, "key"),
     _build_router("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
     _build_router("service", (get_oauth_callback, *health.HANDLERS, get_openapi, get_links)),
     _build_router("openai", protocols.OPENAI, "bearer"),

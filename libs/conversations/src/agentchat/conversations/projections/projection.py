@@ -1,6 +1,6 @@
 """Define projections: a table, and a function from facts of the log to its changes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import LiteralString
 
 import msgspec
@@ -65,13 +65,16 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         return [*self.changes(present), *remove(delete, erased)]
 
 
-def insert(table: str, columns: str, on_conflict: str) -> str:
+def insert(table: str, columns: str, on_conflict: str, *, computed: Mapping[str, str] | None = None) -> str:
     """Return the SQL by which `put` adds rows.
 
-    `columns` are names and types, `kept` is an existing row.
+    `columns` are names and types, `kept` is an existing row, `new` one to add. `computed` has the SQL of
+    columns that the rows lack.
     """
-    names = ", ".join(column.split()[0] for column in columns.split(","))
-    rows = f"SELECT * FROM json_to_recordset(%s) AS new({columns})"  # noqa: S608 - as above
+    more = computed or {}
+    names = ", ".join([*(column.split()[0] for column in columns.split(",")), *more])
+    values = ", ".join(["new.*", *more.values()])
+    rows = f"SELECT {values} FROM json_to_recordset(%s) AS new({columns})"  # noqa: S608 - as above
     return f"INSERT INTO {table} AS kept ({names}) {rows} ON CONFLICT {on_conflict}"
 
 

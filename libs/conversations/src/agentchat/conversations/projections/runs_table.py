@@ -30,6 +30,7 @@ CREATE TABLE runs (
     trace_id text PRIMARY KEY,
     conversation_id text,
     account_id text NOT NULL,
+    user_id text,
     agent_id text,
     agent_version integer,
     model text,
@@ -48,6 +49,7 @@ CREATE TABLE runs (
     ended_at text COLLATE "C"
 );
 CREATE INDEX runs_account_idx ON runs (account_id, requested_at);
+CREATE INDEX runs_user_idx ON runs (account_id, user_id, ended_at) WHERE user_id IS NOT NULL;
 CREATE INDEX runs_conversation_idx ON runs (conversation_id);
 CREATE INDEX runs_ended_idx ON runs (account_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_failed_idx ON runs (ended_at) WHERE state = 'failed';
@@ -223,7 +225,8 @@ _UPSERT = insert(
     "input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, cache_creation_tokens bigint, "
     "requested_at text, started_at text, ended_at text",
     """(trace_id) DO UPDATE
-   SET agent_id = coalesce(excluded.agent_id, kept.agent_id),
+   SET user_id = coalesce(kept.user_id, excluded.user_id),
+       agent_id = coalesce(excluded.agent_id, kept.agent_id),
        agent_version = coalesce(excluded.agent_version, kept.agent_version),
        model = coalesce(excluded.model, kept.model),
        form = coalesce(excluded.form, kept.form),
@@ -239,6 +242,10 @@ _UPSERT = insert(
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),
        ended_at = coalesce(kept.ended_at, excluded.ended_at)""",
+    computed={
+        "user_id": "(SELECT event_field(state, 'user_id') FROM conversation_events"
+        " WHERE originator_id = new.conversation_id AND originator_version = 1)"
+    },
 )
 
 # A run has one end: what comes after it, if anything does, is in its row and not in the sums.

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -23,6 +24,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 _QUIET = ("/healthz", "/readyz")
 _MAX_PATH = 256
+_USER = re.compile("/users/[^/]+")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
@@ -158,7 +160,8 @@ class TraceMiddleware:
 
 
 def _shorten_path(path: str) -> str:
-    """Return the path as logs and spans have it: its length is the caller's choice."""
+    """Return the path as logs and spans have it, without an end user: its length is the caller's choice."""
+    path = _USER.sub("/users/…", path)
     return path if len(path) <= _MAX_PATH else path[:_MAX_PATH] + "…"
 
 

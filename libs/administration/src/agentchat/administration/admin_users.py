@@ -1,0 +1,73 @@
+"""List, show and delete the end users of an account."""
+
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_rows import count_rows
+from agentchat.administration.admin_values import Deletion, Page
+from agentchat.administration.parameters import After, DryRun, Limit, OfUser, OrderOfUsers
+from agentchat.contracts.admin_errors import Invalid, NotFound, Use
+from agentchat.conversations.queries.user_summaries import (
+    EndUser,
+    UserDetails,
+    find_user,
+    list_users,
+    load_user_details,
+)
+from agentchat.conversations.user_deletions import request_user_deletion
+
+
+async def page(
+    admin: Admin,
+    account_id: str,
+    *,
+    order: OrderOfUsers = "last_active_at",
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[EndUser]:
+    """List an account's end users, the greatest first. Raises NotFound, Invalid, Unavailable."""
+    account = await admin_accounts.get(admin, account_id)
+    with translate_errors():
+        rows = await list_users(
+            admin.pool, account.id, order=order, after=_parse_place(after), limit=count_rows(limit)
+        )
+    more = f"{rows[limit - 1][0]} {rows[limit - 1][1].user_id}" if len(rows) > limit else None
+    return Page(items=tuple(user for _, user in rows[:limit]), after=more)
+
+
+async def get(admin: Admin, account_id: str, user: OfUser) -> UserDetails:
+    """Get an end user, with the tokens of each month. Raises NotFound, Unavailable."""
+    account = await admin_accounts.get(admin, account_id)
+    with translate_errors():
+        found = await load_user_details(admin.pool, account.id, user)
+    if found is None:
+        raise NotFound("user", user[:100])
+    return found
+
+
+async def delete(admin: Admin, account_id: str, user: OfUser, *, dry_run: DryRun = False) -> Deletion:
+    """Delete an end user: the projector erases the conversations; calling this again tells what is left.
+
+    The audit log has the account alone. Raises NotFound, Unavailable.
+    """
+    account = await admin_accounts.get(admin, account_id)
+    with translate_errors():
+        found = await find_user(admin.pool, account.id, user)
+        if found is None:
+            raise NotFound("user", user[:100])
+        if not dry_run:
+            await request_user_deletion(admin.pool, account.id, user)
+    if not dry_run:
+        async with admin.connection() as conn:
+            await admin.note(conn, "delete", "user", account.id)
+    goes = (Use("conversations", found.conversations),)
+    return Deletion(kind="user", id=user, dry_run=dry_run, goes=goes, pending=not dry_run)
+
+
+def _parse_place(after: str | None) -> tuple[int, str] | None:
+    if after is None:
+        return None
+    place, _, user_id = after.partition(" ")
+    try:
+        return int(place), user_id
+    except ValueError:
+        raise Invalid("after", "is not a cursor that the service has given out") from None

@@ -1,0 +1,80 @@
+"""An account's end users: listed, exported, and deleted with all that was said."""
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+import pytest
+
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent
+from tests.system.scanning import places_of
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+async def one(make_agent: MakeAgent) -> Caller:
+    return await make_agent("demo-echo?tool=open_support_ticket", shop=True)
+
+
+async def _say(caller: Caller, user: str, message: str, **body: Any) -> dict[str, Any]:
+    headers = {**caller.headers, "X-User-Id": user}
+    response = await caller.send("POST", "/v1/chat", json={"message": message, **body}, headers=headers)
+    assert response.status_code == 200, response.text
+    reply: dict[str, Any] = response.json()
+    return reply
+
+
+async def _read_until_counted(caller: Caller, user: str, conversations: int) -> dict[str, Any]:
+    """The user, once the read models have everything: they lag by a moment."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            found = await caller.get(f"/v1/users/{user}")
+            if found.status_code == 200 and found.json()["conversations"] == conversations:
+                details: dict[str, Any] = found.json()
+                if details["months"]:
+                    return details
+            await asyncio.sleep(0.1)
+
+
+async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: Caller) -> None:
+    user, other, canary = (f"{name}-{secrets.token_hex(8)}" for name in ("ada", "bob", "canary"))
+    question = f"Open a ticket for customer CUST-001 with this subject: zip {canary} is stuck."
+    first = await _say(one, user, question, external_id=f"ticket-{canary}", metadata={"about": canary})
+    await _say(one, user, "Hello")
+    await _say(one, other, "Hello")
+    comment = {"score": -1, "comment": f"{canary} is not stuck."}
+    await one.send("POST", f"/v1/messages/{first['message']['id']}/feedback", json=comment)
+
+    found = await _read_until_counted(one, user, 2)
+    (month,) = found["months"]
+    assert found["tokens"] == month["tokens"] > 0
+    assert (month["runs"], found["deleting"]) == (2, False)
+    listed = (await one.get("/v1/users", limit=100, order="conversations")).json()["data"]
+    counts = {row["user_id"]: row["conversations"] for row in listed}
+    assert (counts[user], counts[other]) == (2, 1)
+    assert [row["conversations"] for row in listed] == sorted(counts.values(), reverse=True)
+    page = (await one.get("/v1/users", limit=1)).json()
+    following = (await one.get("/v1/users", limit=100, cursor=page["next_cursor"])).json()["data"]
+    assert page["data"][0]["user_id"] not in {row["user_id"] for row in following}
+
+    exported = (await one.get(f"/v1/users/{user}/export")).text.splitlines()
+    lines = [json.loads(line) for line in exported]
+    kinds = [line["type"] for line in lines]
+    assert (kinds[0], kinds[1], kinds[-1]) == ("user", "conversation", "end")
+    expected = {"conversation": 2, "message": 4, "tool_call": 2, "feedback": 1}
+    assert {kind: kinds.count(kind) for kind in expected} == expected
+    assert lines[-1]["conversations"] == 2
+
+    removed = await one.send("DELETE", f"/v1/users/{user}")
+    assert (removed.status_code, removed.json()["conversations"]) == (202, 2)
+    async with asyncio.timeout(SECONDS):
+        while (await one.get(f"/v1/users/{user}")).status_code != 404:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.1)
+    async with asyncio.timeout(SECONDS):
+        while any(left := (await places_of(stack, [user, canary])).values()):
+            assert left is not None
+            await asyncio.sleep(0.5)
+    assert (await one.get(f"/v1/users/{other}")).json()["conversations"] == 1
