@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.contracts import events
 from agentchat.contracts.updates import Finished
-from agentchat.contracts.values import Decider
+from agentchat.contracts.values import Decider, InputAsked
 from agentchat.conversations.aggregate.approval_rules import (
     NOT_RUN,
     AlreadyDecided,
@@ -92,7 +92,7 @@ def ask(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
     return asked_
 
 
-def build_elicitation(asked: events.InputAsked, **fields: Any) -> events.ElicitationRequested:
+def build_elicitation(asked: InputAsked, **fields: Any) -> events.ElicitationRequested:
     """What the tool of that call asks."""
     return events.ElicitationRequested(**msgspec.structs.asdict(ask()) | fields, asked=asked)
 

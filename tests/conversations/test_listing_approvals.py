@@ -6,7 +6,8 @@ import msgspec
 import psycopg
 import pytest
 
-from agentchat.contracts import events, http, wire
+from agentchat.contracts import http, wire
+from agentchat.contracts.values import InputAsked
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, decide_approval
 from agentchat.conversations.queries.current_activity import load_activity
 from agentchat.conversations.queries.find_approvals import find_approval, list_approvals
@@ -116,7 +117,7 @@ async def test_tools_question_is_listed_next_to_its_calls_approval(storage: Stor
         waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )
     assert isinstance(allowed, DecisionEvents)
-    asks = events.InputAsked(
+    asks = InputAsked(
         message="Why?",
         requested_schema={"type": "object", "properties": {"why": {"type": "string"}}},
         name="cancel_order",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events, wire
-from agentchat.contracts.values import Decider, ShownMessage, Source, Usage
+from agentchat.contracts.values import Decider, InputAsked, ShownMessage, Source, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.case_redaction import CaseRedactor
@@ -142,7 +142,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
     )
     usage = Usage()
     common: dict[str, Any] = {"trace_id": given.trace(), "at": given.AT}
-    asked = events.InputAsked(
+    asked = InputAsked(
         name="get_order",
         input=nested,
         key="k",

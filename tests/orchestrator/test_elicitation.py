@@ -11,7 +11,7 @@ from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
-from agentchat.contracts.values import Elicitation, Usage
+from agentchat.contracts.values import Elicitation, InputAsked, Usage
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.rounds import CallApproval
 from agentchat.directory.agent_config import McpServer
@@ -190,7 +190,7 @@ def life(request: ChatRequested, *, expires_at: str) -> tuple[events.Event, ...]
             agent_id=request.agent_id,
             server="shop",
             tool="order",
-            asked=events.InputAsked(
+            asked=InputAsked(
                 message=GUESTS.message,
                 requested_schema=GUESTS.requested_schema,
                 name="order",

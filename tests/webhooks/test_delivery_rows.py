@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
+from agentchat.contracts.values import InputAsked
 from agentchat.runtime.postgres import Pool
 from agentchat.webhooks import delivery_queue, endpoint_disabling, endpoints
 from agentchat.webhooks.webhook_bodies import build_body, build_notice
@@ -93,7 +94,7 @@ def test_feedback_is_told_with_its_content_in_full_alone(
 
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
-    asks = events.InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")
+    asks = InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")
     notice = build_notice(1, "conversation", 2, replace(example, asked=asks))
     assert notice is not None
     assert notice.type == "approval.requested"

@@ -1,8 +1,7 @@
 """Define the stored events: the facts of a conversation in order, and the service's only source of truth.
 
 A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast. New
-optional fields may be added to a version (docs/change/rules.md 3) if a reader that ignores them still does
-the right thing. A change of meaning needs a new tag.
+optional fields may be added to a version (docs/change/rules.md 3) if a reader may ignore them.
 """
 
 from typing import Any, Literal, get_args
@@ -13,8 +12,8 @@ from agentchat.contracts.values import (
     ApprovalDecision,
     Approvers,
     Decider,
-    Elicitation,
     Form,
+    InputAsked,
     Message,
     OnExpiry,
     OnNewMessage,
@@ -158,15 +157,14 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     """A complete model reply: the content blocks that must go back to the model in the next round.
 
     `prompt_sha256` and `tools_sha256`, in hexadecimal, are hashes of the system prompt and of the offered
-    tools as they were sent: replies with equal hashes were requested with the same prefix. The blocks have
-    the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry `provider_data`
-    by provider: data that only that provider gets back. `repaired` is what was wrong with a first reply, if
-    the model was asked for valid JSON once more; `usage` includes both calls. `prefix_sha256` is the hash of
-    what preceded the run's own messages; None if the reply followed messages that are in no later prompt.
+    tools as they were sent. The blocks have the shapes of Anthropic's Messages API, whichever `provider`
+    answered. A block may carry `provider_data` by provider: data that only that provider gets back.
+    `repaired` is what was wrong with a first reply, if the model was asked for valid JSON once more; `usage`
+    includes both calls. `prefix_sha256` is the hash of what preceded the run's own messages; None if the
+    reply followed messages that are in no later prompt.
 
     A reply that calls tools records what the run's later calls must repeat: `offered_tools`, unless the
-    conversation has recorded these under `tools_sha256`, and once in a run the `documents`, as they were
-    sent.
+    conversation has them under `tools_sha256`, and once in a run the `documents`, as they were sent.
     """
 
     round: int
@@ -183,10 +181,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
 
 
 class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
-    """Something that the run continues without, such as a tool server that cannot be reached.
-
-    `subject` is its name, and `message` says what happened. The model is told too.
-    """
+    """The run continues without `subject`, such as a tool server's name. The model is told too."""
 
     code: Literal["tool_server_unavailable"]
     subject: str
@@ -231,27 +226,6 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
     name: str
     input: dict[str, Any]
     needs_approval: bool = False
-
-
-class InputAsked(Elicitation, frozen=True, kw_only=True):
-    """A tool's question to a person, with the `name` and `input` of the call as the model made it.
-
-    `key` is the server's name for the question, `leg` as in `ToolRequested`. `request_state` is opaque and
-    goes back to the server when the call is made again.
-    """
-
-    name: str
-    input: dict[str, Any]
-    key: str
-    leg: int = 0
-    request_state: str | None = None
-
-    @property
-    def elicitation(self) -> Elicitation:
-        """The part that a person is shown."""
-        return Elicitation(
-            message=self.message, mode=self.mode, requested_schema=self.requested_schema, url=self.url
-        )
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Give one example of every message on EVENTS and DEAD, and the ids that the documentation shows."""
 
 from agentchat.contracts import events, messages
-from agentchat.contracts.values import Decider, Message, ShownMessage, Source, Usage
+from agentchat.contracts.values import Decider, InputAsked, Message, ShownMessage, Source, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -107,7 +107,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         agent_id=AGENT,
         server="shop",
         tool="cancel_order",
-        asked=events.InputAsked(
+        asked=InputAsked(
             message="Why is it cancelled?",
             requested_schema={"type": "object", "properties": {"reason": {"type": "string"}}},
             name="cancel_order",

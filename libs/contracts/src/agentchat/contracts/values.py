@@ -138,6 +138,27 @@ class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     url: str | None = None
 
 
+class InputAsked(Elicitation, frozen=True, kw_only=True):
+    """A tool's question to a person, with the `name` and `input` of the call as the model made it.
+
+    `key` is the server's name for the question, `leg` as in `ToolRequested`. `request_state` is opaque and
+    goes back to the server when the call is made again.
+    """
+
+    name: str
+    input: dict[str, Any]
+    key: str
+    leg: int = 0
+    request_state: str | None = None
+
+    @property
+    def elicitation(self) -> Elicitation:
+        """The part that a person is shown."""
+        return Elicitation(
+            message=self.message, mode=self.mode, requested_schema=self.requested_schema, url=self.url
+        )
+
+
 ElicitationAction = Literal["accept", "decline", "cancel"]
 """The answer to an elicitation: the person agreed, refused, or did not choose."""
 

@@ -20,6 +20,7 @@ from agentchat.contracts.values import (
     ApprovalNeeded,
     Approvers,
     Decider,
+    InputAsked,
     OnExpiry,
     OnNewMessage,
 )
@@ -83,7 +84,7 @@ def request_approval(
     *,
     approval_id: str,
     now: str,
-    asked: events.InputAsked | None = None,
+    asked: InputAsked | None = None,
 ) -> events.ApprovalRequested | events.ElicitationRequested:
     """Return the event that asks a person about a call, or about its tool's question."""
     fields: dict[str, Any] = {
@@ -205,7 +206,7 @@ def find_approval(run: Run, approval_id: str) -> tuple[Call, CallApproval] | Non
     return None
 
 
-def build_content(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
+def build_content(asked: InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
     """Return what the tool receives for its elicitation.
 
     {} for an empty form, None for a link or a denial.
@@ -213,7 +214,7 @@ def build_content(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str,
     return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
 
 
-def find_fault(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
+def find_fault(asked: InputAsked, answer: ApprovalAnswer) -> str:
     """Return why an answer is invalid for any schema; "" if it is valid."""
     if asked.mode == "url":
         return "" if answer.input is None else "A link takes no input; open it and approve."

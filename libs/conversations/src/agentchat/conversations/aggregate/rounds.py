@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.tool_messages import InputResponse
-from agentchat.contracts.values import ElicitationAction, Usage
+from agentchat.contracts.values import ElicitationAction, InputAsked, Usage
 
 _ACTIONS: dict[str, ElicitationAction] = {"approved": "accept", "denied": "decline"}
 
@@ -33,7 +33,7 @@ class CallApproval(msgspec.Struct, frozen=True):
         return self.requested.approval_id
 
     @property
-    def asked(self) -> events.InputAsked | None:
+    def asked(self) -> InputAsked | None:
         """The question of the tool, None if the question is whether the call may run."""
         return self.requested.asked if isinstance(self.requested, events.ElicitationRequested) else None
 
@@ -123,7 +123,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempt, self.at
 
     @property
-    def _asked(self) -> tuple[events.InputAsked, ...]:
+    def _asked(self) -> tuple[InputAsked, ...]:
         return tuple(each.asked for each in self.approvals if each.asked is not None)
 
     @property

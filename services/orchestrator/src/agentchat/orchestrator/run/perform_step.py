@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.ids import derive_reply_id, make_id
-from agentchat.contracts.values import ToolSpec, Usage
+from agentchat.contracts.values import InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
@@ -108,14 +108,14 @@ class Performer:
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
             return returned
-        asked: list[tuple[Call, events.InputAsked | None]] = [
+        asked: list[tuple[Call, InputAsked | None]] = [
             *((each.call, asks) for each in asking for asks in each.asked),
             *((call, None) for call in turn.list_held_calls(run.rounds[-1])),
         ]
         return (*returned, *await self._request_approvals(run, step.round, asked))
 
     async def _request_approvals(
-        self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
+        self, run: Run, number: int, about: Iterable[tuple[Call, InputAsked | None]]
     ) -> Sequence[events.Event]:
         """Build the approval requests. A tool that is no longer listed is shown by its name."""
         agent, offered = self.agent, await self.list_offered_tools()

@@ -19,7 +19,7 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.text import clean_text
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS
 from agentchat.contracts.tool_messages import InputRequest, ToolFinished, ToolRequested
-from agentchat.contracts.values import ToolSpec
+from agentchat.contracts.values import InputAsked, ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
@@ -43,10 +43,10 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
     request_state: str | None
 
     @property
-    def asked(self) -> tuple[events.InputAsked, ...]:
+    def asked(self) -> tuple[InputAsked, ...]:
         """The requests as events."""
         return tuple(
-            events.InputAsked(
+            InputAsked(
                 **msgspec.structs.asdict(each.elicitation),
                 name=self.call.name,
                 input=self.call.ran_input,
