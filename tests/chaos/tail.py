@@ -98,6 +98,8 @@ class Tail:
         if topic != "message_saved.v1":
             return
         message = msgspec.json.decode(state)
+        if message.get("interrupted"):
+            return
         if message["role"] == "assistant":
             self._replies.add(message["trace_id"])
         elif found := TAG.search(message["content"]):

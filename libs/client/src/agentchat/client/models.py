@@ -120,7 +120,10 @@ class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a thread, `user` or `assistant`; `token_count` and `feedback` on the assistant's only."""
+    """A message of a thread, `user` or `assistant`; `token_count` and `feedback` on the assistant's only.
+
+    `interrupted`: its run failed or was cancelled, and this is as far as it came.
+    """
 
     id: str
     conversation_id: str
@@ -130,6 +133,7 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
     trace_id: str
     token_count: int | None = None
+    interrupted: bool = False
     feedback: FeedbackSummary | None = None
 
 
