@@ -15,7 +15,6 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.conversations.event_store.writer import TRANSACTION
 from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import build_conversation_started, build_run_started, build_user_message
-from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import OpenAppend
 from tests.support.proxy import proxied
 
@@ -66,49 +65,6 @@ async def test_lost_writer_blocks_its_conversation_for_seconds(
         ]
         assert time.monotonic() - begin < BOUND_SECONDS
     await gone.close()
-
-
-@pytest.mark.slow
-async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:
-    async with open_store(frail_postgres.url) as store:
-        begun = await store.append(build_new_conversation(), [build_conversation_started()])
-        frail_postgres.freeze()
-        begin = time.monotonic()
-        outcomes = await asyncio.gather(
-            store.append(begun, [build_user_message("a")]),
-            store.load(begun.conversation_id),
-            return_exceptions=True,
-        )
-        assert [type(outcome) for outcome in outcomes] == [DatabaseUnavailable, DatabaseUnavailable]
-        assert time.monotonic() - begin < BOUND_SECONDS
-        frail_postgres.thaw()
-        begin = time.monotonic()
-        appended = await _append(store, begun, [build_user_message("a")])
-        assert time.monotonic() - begin < BOUND_SECONDS
-        assert appended.version == 2
-        assert await store.load(begun.conversation_id) == appended
-
-
-@pytest.mark.slow
-async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServer) -> None:
-    async with open_store(frail_postgres.url) as store:
-        begun = await store.append(build_new_conversation(), [build_conversation_started()])
-        await frail_postgres.stop()
-        appending = asyncio.create_task(store.append(begun, [build_user_message("a")]))
-        await frail_postgres.start()
-        assert (await appending).version == 2
-
-
-@pytest.mark.slow
-async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer) -> None:
-    await frail_postgres.stop()
-    async with open_store(frail_postgres.url) as store:
-        begin = time.monotonic()
-        with pytest.raises(DatabaseUnavailable):
-            await store.append(build_new_conversation(), [build_conversation_started()])
-        assert time.monotonic() - begin < BOUND_SECONDS
-        await frail_postgres.start()
-        assert (await _append(store, build_new_conversation(), [build_conversation_started()])).version == 1
 
 
 async def _append(store: ConversationStore, conversation: Conversation, new: Sequence[Event]) -> Conversation:

@@ -5,9 +5,8 @@ import signal
 
 import pytest
 
-from agentchat.contracts import events, frames, subjects
+from agentchat.contracts import events, frames
 from agentchat.orchestrator.services import Timings
-from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import break_off, is_holding, reply_with
@@ -27,21 +26,6 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
     assert [event.usage.total for event in lost] == [10 + 2]
     assert (await world.run(caller)).usage.total == completed.message.token_count == 10 + 2 + 15
-
-
-@pytest.mark.slow
-async def test_shutdown_drains_short_runs(world: World) -> None:
-    gate = asyncio.Event()
-    world.will(is_holding(gate, "...", "shipped."))
-    async with orchestrator(world.settings, "old") as old:
-        caller = await world.ask(await world.agent())
-        await caller.wait_until_said("...")
-        old.send(signal.SIGTERM)
-        await wait_until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
-        gate.set()
-        await caller.until(frames.Completed)
-        assert await old.ended() == 0
-    assert caller.of(frames.Resumed) == []
 
 
 async def test_run_cancelled_between_workers_keeps_its_text(world: World) -> None:

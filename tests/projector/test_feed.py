@@ -1,7 +1,5 @@
 """Every stored event goes to EVENTS once, in log order, whoever leads and whatever is lost."""
 
-import asyncio
-
 import psycopg
 import pytest
 from msgspec.structs import replace
@@ -16,7 +14,6 @@ from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.projector.feed_publisher import FeedPublisher
-from agentchat.projector.log_follower import LogFollower
 from agentchat.runtime.postgres import acquire_connection
 from agentchat.webhooks.delivery_projection import DeliveryProjection
 from tests.conversations.given import (
@@ -74,20 +71,6 @@ async def test_page_that_ends_by_its_bytes_is_followed_at_once(
     for name, step in steps.items():
         has_more = [await step() for _ in range(7)]
         assert has_more == [True] * 6 + [False], name
-
-
-@pytest.mark.slow
-async def test_two_leaders_publish_each_event_once(world: World) -> None:
-    feeds = [
-        asyncio.create_task(LogFollower(name, world.build_publisher().step).run()) for name in ("one", "two")
-    ]
-    for _ in range(20):
-        await tell(world, turns=5)
-    await world.streams.wait_until_grown("EVENTS", 20 * 31)
-    for each in feeds:
-        each.cancel()
-    await asyncio.gather(*feeds, return_exceptions=True)
-    assert await world.list_positions() == [entry.position for entry in await world.log.read(0, 1000)]
 
 
 async def test_a_leader_that_is_behind_finds_its_events_already_there(world: World) -> None:
