@@ -10,8 +10,8 @@ from agentchat.administration import admin_documents, admin_knowledge
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing import import_files
-from agentchat.knowledge.importing.drafts import MOST_CHARACTERS
 from agentchat.knowledge.importing.importer import Imported, import_document
+from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS
 from agentchat.runtime.postgres import Connection
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf

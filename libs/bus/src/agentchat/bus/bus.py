@@ -13,7 +13,7 @@ from agentchat.bus.jetstream import JetStream
 from agentchat.bus.queues import Queues
 from agentchat.bus.rpc import Rpc
 from agentchat.bus.traces import Traces
-from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.loops import retry, wait_for_event
 
 _PING_SECONDS = 1.5
 _LOOK_SECONDS = 2.0
@@ -67,12 +67,12 @@ class Bus:
 
     async def _provision_at_start(self) -> None:
         """Retry for a while: JetStream may need a moment longer than the server's port."""
-        async with asyncio.timeout(connection.CONNECT_SECONDS):
-            while True:
-                try:
-                    return await self._jetstream.provision()
-                except BusUnavailable:
-                    await asyncio.sleep(connection.RECONNECT_SECONDS)
+        await retry(
+            self._jetstream.provision,
+            BusUnavailable,
+            pause_seconds=connection.RECONNECT_SECONDS,
+            seconds=connection.CONNECT_SECONDS,
+        )
 
     async def _provision_after_reconnects(self) -> None:
         """Provision again after reconnects, since NATS may come back with an empty store.
@@ -87,7 +87,7 @@ class Bus:
             while True:
                 await wait_for_event(back, look)
                 looks += 1
-                with contextlib.suppress(BusUnavailable, TimeoutError):
+                with contextlib.suppress(BusUnavailable):
                     if (
                         not back.is_set()
                         and looks % _LOOKS

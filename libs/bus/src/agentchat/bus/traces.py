@@ -28,6 +28,9 @@ _UNNOTICED_SECONDS = 8.0
 """How long a connection may be dead before that is noticed (`connection.PING_SECONDS`)."""
 T = TypeVar("T")
 
+_decode_result = functools.partial(wire.decode_message, tool_messages.ToolFinished)
+_decode_cancel = functools.partial(wire.decode_message, messages.CancelRequested)
+
 
 class _SentEnd(NamedTuple):
     """A run's last frame, as it was published at a time of time.monotonic()."""
@@ -110,26 +113,20 @@ class Traces:
         Following has started when this returns: everything published later on this connection is delivered.
         Frames that come while disconnected are not: `read_frames` returns them, and the order of all.
         """
+        subject = subjects.format_trace(trace_id)
 
         def receive(message: Msg) -> None:
-            try:
-                frame = wire.decode_frame(message.data)
-            except msgspec.DecodeError:
-                self._log.warning("frame_undecodable", trace_id=trace_id)
-            else:
+            if (frame := self._decode(wire.decode_frame, message.data, subject)) is not None:
                 deliver(frame)
 
-        return await self._follow(subjects.format_trace(trace_id), receive)
+        return await self._follow(subject, receive)
 
     async def read_frames(self, trace_id: str) -> list[frames.Frame]:
         """Return the frames that TRACES holds of a trace, in the order they came in; [] if none."""
-        found = []
-        async for message in self._jetstream.read_messages(subjects.TRACES, subjects.format_trace(trace_id)):
-            try:
-                found.append(wire.decode_frame(message.data))
-            except msgspec.DecodeError:
-                self._log.warning("frame_undecodable", trace_id=trace_id)
-        return found
+        subject = subjects.format_trace(trace_id)
+        stored = self._jetstream.read_messages(subjects.TRACES, subject)
+        found = [self._decode(wire.decode_frame, message.data, subject) async for message in stored]
+        return [frame for frame in found if frame is not None]
 
     async def finish_tool(self, message: tool_messages.ToolFinished) -> None:
         """Publish a tool's result, acknowledged. It replaces the result of the call's earlier leg."""
@@ -150,24 +147,16 @@ class Traces:
 
         After a reconnect everything that RESULTS holds is delivered again, so some messages come twice.
         """
-        decode = functools.partial(wire.decode_message, tool_messages.ToolFinished)
         return await self._follow_messages(
-            subjects.RESULTS, subjects.format_tool_results(trace_id), decode, deliver
+            subjects.RESULTS, subjects.format_tool_results(trace_id), _decode_result, deliver
         )
 
     async def read_tool_results(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
         """Return the results that RESULTS holds of a trace, by call id."""
-        results = {}
-        async for message in self._jetstream.read_messages(
-            subjects.RESULTS, subjects.format_tool_results(trace_id)
-        ):
-            try:
-                result = wire.decode_message(tool_messages.ToolFinished, message.data)
-            except msgspec.DecodeError:
-                self._log.warning("message_undecodable", subject=message.subject)
-            else:
-                results[result.call_id] = result
-        return results
+        subject = subjects.format_tool_results(trace_id)
+        stored = self._jetstream.read_messages(subjects.RESULTS, subject)
+        results = [self._decode(_decode_result, message.data, subject) async for message in stored]
+        return {result.call_id: result for result in results if result is not None}
 
     async def cancel(self, message: messages.CancelRequested) -> None:
         """Request the end of a run, acknowledged by CANCELS. Its worker receives it (`follow_cancels`)."""
@@ -184,8 +173,7 @@ class Traces:
             self._remember_cancelled(message.trace_id)
             deliver(message)
 
-        decode = functools.partial(wire.decode_message, messages.CancelRequested)
-        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, receive)
+        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, _decode_cancel, receive)
         self._cancel_followers.add(following)
         return following
 
@@ -223,11 +211,7 @@ class Traces:
         self, stream: str, subject: str, decode: Callable[[bytes], T], deliver: Callable[[T], None]
     ) -> Subscription:
         def take(data: bytes) -> None:
-            try:
-                message = decode(data)
-            except msgspec.DecodeError:
-                self._log.warning("message_undecodable", subject=subject)
-            else:
+            if (message := self._decode(decode, data, subject)) is not None:
                 deliver(message)
 
         def receive(message: Msg) -> None:
@@ -238,6 +222,13 @@ class Traces:
                 take(message.data)
 
         return await self._follow(subject, receive, read_back)
+
+    def _decode(self, decode: Callable[[bytes], T], data: bytes, subject: str) -> T | None:
+        try:
+            return decode(data)
+        except msgspec.DecodeError:
+            self._log.warning("message_undecodable", subject=subject)
+            return None
 
     async def _follow(
         self, subject: str, receive: Receive, read_back: ReadBack | None = None

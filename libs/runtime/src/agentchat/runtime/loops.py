@@ -1,11 +1,15 @@
-"""Run loops without an end: wait for an event with a limit, follow with retries, repeat at a pace."""
+"""Run loops: wait for an event with a limit, retry, follow with retries, repeat at a pace."""
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from agentchat.runtime.logs import BoundLogger, get_first_line
+
+T = TypeVar("T")
 
 Away = type[Exception] | tuple[type[Exception], ...]
 """Errors that mean that something is away for now, such as DatabaseUnavailable."""
@@ -19,6 +23,31 @@ async def wait_for_event(event: asyncio.Event, seconds: float | None) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def retry(
+    work: Callable[[], Awaitable[T]],
+    away: Away,
+    *,
+    pause_seconds: float,
+    seconds: float = math.inf,
+    log: BoundLogger | None = None,
+    problem: str = "",
+) -> T:
+    """Return the result of `work`, which is called again after each error of `away`.
+
+    With `log` the errors are logged as `problem`. Raises the last one once `seconds` are over.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return await work()
+        except away as error:
+            if time.monotonic() > until:
+                raise
+            if log is not None:
+                log.warning(problem, reason=get_first_line(error))
+        await asyncio.sleep(pause_seconds)
 
 
 async def follow(

@@ -15,7 +15,7 @@ from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
 from agentchat.runtime import metrics
 from agentchat.runtime.logs import bind_context, get_logger
-from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.loops import retry, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from agentchat.webhooks import delivery_queue
 from agentchat.webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, WebhookSender
@@ -138,16 +138,15 @@ class DeliverySender:
 
     async def _record(self, batch: "EndpointBatch") -> None:
         """Record a batch as soon as Postgres answers, so that an outage has nothing sent again."""
-        while True:
-            try:
-                reason = await delivery_queue.record_batch(self._pool, batch.result)
-            except DatabaseUnavailable as error:
-                self._logger.warning("cannot_record", reason=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            if reason is not None:
-                self._logger.warning("endpoint_disabled", reason=reason)
-            return
+        reason = await retry(
+            lambda: delivery_queue.record_batch(self._pool, batch.result),
+            DatabaseUnavailable,
+            pause_seconds=_RETRY_SECONDS,
+            log=self._logger,
+            problem="cannot_record",
+        )
+        if reason is not None:
+            self._logger.warning("endpoint_disabled", reason=reason)
 
     async def _measure(self) -> None:
         """Set the metrics of all endpoints, and close unused connections."""

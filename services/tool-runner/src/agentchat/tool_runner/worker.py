@@ -16,6 +16,7 @@ from agentchat.directory.tool_authorizations import LOCKED_SECONDS
 from agentchat.net_guard import Guard
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool, ping
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
@@ -104,7 +105,15 @@ async def _consume(
     limit = asyncio.timeout(None)
     background = [
         asyncio.create_task(servers.tidy()),
-        asyncio.create_task(_clean(journal)),
+        asyncio.create_task(
+            repeat(
+                journal.delete_old,
+                _CLEAN_SECONDS,
+                DatabaseUnavailable,
+                log=logs.get_logger(SERVICE),
+                problem="cannot_clean",
+            )
+        ),
         asyncio.create_task(_drain(handler, executor, limit, stop)),
     ]
     try:
@@ -130,13 +139,6 @@ async def _drain(
     await asyncio.sleep(DRAIN_SECONDS)
     executor.interrupt()
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
-
-
-async def _clean(journal: Journal) -> None:
-    while True:
-        with contextlib.suppress(DatabaseUnavailable):
-            await journal.delete_old()
-        await asyncio.sleep(_CLEAN_SECONDS)
 
 
 @contextlib.asynccontextmanager

@@ -9,9 +9,9 @@ import msgspec
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import has_controls
 from agentchat.knowledge.documents import Chunk, Kind, clean_title, cut_chunks, parse, parse_web_address, tidy
+from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS
 from agentchat.knowledge.search import search_words
 
-MOST_CHARACTERS = 16_000_000
 MOST_BYTES = 16 * 1024 * 1024
 FILE_KINDS: tuple[Kind, ...] = ("pdf", "docx")
 _MOST_NAME = 500

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 MOST_CHARACTERS = 16_000_000
-"""The longest text of a file, as of a document."""
+"""The longest text of a file or document."""
 
 
 class ConvertedFile(NamedTuple):

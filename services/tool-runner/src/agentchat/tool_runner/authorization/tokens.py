@@ -23,6 +23,7 @@ from agentchat.directory.tool_authorizations import (
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.fair_slots import FairSlots
+from agentchat.runtime.loops import retry
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
 from agentchat.runtime.shared_task import start_shared_task
 from agentchat.tool_runner.authorization import grants
@@ -36,8 +37,8 @@ AT_ONCE = 4
 
 _EARLY_SECONDS = 20.0
 _RETRY_SECONDS = 15.0
-_SAVES = 5
-_SAVE_AGAIN_SECONDS = 0.5
+_STORE_SECONDS = 15.0
+_STORE_AGAIN_SECONDS = 0.5
 _UNKNOWN_LIFETIME = float("inf")
 
 
@@ -184,20 +185,21 @@ class AccessTokens:
         Retry while Postgres is away.
         """
         secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
-        for left in reversed(range(_SAVES)):
-            try:
-                async with acquire_connection(self._shared.pool) as conn:
-                    stored = await keep_tokens(
-                        conn, self._shared.sealer, self._place, found.id, secrets, issued.expires_in
-                    )
-            except DatabaseUnavailable:
-                if not left:
-                    raise
-                await asyncio.sleep(_SAVE_AGAIN_SECONDS)
-            else:
-                if not stored:
-                    raise ToolFailed("authorization", "the agent was authorised again in the meantime")
-                return
+
+        async def store() -> bool:
+            async with acquire_connection(self._shared.pool) as conn:
+                return await keep_tokens(
+                    conn, self._shared.sealer, self._place, found.id, secrets, issued.expires_in
+                )
+
+        is_stored = await retry(
+            store,
+            DatabaseUnavailable,
+            pause_seconds=_STORE_AGAIN_SECONDS,
+            seconds=_STORE_SECONDS,
+        )
+        if not is_stored:
+            raise ToolFailed("authorization", "the agent was authorised again in the meantime")
 
 
 def _read_clock() -> float:

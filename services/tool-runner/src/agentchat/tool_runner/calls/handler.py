@@ -25,6 +25,7 @@ from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
+from agentchat.runtime.loops import retry
 from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.calls.call_output import build_finished_call, record_call
 from agentchat.tool_runner.calls.executor import Executor
@@ -284,16 +285,12 @@ class CallHandler:
 
     async def _publish(self, finished: tool_messages.ToolFinished) -> None:
         """Publish a result, retrying for 30 s while NATS is away: an unpublished result is lost."""
-        give_up_at = time.monotonic() + _PUBLISH_SECONDS
-        while True:
-            try:
-                await self._bus.traces.finish_tool(finished)
-            except BusUnavailable:
-                if self._executor.interrupted or time.monotonic() > give_up_at:
-                    raise
-                await asyncio.sleep(_PUBLISH_AGAIN_SECONDS)
-            else:
-                return
+        await retry(
+            lambda: self._bus.traces.finish_tool(finished),
+            BusUnavailable,
+            pause_seconds=_PUBLISH_AGAIN_SECONDS,
+            seconds=_PUBLISH_SECONDS,
+        )
 
     async def _bury(self, delivery: QueueDelivery, reason: str) -> None:
         self._log.error("request_undecodable", reason=reason)
