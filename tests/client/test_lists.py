@@ -10,7 +10,6 @@ from agentchat.client import (
     Conversation,
     Feedback,
     FeedbackSummary,
-    HistoryMessage,
     Message,
     Misconfigured,
     NotFound,
@@ -45,15 +44,6 @@ def test_a_reply_is_typed_with_its_trace(serve: Serve, connect: Connect) -> None
     assert asked.headers["x-agent-id"] == AGENT
     assert asked.headers["user-agent"].startswith("agentchat-client/")
     assert asked.json == {"message": "Hello"}
-
-
-def test_a_reply_without_tools_has_none_and_options_are_sent(serve: Serve, connect: Connect) -> None:
-    server = serve(as_json({"conversation_id": THREAD, "message": MESSAGE}))
-    reply = connect(server).chat("Hello", THREAD, "Be brief.", agent_id="another")
-    assert reply.tool_calls == ()
-    asked = server.requests[0]
-    assert asked.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief."}
-    assert asked.headers["x-agent-id"] == "another"
 
 
 @pytest.mark.parametrize(
@@ -175,14 +165,6 @@ def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -
     assert (read.method, read.target) == ("GET", "/v1/messages/m/feedback")
     assert (gone.method, gone.target) == ("DELETE", "/v1/messages/m/feedback?on_behalf_of=ada")
     assert found.target == "/v1/conversations?rating=bad&limit=100"
-
-
-def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
-    server = serve(page(make_message(1), make_message(2), cursor="a"), page(make_message(3)))
-    messages = connect(server).messages(THREAD)
-    assert messages == [HistoryMessage(**make_message(number)) for number in (1, 2, 3)]
-    assert [make_message.token_count for make_message in messages] == [None, 42, None]
-    assert server.requests[1].target == f"/v1/conversations/{THREAD}/messages?limit=100&cursor=a"
 
 
 def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, connect: Connect) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from agentchat.client import AgentChat, AsyncAgentChat, Misconfigured
+from agentchat.client import AgentChat, Misconfigured
 from agentchat.client.api_calls import ApiKey
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT, KEY
@@ -104,14 +104,6 @@ def test_an_http_client_of_ones_own_stays_open(serve: Serve) -> None:
         assert not http.is_closed
         assert KEY not in str(http.headers)
     assert server.requests[0].headers["x-from"] == "me"
-
-
-async def test_an_async_http_client_of_ones_own_stays_open(serve: Serve) -> None:
-    server = serve(as_json(REPLY))
-    async with httpx.AsyncClient() as http:
-        async with AsyncAgentChat(KEY, base_url=server.url, agent_id=AGENT, http_client=http) as client:
-            await client.chat("Hello")
-        assert not http.is_closed
 
 
 def test_threads_share_a_blocking_client(serve: Serve) -> None:

@@ -1,17 +1,14 @@
-"""Valid arguments for each tool: the least it needs, and others that matter."""
+"""Valid arguments for each tool: the least it needs, and all that it takes."""
 
 from typing import Any
 
 CALLS: dict[str, list[dict[str, Any]]] = {
-    "get_order": [{"order_id": "ORD-1028"}, {"order_id": "ORD-1017"}, {"order_id": "ORD-1030"}],
+    "get_order": [{"order_id": "ORD-1028"}],
     "list_customer_orders": [
-        {"customer_id": "CUST-001"},
         {"customer_id": "CUST-001", "status": "delivered", "limit": 1},
         {"customer_id": "CUST-012", "status": None},
     ],
-    "track_shipment": [
-        {"order_id": order_id} for order_id in ("ORD-1001", "ORD-1027", "ORD-1029", "ORD-1032")
-    ],
+    "track_shipment": [{"order_id": "ORD-1001"}, {"order_id": "ORD-1032"}],
     "cancel_order": [{"order_id": "ORD-1032"}, {"order_id": "ORD-1031", "reason": "found it cheaper"}],
     "update_shipping_address": [
         {
@@ -26,17 +23,10 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "rank_products": [{}, {"metric": "units", "order": "worst", "limit": 50, "category": "kitchen"}],
     "get_inventory_report": [{}, {"category": "electronics", "below": 10, "limit": 1}],
     "find_similar_products": [
-        {"product_id": "PRD-124"},
-        {"product_id": "PRD-101", "max_price": 99.5, "in_stock_only": False, "limit": 10},
+        {"product_id": "PRD-101", "max_price": 99.5, "in_stock_only": False, "limit": 10}
     ],
-    "find_customer": [{"query": "keller"}, {"query": "CUST-002"}, {"query": "nobody at all"}],
+    "find_customer": [{"query": "keller"}, {"query": "nobody at all"}],
     "open_support_ticket": [
-        {
-            "customer_id": "CUST-001",
-            "subject": "Zip stuck",
-            "message": "It will not move.",
-            "category": "product",
-        },
         {
             "customer_id": "CUST-002",
             "subject": "Late",
@@ -44,19 +34,12 @@ CALLS: dict[str, list[dict[str, Any]]] = {
             "category": "delivery",
             "order_id": "ORD-1028",
             "priority": "high",
-        },
+        }
     ],
-    "add_ticket_comment": [
-        {"ticket_id": "TCK-505", "message": "Any news?"},
-        {"ticket_id": "TCK-505", "message": "Soon.", "author": "support"},
-    ],
-    "search_help_articles": [
-        {"query": "how long can I return"},
-        {"query": "xyzzy"},
-        {"query": "pay", "topic": "payment", "limit": 1},
-    ],
+    "add_ticket_comment": [{"ticket_id": "TCK-505", "message": "Soon.", "author": "support"}],
+    "search_help_articles": [{"query": "xyzzy"}, {"query": "pay", "topic": "payment", "limit": 1}],
     "search_products": [
-        {},
+        {"query": "submarine"},
         {
             "query": "jacket",
             "category": "clothing",
@@ -67,19 +50,12 @@ CALLS: dict[str, list[dict[str, Any]]] = {
             "sort_by": "price_high",
             "limit": 1,
         },
-        {"query": "submarine"},
     ],
-    "get_product": [{"product_id": "PRD-113"}, {"product_id": "PRD-104"}],
-    "compare_products": [
-        {"product_ids": ["PRD-109", "PRD-110"]},
-        {"product_ids": ["PRD-104", "PRD-113", "PRD-121", "PRD-124"]},
-    ],
+    "get_product": [{"product_id": "PRD-104"}],
+    "compare_products": [{"product_ids": ["PRD-104", "PRD-113", "PRD-121", "PRD-124"]}],
     "get_sales_trend": [{}, {"interval": "month", "category": "tents"}],
-    "recommend_for_customer": [{"customer_id": "CUST-001"}, {"customer_id": "CUST-001", "max_price": 100}],
-    "list_bought_together": [{"product_id": "PRD-113"}, {"product_id": "PRD-113", "limit": 1}],
+    "recommend_for_customer": [{"customer_id": "CUST-001", "max_price": 100}],
+    "list_bought_together": [{"product_id": "PRD-113", "limit": 1}],
     "get_support_ticket": [{"ticket_id": "TCK-502"}],
-    "list_product_reviews": [
-        {"product_id": "PRD-113"},
-        {"product_id": "PRD-113", "max_stars": 3, "limit": 1},
-    ],
+    "list_product_reviews": [{"product_id": "PRD-113", "max_stars": 3, "limit": 1}],
 }
