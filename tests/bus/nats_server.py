@@ -58,7 +58,7 @@ class NatsServer:
             shutil.rmtree(self.folder / "store", ignore_errors=True)
 
     async def freeze(self) -> None:
-        """Returns when it has stopped: a signal takes its time with many threads."""
+        """Suspend the server and wait until it has stopped: a signal takes its time with many threads."""
         assert self._process is not None
         process = psutil.Process(self._process.pid)
         process.suspend()
@@ -72,7 +72,7 @@ class NatsServer:
 
 
 def _read_port(folder: Path) -> int | None:
-    """The port in the file that the server writes; None while the file is absent or not yet whole."""
+    """Read the port from the server's file; None while the file is absent or incomplete."""
     for path in folder.glob("*.ports"):
         with contextlib.suppress(json.JSONDecodeError):
             return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])

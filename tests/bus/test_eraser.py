@@ -140,7 +140,7 @@ async def _append(bus: Bus, position: int, after: int, data: bytes = b"{}") -> N
 
 
 async def _list_positions(bus: Bus, first: int, last: int) -> list[int]:
-    """The positions that EVENTS holds, in its order."""
+    """List the positions that EVENTS holds, in its order."""
     found = [each async for each in bus._jetstream.read_messages("EVENTS", "chat.events.>")]
     assert all(first <= each.sequence <= last for each in found)
     return [int(each.headers[subjects.POSITION_HEADER]) for each in found]

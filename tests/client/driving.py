@@ -59,7 +59,7 @@ class Driver:
     def read(
         self, message: str, *, at_most: int = 1000, cancel: bool = False, **options: Any
     ) -> StreamResult:
-        """With `cancel` the run is cancelled once its reply has begun."""
+        """Read a stream; with `cancel` the run is cancelled once its reply has begun."""
         return self._read(self.client.stream(message, **options), at_most, cancel)
 
     def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult:

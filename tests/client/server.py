@@ -42,19 +42,19 @@ RESET = Answer(b"", "reset")
 
 
 def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """A JSON answer with its trace."""
+    """Build a JSON answer with its trace."""
     return respond_plain(json.dumps(value).encode(), status, _JSON | (headers or {}))
 
 
 def respond_plain(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """Any answer with a Content-Length."""
+    """Build any answer with a Content-Length."""
     return Answer(_head(status, {**(headers or {}), "Content-Length": str(len(body))}) + body)
 
 
 def respond_problem(
     status: int, code: str, *, headers: dict[str, str] | None = None, errors: Iterable[object] = ()
 ) -> Answer:
-    """A refusal of the service."""
+    """Build a refusal of the service."""
     body: dict[str, object] = {
         "type": f"https://agentchat.example/errors#{code}",
         "title": "A title",
@@ -70,7 +70,7 @@ def respond_problem(
 
 
 def split_chunks(*pieces: bytes, headers: dict[str, str] | None = None) -> Answer:
-    """A stream in chunks of exactly these pieces, with its end."""
+    """Build a stream in chunks of exactly these pieces, with its end."""
     complete = stop_unfinished(*pieces, headers=headers)
     return Answer(complete.data + b"0\r\n\r\n")
 
@@ -80,13 +80,13 @@ def stop_unfinished(
     then: Literal["keep", "close", "reset"] = "keep",
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """A stream in chunks whose end is missing."""
+    """Build a stream in chunks whose end is missing."""
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     return Answer(_head(200, _SSE | {"Transfer-Encoding": "chunked"} | (headers or {})) + body, then)
 
 
 def encode_lines(*events: object) -> bytes:
-    """Events as the service writes them."""
+    """Encode events as the service writes them."""
     return b"".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode() for event in events)
 
 

@@ -47,7 +47,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
 
 
 async def run(command: list[str], environment: Environment) -> tuple[int, str, str]:
-    """The exit code, standard output and standard error of a command."""
+    """Run a command; return its exit code, standard output and standard error."""
     process = await asyncio.create_subprocess_exec(
         *command,
         env={**os.environ, **environment},

@@ -40,7 +40,7 @@ SOURCE = values.Source(index=1, id="s", title="t", url="u", source_type="web", s
 
 
 def list_needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
-    """The fields in order, and whether they may be left out."""
+    """List the fields in order, and whether they may be left out."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(kind)]
 
 

@@ -8,5 +8,5 @@ from tests.knowledge.shelf import Shelf
 
 @pytest.fixture
 async def shelf(pool: Pool) -> Shelf:
-    """An empty knowledge base of a new account."""
+    """Create an empty knowledge base of a new account."""
     return await Shelf.create(pool)

@@ -23,7 +23,7 @@ class EmbeddingServer:
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests of one connection, until it ends."""
+        """Answer the requests of one connection, until it ends."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 await self._answer(head.decode().split("\r\n"), reader, writer)
@@ -60,7 +60,7 @@ def answer(vectors: list[list[float]]) -> Reply:
 
 @asynccontextmanager
 async def run_embedding_server(script: Script) -> AsyncIterator[EmbeddingServer]:
-    """It listens while the block runs."""
+    """Run a server while the block runs."""
     served = EmbeddingServer(script)
     server = await asyncio.start_server(served.serve, "127.0.0.1", 0)
     served.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"

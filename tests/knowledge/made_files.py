@@ -32,7 +32,7 @@ def convert(content: bytes, kind: str) -> ReadResult:
 def make_pdf(
     *pages: str, title: str = "", outline: tuple[tuple[str, int, bool], ...] = (), password: str | None = None
 ) -> bytes:
-    """Pages of lines. `outline`: headings, the pages (from 0 on) on which they are, whether one is beneath
+    """Make a PDF of pages. `outline`: headings, their pages (from 0 on), whether one is beneath
     the last that is not.
     """
     writer = PdfWriter()
@@ -50,7 +50,7 @@ def make_pdf(
 
 
 def make_swollen_pdf(size: int) -> bytes:
-    """A page whose text unpacks to so many bytes."""
+    """Make a page whose text unpacks to so many bytes."""
     writer = PdfWriter()
     stream = DecodedStreamObject()
     stream.set_data(b" " * size)
@@ -59,7 +59,7 @@ def make_swollen_pdf(size: int) -> bytes:
 
 
 def make_docx(*paragraphs: tuple[str, str], prolog: str = "", swollen: int = 0) -> bytes:
-    """Paragraphs with the names of their styles; `swollen`: a part of so many bytes next to them."""
+    """Make a DOCX of paragraphs with their styles; `swollen`: a further part of so many bytes."""
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
         for style, text in ((style, text if prolog else escape(text)) for style, text in paragraphs)

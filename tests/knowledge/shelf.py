@@ -24,7 +24,7 @@ class Shelf:
 
     @classmethod
     async def create(cls, pool: Pool, *, language: str = "english") -> "Shelf":
-        """An empty knowledge base of a new account."""
+        """Create an empty knowledge base of a new account."""
         admin = administrator(pool)
         account = await admin_accounts.create(admin, NewAccount(name="Acme", plan="Pro"))
         new = NewKnowledgeBase(account_id=account.id, name="Help", language=language)
@@ -45,11 +45,11 @@ class Shelf:
         return await search(self.pool, self.account, self.id, query, top_k, embedder, **more)
 
     async def find_texts(self, query: str, top_k: int = 5, embedder: Embedder | None = None) -> list[str]:
-        """The texts of what is found."""
+        """Return the texts of the passages found."""
         return [passage.text for passage in await self.ask(query, top_k, embedder)]
 
     async def read_rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The answer of the database."""
+        """Return the rows of a statement."""
         async with acquire_connection(self.pool, seconds=30) as conn:
             return await (await conn.execute(statement.encode(), values)).fetchall()
 

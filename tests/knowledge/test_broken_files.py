@@ -32,7 +32,7 @@ TABLE = (
 
 
 def make_docx(body: str = "", **parts: str) -> bytes:
-    """A DOCX with a heading and the text `Kept`, then `body`, and further parts."""
+    """Make a DOCX with a heading and the text `Kept`, then `body`, and further parts."""
     content = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(made_files.make_docx(("Heading1", "Head"), ("Normal", "Kept")))) as made,

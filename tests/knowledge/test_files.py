@@ -12,7 +12,7 @@ from agentchat.knowledge.importing.import_files import FoundFile, find_files, re
 
 
 def make_file(folder: Path, **files: bytes) -> Path:
-    """A folder of files; `a__md` is the file a.md."""
+    """Make a folder of files; `a__md` is the file a.md."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name.replace("__", ".")).write_bytes(content)

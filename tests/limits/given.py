@@ -9,6 +9,6 @@ def make_id() -> str:
 
 
 def move_to(seconds: float = 0.0) -> str:
-    """A time of this month, so many seconds from now."""
+    """Return a time of this month, so many seconds from now."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -33,26 +33,26 @@ class DemoServer:
     def call_rpc(
         self, method: str, params: dict[str, Any] | None = None, /, **headers: str
     ) -> dict[str, Any]:
-        """The response message to a request with the id 1."""
+        """Return the response message to a request with the id 1."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method} | ({"params": params} if params else {})
         answer: dict[str, Any] = self.post(json.dumps(message), **headers).json()
         assert answer["id"] == 1
         return answer
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool, an error or not."""
+        """Call a tool and return its result, an error or not."""
         result: dict[str, Any] = self.call_rpc("tools/call", {"name": tool, "arguments": arguments})["result"]
         return result
 
     def get(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured content of a call that must succeed."""
+        """Return the structured content of a call that must succeed."""
         result = self.call(tool, arguments)
         assert result["isError"] is False, result
         content: dict[str, Any] = result["structuredContent"]
         return content
 
     def get_refusal(self, tool: str, **arguments: Any) -> str:
-        """The text of a call that must be refused."""
+        """Return the text of a call that must be refused."""
         result = self.call(tool, arguments)
         assert result["isError"] is True, result
         assert "structuredContent" not in result
@@ -62,7 +62,7 @@ class DemoServer:
 
 @contextmanager
 def run_demo_server(**environment: str) -> Iterator[DemoServer]:
-    """A server until the end of the block; its log lines are collected as they come."""
+    """Run a server until the end of the block; collect its log lines."""
     arguments = ("--name", "mcp-demo", "--run-dir", "tests")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "OTEL_"))}
     ours, theirs = os.pipe()

@@ -23,8 +23,8 @@ def build_user_message(text: str) -> ChatCompletionMessageParam:
     return {"role": "user", "content": text}
 
 
-def list_calls(*ids: str) -> dict[str, Any]:
-    """An assistant's message that calls get_order."""
+def build_calls(*ids: str) -> dict[str, Any]:
+    """Build an assistant's message that calls get_order."""
     called = {"name": "get_order", "arguments": '{"order_id":"ORD-1001"}'}
     return {
         "role": "assistant",
@@ -44,7 +44,7 @@ async def post(address: str, headers: dict[str, str] = BEARER, **more: Any) -> h
 
 
 def read_chunks(answer: httpx.Response) -> list[Any]:
-    """The data of a stream's events, decoded, but for the last word."""
+    """Read the decoded data of a stream's events, except the last word."""
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = answer.text.removesuffix("\n\n").split("\n\n")
     return [

@@ -9,9 +9,9 @@ import pytest
 from tests.model_demo.chat import (
     BEARER,
     TOOL,
+    build_calls,
     build_result,
     build_user_message,
-    list_calls,
     list_texts,
     post,
     read_chunks,
@@ -79,7 +79,7 @@ async def test_the_sdk_puts_tool_calls_together_from_a_stream(openai_client: ope
 async def test_results_of_parallel_calls_are_messages_of_their_own(address: str) -> None:
     messages = [
         build_user_message("Show ORD-1001"),
-        list_calls("a", "b"),
+        build_calls("a", "b"),
         build_result("a", '{"order_id":"ORD-1001"}'),
         build_result("b"),
     ]

@@ -17,8 +17,8 @@ def build_request(messages: list[BetaMessageParam], **more: Any) -> dict[str, An
     return {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "betas": [BETA], **more}
 
 
-def block(**changes: Any) -> BetaMessageParam:
-    """A message with a block that no server has made."""
+def build_block(**changes: Any) -> BetaMessageParam:
+    """Build a message with a block that no server has made."""
     made: Any = {"type": "compaction", "content": "x", "encrypted_content": "x", "signature": "x", **changes}
     return {"role": "assistant", "content": [made]}
 
@@ -40,6 +40,6 @@ async def test_a_summary_is_streamed_alone_and_stands_for_what_it_is_of(
 
 
 async def test_a_summary_that_failed_stands_for_nothing(client: anthropic.AsyncAnthropic) -> None:
-    (reply,) = (await client.beta.messages.create(**build_request([block(content=None), ASKS]))).content
+    (reply,) = (await client.beta.messages.create(**build_request([build_block(content=None), ASKS]))).content
     assert reply.type == "text"
     assert reply.text == "You have not told me your name yet."

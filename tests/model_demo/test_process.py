@@ -36,7 +36,7 @@ def test_a_taken_port_is_one_line_that_names_it() -> None:
 
 @contextlib.contextmanager
 def open_stream(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[str]]]:
-    """A process, and the text that it streams of an answer by the model."""
+    """Start a process and open a stream of an answer by the model."""
     with start(AGENTCHAT_MODEL_PORT="0") as process:
         assert process.stderr is not None
         listening = json.loads(process.stderr.readline())

@@ -11,7 +11,7 @@ from tests.model_demo.messages import Ask, Tools, get_text, list_calls
 def add_results(
     messages: list[dict[str, Any]], message: dict[str, Any], *results: Any, is_error: bool = False
 ) -> list[dict[str, Any]]:
-    """The messages with the calls of `message` and their results."""
+    """Return the messages with the calls of `message` and their results."""
     ids = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
     blocks = [
         {

@@ -22,7 +22,7 @@ def build_body(text: str = STORY, **more: Any) -> dict[str, Any]:
 
 
 async def read_events(http: httpx.AsyncClient, request: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The events of a stream: name and data."""
+    """Read the events of a stream: name and data."""
     answer = await http.post("/v1/messages", json={**request, "stream": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     blocks = answer.text.removesuffix("\n\n").split("\n\n")

@@ -45,7 +45,7 @@ async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
 
 
 async def follow_log(world: World, feed: FeedPublisher | None = None) -> None:
-    """EVENTS and the read models are at the end of the log."""
+    """Bring EVENTS and the read models to the end of the log."""
     await world.feed_all(feed)
     await world.follow((*PROJECTIONS, erasures.PROJECTION))
 
@@ -56,7 +56,7 @@ async def make_due(world: World) -> None:
 
 
 async def list_names(world: World, conversation_id: str) -> list[str]:
-    """The events that EVENTS holds of a conversation."""
+    """List the events that EVENTS holds of a conversation."""
     return [
         each.subject.rpartition(".")[2]
         for each in await world.streams.list_messages("EVENTS")

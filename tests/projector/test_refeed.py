@@ -33,7 +33,7 @@ async def store_events(world: World, after: int = 0) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def lead(feed: FeedPublisher) -> AsyncIterator[None]:
-    """A leader that feeds while the block runs."""
+    """Lead, and feed EVENTS, while the block runs."""
     following = asyncio.create_task(LogFollower("feed", feed.step).run())
     try:
         yield

@@ -19,7 +19,7 @@ async def hang() -> None:
 
 
 async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
-    """Status line and body."""
+    """Send a request; return the status line and the body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     async with asyncio.timeout(40):

@@ -82,7 +82,7 @@ class Scene:
     async def open_server(
         self, worker: Authorizations, authorization_id: str = "1"
     ) -> AsyncIterator[ToolServer]:
-        """The server as a runner calls it, with this authorisation of the agent's."""
+        """Open the server as a runner calls it, with this authorisation of the agent's."""
         guard = Guard([f"127.0.0.1:{self.server.port}"])
         servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
         config = AuthorizedServer(

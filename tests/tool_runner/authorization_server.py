@@ -205,7 +205,7 @@ class Protected:
         return JSONResponse(issued.model_dump(exclude_none=True))
 
     def register(self, redirect_uri: str) -> None:
-        """A client that was registered by hand."""
+        """Register a client by hand."""
         self.issuer.clients[CLIENT] = OAuthClientInformationFull(
             client_id=CLIENT,
             client_secret=SECRET,
@@ -216,7 +216,7 @@ class Protected:
 
 @asynccontextmanager
 async def run_protected() -> AsyncIterator[Protected]:
-    """One that listens on loopback."""
+    """Run a protected server on loopback."""
     made = Protected(find_free_port())
     async with serve_app(made.build_app(), made.port):
         try:

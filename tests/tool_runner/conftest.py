@@ -37,7 +37,7 @@ def connect() -> Connect:
 
 
 async def call(server: ToolServer, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
-    """One call, by the name of the tool."""
+    """Make one call, by the name of the tool."""
     tools = await server.get_tools()
     result = await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
     assert isinstance(result, CallToolResult)

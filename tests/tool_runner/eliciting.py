@@ -96,7 +96,7 @@ class Restaurant:
 async def open_restaurant(
     *, newest: bool, link: str = "https://pay.example.com/allow"
 ) -> AsyncIterator[Restaurant]:
-    """One that speaks 2026-07-28 where it is the `newest`, and else 2025-11-25."""
+    """Run a restaurant that speaks 2026-07-28 if it is the `newest`, else 2025-11-25."""
     restaurant = Restaurant(link)
     app = restaurant.build_server().streamable_http_app()
     async with serve_app(app if newest else restrict_to_2025(app)) as port:

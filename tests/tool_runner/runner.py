@@ -45,7 +45,7 @@ class Agent(msgspec.Struct, frozen=True):
     open_runs: list[str] = []
 
     def call(self, tool: str, server: str = "scripted", **more: Any) -> ToolRequested:
-        """A request to run one of its tools, for a run of its own if no trace is given."""
+        """Build a request to run one of its tools, for a run of its own if no trace is given."""
         given: dict[str, Any] = {"call_id": f"call_{make_id()}", "input": {}}
         if "trace_id" not in more:
             given["trace_id"] = self.open_runs.pop()
@@ -60,7 +60,7 @@ class Agent(msgspec.Struct, frozen=True):
 
 
 async def make_agent(database_url: str, *servers: McpServer) -> Agent:
-    """An agent of a new account."""
+    """Create an agent of a new account."""
     async with open_pool(database_url, role=None) as pool, acquire_connection(pool, seconds=10) as conn:
         account_id = make_id()
         await admin_accounts.create(administrator(pool), NewAccount(name="Test", plan="Pro", id=account_id))
@@ -97,7 +97,7 @@ class Runner:
         self._reading = asyncio.create_task(self._read(log))
 
     async def wait_for_log(self, event: str, **fields: Any) -> dict[str, Any]:
-        """The first line of that event with those fields, once it is there. Raises when the process ends."""
+        """Wait for a line of that event with those fields. Raises when the process ends."""
 
         def find_lines() -> list[dict[str, Any]]:
             wanted = {"event": event, **fields}
@@ -155,7 +155,7 @@ def make_environ(nats_url: str, database_url: str, allow: Sequence[str], **more:
 
 @contextlib.asynccontextmanager
 async def start_runner(env: dict[str, str]) -> AsyncIterator[Runner]:
-    """A process that has become ready."""
+    """Start a process and wait until it is ready."""
     ours, theirs = os.pipe()
     arguments = ("--name", "tool-runner-1", "--run-dir", ".run")
     process = start_service("tool_runner", *arguments, env=env, stderr=theirs)

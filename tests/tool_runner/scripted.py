@@ -66,7 +66,7 @@ OnCall = Callable[[Call], Awaitable[None]]
 
 
 def make_tool(name: str, *, schema: Json | None = None, **hints: bool) -> Json:
-    """An entry of tools/list; hints such as readOnlyHint=True."""
+    """Build an entry of tools/list; hints such as readOnlyHint=True."""
     listed: Json = {"name": name, "description": f"Does {name}.", "inputSchema": schema or {"type": "object"}}
     return listed | {"annotations": hints} if hints else listed
 
@@ -102,7 +102,7 @@ class ScriptedServer:
         return f"http://127.0.0.1:{self.port}/mcp"
 
     async def wait_for_request(self, rpc: str) -> Call:
-        """The first request of that kind, once it is here."""
+        """Wait for the first request of that kind."""
         async with asyncio.timeout(_SECONDS), self._news:
             await self._news.wait_for(lambda: bool(self.list_calls(rpc)))
         return self.list_calls(rpc)[0]
@@ -121,7 +121,7 @@ class ScriptedServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Clients first: a connection that is accepted while a listener closes would be left open."""
+        """Stop, clients first: a connection accepted while a listener closes would stay open."""
         assert self._server is not None
         for close in self.clients:
             await close()

@@ -14,7 +14,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 @asynccontextmanager
 async def serve_app(app: Any, port: int | None = None) -> AsyncIterator[int]:
-    """The port, or one that is free, on which the application is served while the block runs."""
+    """Serve the application while the block runs; yield the port, by default a free one."""
     port, stop = port or find_free_port(), asyncio.Event()
     task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     try:
@@ -39,7 +39,7 @@ async def _wait_until_reachable(port: int, task: "asyncio.Task[None]") -> None:
 
 
 def restrict_to_2025(app: App) -> App:
-    """The application without the newest protocol: who probes for it is told that there is none."""
+    """Return the application without the newest protocol: a probe for it gets 404."""
 
     async def answer_older(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":

@@ -69,7 +69,7 @@ Said = dict[str, Any] | Literal["decline", "cancel"] | None
 
 
 def build_next_attempt(attempt: CallAttempt, required: InputRequired, *answers: Said) -> CallAttempt:
-    """The next attempt: each answer is the content of what was accepted, or another action."""
+    """Build the next attempt: each answer is the content of an acceptance, or another action."""
     responses = tuple(
         InputResponse(
             key=each.key,

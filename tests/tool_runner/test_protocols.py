@@ -96,7 +96,7 @@ def _build_sdk_server() -> MCPServer:
 
 @asynccontextmanager
 async def _serve_sdk_server(*, json_response: bool, stateless: bool) -> AsyncIterator[ScriptedServer]:
-    """The SDK's own server; the scripted one only carries its address."""
+    """Serve the SDK's own server; the scripted one only carries its address."""
     app = _build_sdk_server().streamable_http_app(json_response=json_response, stateless_http=stateless)
     address = ScriptedServer(_echo)
     async with serve_app(app) as address.port:

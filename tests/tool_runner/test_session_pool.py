@@ -170,7 +170,7 @@ async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) ->
             )
 
     def count_left() -> tuple[int, int]:
-        """Tasks and open files of this process."""
+        """Count the tasks and open files of this process."""
         return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
 
     async with serve_script(on_call, [make_tool("echo"), make_tool("die"), make_tool("slow")]) as scripted:

@@ -39,7 +39,7 @@ def build_reply(
 def build_changed_result(
     change: Callable[[bytes], bytes], content_type: str = "application/json", **headers: str
 ) -> Answering:
-    """The right result, with something changed."""
+    """Build the right result, with something changed."""
     return lambda call: call.reply(200, change(_answer(call, "x")), content_type, **headers)
 
 

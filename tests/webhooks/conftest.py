@@ -57,7 +57,7 @@ class World(msgspec.Struct):
         await asyncio.wait([self.sending])
 
     async def chat(self, word: str = "a", text: str = "It has shipped.", account: str | None = None) -> str:
-        """A conversation of one run; returns its id."""
+        """Store a conversation of one run; return its id."""
         began = events.ConversationStarted(trace_id=trace(word), at=AT, account_id=account or self.account_id)
         stored = [began, *turn(word, "Where is it?", text)]
         conversation = Conversation(conversation_id=make_id())
@@ -71,13 +71,13 @@ class World(msgspec.Struct):
     async def create_endpoint(
         self, url: str, *types: EventType, payload: Payload = "thin", account: str | None = None
     ) -> IssuedEndpoint:
-        """One at a URL, or at a path of the receiver."""
+        """Create an endpoint at a URL, or at a path of the receiver."""
         url = self.receiver.build_url(url) if url.startswith("/") else url
         new = NewEndpoint(url=url, events=types or EVENT_TYPES, payload=payload)
         return await endpoints.create_endpoint(self.pool, SEALER, account or self.account_id, new)
 
     async def list_deliveries(self, endpoint_id: str) -> list[Delivery]:
-        """The newest first."""
+        """List the deliveries, the newest first."""
         found, _ = await deliveries.list_deliveries(
             self.pool, self.account_id, endpoint_id, status=None, before=None, limit=100
         )
@@ -86,7 +86,7 @@ class World(msgspec.Struct):
     async def wait_until(
         self, endpoint_id: str, holds: Callable[[list[Delivery]], bool], seconds: float = 60
     ) -> list[Delivery]:
-        """The deliveries, once `holds` is true of them."""
+        """Wait until `holds` is true of the deliveries, and return them."""
         async with asyncio.timeout(seconds):
             while not holds(found := await self.list_deliveries(endpoint_id)):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)

@@ -31,7 +31,7 @@ Answer = Callable[[Received], Awaitable[bytes | None]]
 
 
 def build_status(code: int, *headers: str) -> bytes:
-    """An answer without a body."""
+    """Build an answer without a body."""
     lines = [f"HTTP/1.1 {code} Status", *headers, "Content-Length: 0", "", ""]
     return "\r\n".join(lines).encode()
 
@@ -49,7 +49,7 @@ class Receiver:
         return f"http://{host}:{self.port}{path}"
 
     def answer_with(self, path: str, *answers: bytes) -> None:
-        """These one after the other, the last one from then on."""
+        """Answer a path with these one after the other, the last one from then on."""
         left = list(answers)
 
         async def answer(_: Received) -> bytes:
@@ -91,7 +91,7 @@ class Receiver:
 
 @contextlib.asynccontextmanager
 async def open_receiver() -> AsyncIterator[Receiver]:
-    """A receiver on a free port of loopback."""
+    """Run a receiver on a free port of loopback."""
     receiver = Receiver()
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     receiver.port = server.sockets[0].getsockname()[1]

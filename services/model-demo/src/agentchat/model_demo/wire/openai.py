@@ -126,7 +126,7 @@ def write_events(answer: ModelMessage) -> Events:
 
 
 def write_error(failed: DemoApiError, _request_id: str) -> bytes:
-    """An error's JSON body: `{"error": {message, type, param, code}}`."""
+    """Write an error's JSON body: `{"error": {message, type, param, code}}`."""
     kind, code = _ERRORS.get(failed.status, ("invalid_request_error", None))
     detail = {"message": failed.message, "type": kind, "param": None, "code": failed.code or code}
     return _encode({"error": detail})
@@ -197,7 +197,7 @@ def _build_object(
 
 
 def _build_usage(answer: ModelMessage) -> dict[str, Any]:
-    """`prompt_tokens` includes what was cached, unlike the Messages API's `input_tokens`."""
+    """Count the tokens; `prompt_tokens` includes cached ones, unlike `input_tokens` of Messages."""
     read = answer.read
     prompt = read.fresh + read.cache_written + read.cache_read
     return {
