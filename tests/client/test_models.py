@@ -29,8 +29,12 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.ToolCall, http.ToolCallEvent),
     (stream_events.MessageDone, http.MessageDoneEvent),
     (stream_events.Failure, http.ErrorEvent),
+    (stream_events.ToolResult, http.ToolResultEvent),
+    (stream_events.Warned, http.WarningEvent),
+    (stream_events.ApprovalRequired, http.ApprovalRequiredEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
+USAGE = http.TokenCounts(input=1, cache_read=0, cache_write=2, output=3, total=6)
 TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}", id="c", is_error=False)
 ASKED = values.Elicitation(message="Why?", requested_schema={"type": "object"})
 NEEDED = values.ApprovalNeeded(
@@ -71,6 +75,14 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
         http.StartEvent(conversation_id="c"),
         http.ToolCallEvent(name="get_order", input={"order_id": "ORD-1"}, id="c"),
         http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL,), sources=(SOURCE,)),
+        http.MessageDoneEvent(
+            message=MESSAGE, tool_calls=(TOOL,), sources=(SOURCE,), usage=USAGE, cut="length"
+        ),
+        http.ToolResultEvent(id="c", output="{}", is_error=True),
+        http.WarningEvent(code="tool_server_unavailable", subject="crm", message="It is away."),
+        http.ApprovalRequiredEvent(
+            conversation_id="c", message="A person has to.", approvals=(NEEDED,), usage=USAGE
+        ),
         http.ErrorEvent(code="approval_required", message="A person has to.", approvals=(NEEDED,)),
     ],
     ids=lambda event: type(event).__name__,

@@ -17,8 +17,11 @@ from agentchat.contracts.examples import (
     TRACE,
     USER_MESSAGE,
 )
-from agentchat.contracts.values import Decider, ToolSpec, Usage
+from agentchat.contracts.values import Decider, RunWarning, ToolSpec, Usage
 
+WARNING = RunWarning(
+    code="tool_server_unavailable", subject="crm", message="The tool server crm cannot be reached."
+)
 _USAGE = Usage(input_tokens=412, output_tokens=57)
 
 MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
@@ -175,6 +178,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
         sha256="8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
     ),
     frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
+    frames.WarningFrame(seq=3, attempt=1, warning=WARNING),
     frames.DeltaFrame(seq=3, attempt=1, round=1, text="It ", offset=0),
     frames.ToolCalledFrame(
         seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1

@@ -27,7 +27,7 @@ def parse_stream(data: bytes) -> list[Event]:
 
 
 async def open_events(
-    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+    client: Client, trace_id: str, form: int | str | None = None, after: str | None = None
 ) -> EventReader:
     headers = {} if form is None else {"X-Stream-Form": str(form)}
     if after is not None:
@@ -41,7 +41,7 @@ async def open_events(
 
 
 async def read(
-    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+    client: Client, trace_id: str, form: int | str | None = None, after: str | None = None
 ) -> list[Event]:
     """The whole stream, or all after a cursor."""
     reader = await open_events(client, trace_id, form, after)
@@ -74,7 +74,7 @@ def ask_events(accounts: Accounts, form: str = "form1") -> ChatRequested:
 
 
 def tell_story(request: ChatRequested) -> list[events.Event]:
-    """Sources, a round with text in pieces and two calls, and a round that ends it."""
+    """Sources, a warning, a round with text in pieces and two calls, and a round that ends it."""
     trace_id, usage = request.trace_id, Usage(input_tokens=3, output_tokens=2)
     calls = [
         events.ToolCalled(trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", name="look", input={"n": n})
@@ -98,4 +98,11 @@ def tell_story(request: ChatRequested) -> list[events.Event]:
     ]
     said = events.Delta(trace_id=trace_id, at=AT, round=1, text=FIRST, cuts=(4, 8, 14))
     sources = events.SourcesRetrieved(trace_id=trace_id, at=AT, sources=(SOURCE,))
-    return [sources, said, replied, *calls, *returns, *last]
+    warned = events.WarningRaised(
+        trace_id=trace_id,
+        at=AT,
+        code="tool_server_unavailable",
+        subject="crm",
+        message="The tool server crm cannot be reached.",
+    )
+    return [sources, warned, said, replied, *calls, *returns, *last]

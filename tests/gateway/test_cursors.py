@@ -19,10 +19,12 @@ from agentchat.contracts.updates import (
     RetrievedSources,
     Started,
     TextUpdate,
+    ToolEnded,
     ToolStarted,
     Update,
+    Warned,
 )
-from agentchat.contracts.values import Message
+from agentchat.contracts.values import Message, RunWarning
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.gateway.runs.followed_run import RunFollower
@@ -37,6 +39,10 @@ from tests.gateway.worker import Turn
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TEXT = "Déjà vu 👀: the order has shipped, and will be there on Monday."
 CALLS = [ToolStarted(f"c{n}", "look", {"n": n}) for n in range(3)]
+EXTRAS: list[Update] = [
+    Warned(RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")),
+    *(ToolEnded(f"c{n}", is_error=False, output="{}") for n in range(3)),
+]
 DONE = Finished(Message(id="m", conversation_id="c", content=TEXT, token_count=1, created_at=""), ())
 
 
@@ -49,11 +55,13 @@ def render(seed: int) -> list[Update]:
         sorted(chance.choices(range(len(middle) + 1), k=3), reverse=True), CALLS[::-1], strict=True
     ):
         middle.insert(place, call)
-    return [Started(), RetrievedSources(()), *middle, DONE]
+    for ended, call in zip(EXTRAS[1:], CALLS, strict=True):
+        middle.insert(middle.index(call) + 1, ended)
+    return [Started(), RetrievedSources(()), EXTRAS[0], *middle, DONE]
 
 
 def read_told(updates: list[Update]) -> UpdateHistory:
-    buffer = UpdateHistory()
+    buffer = UpdateHistory(has_outputs=True)
     buffer.add(updates)
     return buffer
 
@@ -68,7 +76,7 @@ def test_a_cursor_is_of_its_trace_alone() -> None:
         cursor = make_cursor(entry)
         assert parse_cursor(cursor, TRACE) == entry.cursor
         for wrong in (
-            cursor + "0",
+            cursor + "x",
             cursor + "\n",
             " " + cursor,
             cursor.upper() + "X",
@@ -92,6 +100,7 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
             cursor = parse_cursor(make_cursor(entry), TRACE)
     assert "".join(update.text for update in heard if isinstance(update, TextUpdate)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
+    assert [update for update in heard if isinstance(update, Warned | ToolEnded)] == EXTRAS
     assert heard[0] == Started()
     assert heard[1] == RetrievedSources(())
     assert heard[-1] == DONE
@@ -102,7 +111,7 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
 def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> None:
     chance, updates = random.Random(seed), render(seed)
     cursor = chance.choice(read_told(updates).entries).cursor
-    buffer = UpdateHistory()
+    buffer = UpdateHistory(has_outputs=True)
     position, taken = ReadPosition(buffer, cursor), []
     for update in updates:
         buffer.add([update])

@@ -32,7 +32,7 @@ async def test_logged_run_resumes_after_each_cursor_at_each_gateway(
 ) -> None:
     request = ask_events(accounts)
     await write(store, request, *tell_story(request))
-    told = {form: await read(client, request.trace_id, form) for form in (1, 2)}
+    told = {form: await read(client, request.trace_id, form) for form in (1, 2, "full")}
     assert await read(elsewhere, request.trace_id) == told[1]  # the form of the first request
     for form, whole in told.items():
         cursors = [cursor or "" for cursor, _ in whole]

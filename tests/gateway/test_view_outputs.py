@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import frames
-from agentchat.contracts.updates import Finished, Started, TextUpdate, ToolEnded, ToolStarted
-from agentchat.contracts.values import ToolCall
+from agentchat.contracts.updates import Finished, Started, TextUpdate, ToolEnded, ToolStarted, Warned
+from agentchat.contracts.values import RunWarning, ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.view import View
@@ -95,3 +95,12 @@ def test_the_end_has_the_sources_even_if_their_frame_was_missed(missed: bool) ->
         reply = make_message("It is. [1]")
         told = view.feed_log(run(state="completed", reply=reply, sources=(SOURCE,)))
     assert told[-1] == Finished(make_message("It is. [1]"), (), sources=(SOURCE,))
+
+
+def test_a_warning_is_told_once_whoever_repeats_it() -> None:
+    warning = RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")
+    view = View(ViewKind(outputs=True))
+    told = feed(view, ACCEPTED, frames.WarningFrame(seq=2, attempt=1, warning=warning))
+    told += feed(view, frames.WarningFrame(seq=3, attempt=1, warning=warning))
+    told += view.feed_log(run(warnings=(warning,)))
+    assert told == [Started(), Warned(warning)]

@@ -23,6 +23,8 @@ async def test_a_run_goes_on_and_warns_once(
     working.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
     caller = await working.ask(await working.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
     await caller.until(frames.Completed)
+    kinds = [type(frame) for frame in caller.frames if not isinstance(frame, frames.Alive)]
+    assert kinds[1 : 1 + len(named)] == [frames.WarningFrame] * len(named), "before the text"
     warned = [event for event in await working.events(caller) if isinstance(event, events.WarningRaised)]
     assert [(event.code, event.subject) for event in warned] == [
         ("tool_server_unavailable", name) for name in named

@@ -43,7 +43,7 @@ class Caller:
         )
 
     @asynccontextmanager
-    async def opened(self, message: str, form: int = 1, **body: Any) -> AsyncIterator[httpx.Response]:
+    async def opened(self, message: str, form: int | str = 1, **body: Any) -> AsyncIterator[httpx.Response]:
         async with self.http.stream(
             "POST",
             f"{self.base_url}/v1/chat/stream",
@@ -52,7 +52,7 @@ class Caller:
         ) as response:
             yield response
 
-    async def stream(self, message: str, form: int = 1, **body: Any) -> list[Event]:
+    async def stream(self, message: str, form: int | str = 1, **body: Any) -> list[Event]:
         async with self.opened(message, form, **body) as response:
             assert response.status_code == 200, await response.aread()
             return [event async for event in events_of(response)]

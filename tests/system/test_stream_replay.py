@@ -16,7 +16,7 @@ from tests.system.calling import Caller, MakeAgent
 
 THREADS = 125
 AT_ONCE = 32
-_FORMS: tuple[Form, ...] = ("form1", "form2", "json")
+_FORMS: tuple[Form, ...] = ("form1", "form2", "json", "full")
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Received(msgspec.Struct, frozen=True):
 
 async def ask(caller: Caller, form: Form, message: str, *, cancel: bool = False, **body: Any) -> Received:
     """Ask and read all of it; a run that is to be cancelled is when its first event has come."""
-    path, headers = "/v1/chat/stream", {**caller.headers, "X-Stream-Form": form[-1]}
+    path, headers = "/v1/chat/stream", {**caller.headers, "X-Stream-Form": form.removeprefix("form")}
     if form == "json":
         path, headers = "/v1/chat", caller.headers
     data = b""
@@ -57,10 +57,10 @@ async def thread(agents: list[Caller], number: int) -> list[Received]:
     """One of the many: one or two turns with one of the agents."""
     agent = agents[number % len(agents)]
     body: dict[str, Any] = {"prompt": "Answer as a pirate."} if number % 7 == 0 else {}
-    first = await ask(agent, _FORMS[number % 3], f"Where is my order ORD-100{number % 5}?", **body)
+    first = await ask(agent, _FORMS[number % 4], f"Where is my order ORD-100{number % 5}?", **body)
     if number % 2 or first.thread is None:
         return [first]
-    form = _FORMS[number // 3 % 3]
+    form = _FORMS[number // 3 % 4]
     return [first, await ask(agent, form, "And the other one?\u2028…", conversation_id=first.thread)]
 
 
@@ -85,7 +85,7 @@ async def test_what_was_received_is_what_the_log_renders(
                 form = _FORMS[number // 25 % 2]
                 return [await ask(slow.at(here), form, "wait", cancel=True)]
             if number % 25 == 1:
-                return [await ask(policies.at(here), _FORMS[number % 3], "How long may I return an order?")]
+                return [await ask(policies.at(here), _FORMS[number % 4], "How long may I return an order?")]
             return await thread([agent.at(here) for agent in agents], number)
 
     received = [each for many in await asyncio.gather(*map(one, range(THREADS))) for each in many]

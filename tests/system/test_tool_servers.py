@@ -90,3 +90,13 @@ async def test_call_times_out_when_its_server_says(place: Place) -> None:
     (used,) = (await caller.chat("How many?")).json()["tool_calls"]
     assert json.loads(used["output"]) == {"error": "The tool did not answer in time."}
     assert len(place.slow.list_calls()) == 1
+
+
+async def test_a_reply_without_a_server_says_so(place: Place) -> None:
+    caller = await place.agent("gone", "http://127.0.0.1:9/mcp")
+    assert (await caller.chat("hi")).headers["X-Unavailable-Tools"] == "shop"
+    told = await caller.stream("hi", form="full")
+    assert [(each["code"], each["subject"]) for each in told if each["type"] == "warning"] == [
+        ("tool_server_unavailable", "shop")
+    ]
+    assert [each["type"] for each in told[:2]] == ["start", "warning"]

@@ -44,7 +44,18 @@ from agentchat.client.models import (
     WebhookEndpoint,
 )
 from agentchat.client.retries import Timeouts
-from agentchat.client.stream_events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
+from agentchat.client.stream_events import (
+    Delta,
+    Done,
+    Event,
+    MessageDone,
+    Meta,
+    Sources,
+    Start,
+    ToolCall,
+    ToolResult,
+    Warned,
+)
 
 __all__ = [
     "AgentChat",
@@ -89,7 +100,9 @@ __all__ = [
     "Timeouts",
     "TokenCounts",
     "ToolCall",
+    "ToolResult",
     "ToolRun",
+    "Warned",
     "WebhookAttempt",
     "WebhookDelivery",
     "WebhookEndpoint",

@@ -115,8 +115,8 @@ class AsyncAgentChat:
     ) -> "AsyncChatStream":
         """Send a message and read the reply as it comes; the request is sent when the stream is entered.
 
-        `form` chooses between the two stream forms; None leaves it to the service. With the `idempotency_key`
-        of an earlier call, that reply is to_stream_call again from the beginning.
+        `form` chooses the events: "full" has all of them; None leaves it to the service. With the
+        `idempotency_key` of an earlier call, that reply is streamed again from the beginning.
         """
         call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key)
         return AsyncChatStream(self._sender, to_stream_call(call, form))

@@ -16,7 +16,7 @@ from agentchat.client.blocking import BlockingHttp
 from agentchat.client.errors import Misconfigured
 from agentchat.client.retries import Budget, Timeouts
 
-Form = Literal[1, 2]
+Form = Literal[1, 2, "full"]
 T = TypeVar("T")
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)

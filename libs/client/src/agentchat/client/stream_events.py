@@ -1,17 +1,19 @@
-"""Define and decode the events of a stream, in both forms (interface specification, section 5).
+"""Define and decode the events of a stream, in all forms.
 
-Form 1 is Meta, Sources, Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone. An `error` event is
-raised as ChatError. Unknown types and fields are ignored, since the service may add some.
+The form `full` is Start, Sources, Warned, Delta, ToolCall, ToolResult, MessageDone. Form 1 is Meta, Sources,
+Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone (interface specification, section 5). The events
+`error` and `approval_required` are raised as ChatError. Unknown types and fields are ignored, since the
+service may add some.
 """
 
 from typing import Any
 
 import msgspec
 
-from agentchat.client.models import Approval, Message, Source, ToolRun
+from agentchat.client.models import Approval, Message, Source, TokenCounts, ToolRun
 
 
-class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Base of all events."""
 
 
@@ -23,7 +25,7 @@ class Meta(StreamEvent, frozen=True, kw_only=True, tag="meta"):
 
 
 class Sources(StreamEvent, frozen=True, kw_only=True, tag="sources"):
-    """Form 1: only when retrieval ran, before the deltas."""
+    """Form 1 and `full`: only when retrieval ran, before the deltas."""
 
     sources: tuple[Source, ...]
 
@@ -42,25 +44,45 @@ class Done(StreamEvent, frozen=True, kw_only=True, tag="done"):
 
 
 class Start(StreamEvent, frozen=True, kw_only=True, tag="start"):
-    """Form 2, first. Store `conversation_id` at once."""
+    """Form 2 and `full`, first. Store `conversation_id` at once. Only `full` has the other fields."""
 
     conversation_id: str
+    trace_id: str | None = None
+    message_id: str | None = None
 
 
 class ToolCall(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
-    """Form 2: the agent calls a tool; MessageDone has its output, under the same `id`."""
+    """Form 2 and `full`: the agent calls a tool; its output follows under the same `id`."""
 
     name: str
     input: dict[str, Any]
     id: str
 
 
+class ToolResult(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
+    """`full`: a tool has returned."""
+
+    id: str
+    output: str
+    is_error: bool
+
+
+class Warned(StreamEvent, frozen=True, kw_only=True, tag="warning"):
+    """`full`: the reply is made without something, such as the tool server that `subject` names."""
+
+    code: str
+    subject: str
+    message: str
+
+
 class MessageDone(StreamEvent, frozen=True, kw_only=True, tag="done"):
-    """Form 2, last: the saved reply, and the tools that ran."""
+    """Form 2 and `full`, last: the saved reply, and the tools that ran. Only `full` has the usage."""
 
     message: Message
     tool_calls: tuple[ToolRun, ...] = ()
     sources: tuple[Source, ...] = ()
+    usage: TokenCounts | None = None
+    cut: str | None = None
 
 
 class Failure(StreamEvent, frozen=True, kw_only=True, tag="error"):
@@ -69,13 +91,23 @@ class Failure(StreamEvent, frozen=True, kw_only=True, tag="error"):
     code: str
     message: str
     approvals: tuple[Approval, ...] = ()
+    conversation_id: str | None = None
 
 
-Event = Meta | Sources | Delta | Done | Start | ToolCall | MessageDone
+class ApprovalRequired(StreamEvent, frozen=True, kw_only=True, tag="approval_required"):
+    """`full`, last: the run waits for a person. Callers get it as ChatError."""
+
+    conversation_id: str
+    message: str
+    approvals: tuple[Approval, ...]
+    usage: TokenCounts
+
+
+Event = Meta | Sources | Warned | Delta | Done | Start | ToolCall | ToolResult | MessageDone
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The fields that tell events apart: both forms have a `done`, only form 2's has a message."""
+    """The fields that tell events apart: form 1 has a `done` without a message."""
 
     type: str
     message: Any = None
@@ -83,18 +115,21 @@ class _Head(msgspec.Struct, frozen=True):
 
 _head = msgspec.json.Decoder(_Head)
 _message_done = msgspec.json.Decoder(MessageDone)
-_others: dict[str, msgspec.json.Decoder[Event | Failure]] = {
+_others: dict[str, msgspec.json.Decoder[Event | Failure | ApprovalRequired]] = {
     "meta": msgspec.json.Decoder(Meta),
     "sources": msgspec.json.Decoder(Sources),
     "delta": msgspec.json.Decoder(Delta),
     "done": msgspec.json.Decoder(Done),
     "start": msgspec.json.Decoder(Start),
     "tool_call": msgspec.json.Decoder(ToolCall),
+    "tool_result": msgspec.json.Decoder(ToolResult),
+    "warning": msgspec.json.Decoder(Warned),
+    "approval_required": msgspec.json.Decoder(ApprovalRequired),
     "error": msgspec.json.Decoder(Failure),
 }
 
 
-def decode(data: bytes) -> Event | Failure | None:
+def decode(data: bytes) -> Event | Failure | ApprovalRequired | None:
     """Decode one event from its JSON; None for an unknown type. Raises ValueError, RecursionError."""
     head = _head.decode(data)
     if head.type == "done" and head.message is not None:

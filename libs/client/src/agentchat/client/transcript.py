@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agentchat.client import stream_events
 from agentchat.client.errors import ChatError, InvalidResponse, StreamInterrupted
-from agentchat.client.models import Message, Source, ToolRun
+from agentchat.client.models import Message, Source, TokenCounts, ToolRun
 from agentchat.client.stream_events import Event
 
 _PREFIX = b"data: "
@@ -43,7 +43,8 @@ class LineReader:
 class Transcript:
     """The reply of one stream so far. The final event sets `ended`.
 
-    `sources` come with form 1, `message` and `tool_calls` with the end of form 2. `last_event_id` is for
+    `sources` come with form 1 and `full`, `message` and `tool_calls` with the end of form 2 and `full`,
+    `usage` with that of `full`. `last_event_id` is for
     `events`, to continue after the last event; streams of `stream` have none.
     """
 
@@ -53,6 +54,7 @@ class Transcript:
         self.sources: tuple[Source, ...] = ()
         self.message: Message | None = None
         self.tool_calls: tuple[ToolRun, ...] = ()
+        self.usage: TokenCounts | None = None
         self.ended = False
         self.last_event_id: str | None = None
         self._pieces: list[str] = []
@@ -90,8 +92,9 @@ class Transcript:
                 f"The stream holds a line that is no event: {error}", self.trace_id
             ) from error
         self.last_event_id = self._lines.id  # of a complete event
-        if isinstance(event, stream_events.Failure):
-            raise ChatError(event.code, event.message, self.trace_id, self.conversation_id, event.approvals)
+        if isinstance(event, stream_events.Failure | stream_events.ApprovalRequired):
+            code = event.code if isinstance(event, stream_events.Failure) else "approval_required"
+            raise ChatError(code, event.message, self.trace_id, self.conversation_id, event.approvals)
         if event is not None:
             self._note(event)
         return event
@@ -105,14 +108,16 @@ class Transcript:
                 self.trace_id = event.trace_id
             case stream_events.Start():
                 self.conversation_id = event.conversation_id
+                self.trace_id = event.trace_id or self.trace_id
             case stream_events.Sources():
                 self.sources = event.sources
             case stream_events.MessageDone():
                 self.message = event.message
                 self.tool_calls = event.tool_calls
                 self.sources = event.sources
+                self.usage = event.usage
                 self.ended = True
             case stream_events.Done():
                 self.ended = True
-            case stream_events.ToolCall():
+            case stream_events.ToolCall() | stream_events.ToolResult() | stream_events.Warned():
                 pass

@@ -18,6 +18,7 @@ from agentchat.contracts.values import (
     OnExpiry,
     OnNewMessage,
     Role,
+    RunWarning,
     ShownMessage,
     Source,
     ToolSpec,
@@ -186,6 +187,10 @@ class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
     code: Literal["tool_server_unavailable"]
     subject: str
     message: str
+
+    def to_warning(self) -> RunWarning:
+        """Return the warning in the form that readers get."""
+        return RunWarning(code=self.code, subject=self.subject, message=self.message)
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.values import ApprovalNeeded, Cut, Message, Source, Usage
+from agentchat.contracts.values import ApprovalNeeded, Cut, Message, RunWarning, Source, Usage
 
 
 class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -56,6 +56,12 @@ class SourcesFound(LiveFrame, frozen=True, kw_only=True):
     """Retrieval ran and found these sources."""
 
     sources: tuple[Source, ...]
+
+
+class WarningFrame(LiveFrame, frozen=True, kw_only=True, tag="Warning"):
+    """The run continues without something. Sent before the text of the round."""
+
+    warning: RunWarning
 
 
 class DeltaFrame(LiveFrame, frozen=True, kw_only=True, tag="Delta"):
@@ -130,6 +136,7 @@ Frame = (
     | Refused
     | Resumed
     | SourcesFound
+    | WarningFrame
     | DeltaFrame
     | ToolCalledFrame
     | ToolReturnedFrame

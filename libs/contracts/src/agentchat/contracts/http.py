@@ -16,6 +16,7 @@ from agentchat.contracts.values import (
     MAX_VALUE,
     ApprovalDecision,
     ApprovalNeeded,
+    Cut,
     Decider,
     Elicitation,
     Message,
@@ -121,7 +122,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of the SSE events of both forms."""
+    """Base of the SSE events of all forms."""
 
 
 class MetaEvent(StreamEvent, frozen=True, kw_only=True, tag="meta"):
@@ -132,13 +133,13 @@ class MetaEvent(StreamEvent, frozen=True, kw_only=True, tag="meta"):
 
 
 class SourcesEvent(StreamEvent, frozen=True, kw_only=True, tag="sources"):
-    """Form 1: the sources, sent only if retrieval ran, after meta and before the deltas."""
+    """Form 1 and `full`: the sources, sent only if retrieval ran, before the deltas."""
 
     sources: tuple[Source, ...]
 
 
 class DeltaEvent(StreamEvent, frozen=True, kw_only=True, tag="delta"):
-    """Both forms: the next piece of the reply."""
+    """All forms: the next piece of the reply."""
 
     content: str
 
@@ -151,39 +152,73 @@ class DoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
 
 
 class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
-    """Form 2: first event."""
+    """Form 2 and `full`: first event. `full` has the trace and the id that the reply will have."""
 
     conversation_id: str
+    trace_id: str | None = None
+    message_id: str | None = None
 
 
 class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
-    """Form 2: the agent calls an MCP tool. `id` is that of its entry in `done.tool_calls`."""
+    """Form 2 and `full`: the agent calls an MCP tool. `id` is that of its entry in `done.tool_calls`."""
 
     name: str
     input: dict[str, Any]
     id: str
 
 
-class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
-    """Form 2: final event, with the saved message.
+class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
+    """`full`: a tool has returned. `output` is a string that parses as JSON."""
 
-    If tools ran it has their outputs, and if retrieval ran the sources that the text cites as `[1]`.
+    id: str
+    output: str
+    is_error: bool
+
+
+class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approval_required"):
+    """`full`: last event of a run that waits for a person, in the place of `done`.
+
+    After the decision `GET /v1/chat/{trace_id}/events` has the rest.
+    """
+
+    conversation_id: str
+    message: str
+    approvals: tuple[ApprovalNeeded, ...]
+    usage: TokenCounts
+
+
+class WarningEvent(StreamEvent, frozen=True, kw_only=True, tag="warning"):
+    """`full`: the run continues without something, such as the tool server that `subject` names."""
+
+    code: str
+    subject: str
+    message: str
+
+
+class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
+    """Form 2 and `full`: final event, with the saved message.
+
+    If tools ran it has their outputs, and if retrieval ran the sources that the text cites as `[1]`. `full`
+    always has both, the usage, and in `cut` why the reply is incomplete.
     """
 
     message: Message
     tool_calls: tuple[ToolCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
+    usage: TokenCounts | None = None
+    cut: Cut | None = None
 
 
 class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
-    """Both forms: replaces normal completion. `code` is one of `contracts.errors`.
+    """All forms: replaces normal completion. `code` is one of `contracts.errors`.
 
-    `approvals` are those that the run waits for.
+    `approvals` are those that the run waits for. `full` has the conversation.
     """
 
     code: str
     message: str
     approvals: tuple[ApprovalNeeded, ...] | None = None
+    conversation_id: str | None = None
 
 
 class Cancelling(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,15 @@
-"""Encode updates as server-sent events in both forms (interface specification, section 5). Pure.
+"""Encode updates as server-sent events in three forms. Pure.
 
-Each form is one function from an update to its event, or None if the form has no event for it.
+Forms 1 and 2 are those of the interface specification, section 5; `full` has everything. Each form is one
+function from an update to its event, or None if the form has no event for it.
 """
 
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from agentchat.contracts import errors, http, wire
+from msgspec.structs import replace
+
+from agentchat.contracts import errors, http, ids, wire
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.updates import (
     Broken,
@@ -18,9 +21,10 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
+    Warned,
 )
 
-Form = Literal["form1", "form2"]
+Form = Literal["form1", "form2", "full"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 PING = b": ping\n\n"
@@ -35,7 +39,7 @@ class Encoder:
     """Encodes the events of one stream."""
 
     def __init__(self, form: Form, conversation_id: str, trace_id: str) -> None:
-        self._event = self._to_form1 if form == "form1" else self._to_form2
+        self._event = {"form1": self._to_form1, "form2": self._to_form2, "full": self._to_full}[form]
         self._conversation_id = conversation_id
         self._trace_id = trace_id
 
@@ -69,7 +73,7 @@ class Encoder:
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _to_error_event(update)
-            case ToolStarted() | ToolEnded() | NextRound():
+            case Warned() | ToolStarted() | ToolEnded() | NextRound():
                 return None
 
     def _to_form2(self, update: Update) -> http.StreamEvent | None:
@@ -86,8 +90,48 @@ class Encoder:
                 )
             case Broken():
                 return _to_error_event(update)
-            case RetrievedSources() | ToolEnded() | NextRound():
+            case RetrievedSources() | Warned() | ToolEnded() | NextRound():
                 return None
+
+    def _to_full(self, update: Update) -> http.StreamEvent | None:
+        match update:
+            case TextUpdate():
+                return http.DeltaEvent(content=update.text)
+            case Started():
+                return http.StartEvent(
+                    conversation_id=self._conversation_id,
+                    trace_id=self._trace_id,
+                    message_id=ids.derive_reply_id(self._trace_id),
+                )
+            case RetrievedSources():
+                return http.SourcesEvent(sources=update.sources)
+            case Warned(warning):
+                return http.WarningEvent(code=warning.code, subject=warning.subject, message=warning.message)
+            case ToolStarted():
+                return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
+            case ToolEnded():
+                return http.ToolResultEvent(
+                    id=update.call_id, output=update.output or "null", is_error=update.is_error
+                )
+            case NextRound():
+                return None
+            case Finished():
+                return http.MessageDoneEvent(
+                    message=update.message,
+                    tool_calls=update.tool_calls,
+                    sources=update.sources or (),
+                    usage=http.count_tokens(update.usage),
+                    cut=update.cut,
+                )
+            case Broken(code="approval_required"):
+                return http.ApprovalRequiredEvent(
+                    conversation_id=self._conversation_id,
+                    message=update.message,
+                    approvals=update.approvals,
+                    usage=http.count_tokens(update.usage),
+                )
+            case Broken():
+                return replace(_to_error_event(update), conversation_id=self._conversation_id)
 
 
 def _to_error_event(broken: Broken) -> http.ErrorEvent:

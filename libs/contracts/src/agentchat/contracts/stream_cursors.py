@@ -1,8 +1,8 @@
 """Name a place in a stream with a cursor: `<trace_id>:<stage>.<calls>.<length>.<digest>`. Pure.
 
 A cursor describes what its reader has, not how the stream was split into events. So a cursor means the same
-in a live stream and in the log, at each gateway, in both forms, and for a reader whose deltas were merged
-(decision 17).
+in a live stream and in the log, at each gateway, in all forms, and for a reader whose deltas were merged
+(decision 17). The form `full` adds `.<extras>`: the tool results and warnings that only it has.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import msgspec
 
 BEGUN, SOURCED, ENDED = 1, 2, 3
 _DIGEST = 8
-CURSOR_PATTERN = r"^([0-9a-f]{32}):([123])\.([0-9]{1,9})\.([0-9]{1,12})\.([0-9a-f]{8})$"
+CURSOR_PATTERN = r"^([0-9a-f]{32}):([123])\.([0-9]{1,9})\.([0-9]{1,12})\.([0-9a-f]{8})(?:\.([0-9]{1,9}))?$"
 _CURSOR = re.compile(CURSOR_PATTERN)
 
 
@@ -26,17 +26,24 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     length: int
     digest: str
+    extras: int = 0
 
     def format(self, trace_id: str) -> str:
         """Return the event id that callers see."""
-        return f"{trace_id}:{self.stage}.{self.calls}.{self.length}.{self.digest}"
+        place = f"{trace_id}:{self.stage}.{self.calls}.{self.length}.{self.digest}"
+        return f"{place}.{self.extras}" if self.extras else place
 
     def is_within(self, other: "Cursor") -> bool:
         """Return True if a reader at `other` has everything that this cursor's reader has.
 
         Both must be of the same text.
         """
-        return self.stage <= other.stage and self.calls <= other.calls and self.length <= other.length
+        return (
+            self.stage <= other.stage
+            and self.calls <= other.calls
+            and self.length <= other.length
+            and self.extras <= other.extras
+        )
 
     def matches(self, text: str) -> bool:
         """Return True if `text` begins with the text that the reader has."""
@@ -51,6 +58,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
             calls=max(self.calls, other.calls),
             length=longer.length,
             digest=longer.digest,
+            extras=max(self.extras, other.extras),
         )
 
 
@@ -59,7 +67,13 @@ def parse_cursor(text: str, trace_id: str) -> Cursor | None:
     found = _CURSOR.fullmatch(text) if text.isascii() else None
     if found is None or found[1] != trace_id:
         return None
-    return Cursor(stage=int(found[2]), calls=int(found[3]), length=int(found[4]), digest=found[5])
+    return Cursor(
+        stage=int(found[2]),
+        calls=int(found[3]),
+        length=int(found[4]),
+        digest=found[5],
+        extras=int(found[6] or 0),
+    )
 
 
 def compute_digest(text: str) -> str:

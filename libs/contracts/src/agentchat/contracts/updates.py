@@ -1,7 +1,7 @@
 """Define what a reader of a run receives, before a form encodes it. Built from `frames` and the log.
 
-The order: Started; RetrievedSources if retrieval ran; TextUpdate, ToolStarted, ToolEnded and NextRound as
-they come; Finished or Broken. Round 1 begins with Started. The reply will have the id
+The order: Started; RetrievedSources if retrieval ran; Warned; TextUpdate, ToolStarted, ToolEnded and
+NextRound as they come; Finished or Broken. Round 1 begins with Started. The reply will have the id
 `ids.derive_reply_id(trace_id)`.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.values import ApprovalNeeded, Cut, Message, Source, ToolCall, Usage
+from agentchat.contracts.values import ApprovalNeeded, Cut, Message, RunWarning, Source, ToolCall, Usage
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -20,6 +20,12 @@ class RetrievedSources(msgspec.Struct, frozen=True):
     """Retrieval ran. Always before any text."""
 
     sources: tuple[Source, ...]
+
+
+class Warned(msgspec.Struct, frozen=True):
+    """The run continues without something, such as a tool server that cannot be reached."""
+
+    warning: RunWarning
 
 
 class TextUpdate(msgspec.Struct, frozen=True):
@@ -87,7 +93,9 @@ class Broken(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
 
 
-Update = Started | RetrievedSources | TextUpdate | ToolStarted | ToolEnded | NextRound | Finished | Broken
+Update = (
+    Started | RetrievedSources | Warned | TextUpdate | ToolStarted | ToolEnded | NextRound | Finished | Broken
+)
 
 INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True

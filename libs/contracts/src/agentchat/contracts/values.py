@@ -84,6 +84,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     document: str = ""
 
 
+class RunWarning(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a run continues without, as in `events.WarningRaised`."""
+
+    code: str
+    subject: str
+    message: str
+
+
 class ShownMessage(msgspec.Struct, frozen=True):
     """An earlier message of a conversation as the caller sends it. It is not verified."""
 

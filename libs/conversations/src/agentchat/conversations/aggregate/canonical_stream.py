@@ -59,6 +59,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
     yield updates.Started()
     if run.sources is not None:
         yield updates.RetrievedSources(run.sources)
+    yield from map(updates.Warned, run.warnings)
     for each in run.rounds:
         if each.number > 1:
             yield updates.NextRound(each.number)

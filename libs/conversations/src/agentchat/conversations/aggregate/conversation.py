@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Cut, Form, Message, ShownMessage, Source, ToolSpec, Usage
+from agentchat.contracts.values import Cut, Form, Message, RunWarning, ShownMessage, Source, ToolSpec, Usage
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -84,7 +84,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     documents: str | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     rounds: tuple[Round, ...] = ()
     reply: Message | None = None
     state: RunState = "running"
@@ -299,7 +299,7 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.ModelReplied():
             return _apply_reply(run, event)
         case events.WarningRaised():
-            return replace(run, warnings=(*run.warnings, event.subject))
+            return replace(run, warnings=(*run.warnings, event.to_warning()))
         case events.ReplyLost():
             return replace(
                 run,

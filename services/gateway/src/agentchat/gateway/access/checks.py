@@ -211,8 +211,8 @@ def read_stream_form(request: Request[Any, Caller, Any], default: str | None = N
     Raises Refusal: 400, 403 where the plan does not have it.
     """
     form = request.headers.get(_FORM_HEADER, default or str(get_access(request).stream_form))
-    if form not in ("1", "2"):
-        raise build_field_refusal(_FORM_HEADER, "This header must be 1 or 2, or be left out.")
+    if form not in ("1", "2", "full"):
+        raise build_field_refusal(_FORM_HEADER, "This header must be full, 1 or 2, or be left out.")
     plan = request.auth.plan
     if form == "2" and not plan.form2_streaming:
         raise Refusal("plan_upgrade_required", f"The plan {plan.name} has no streaming in form 2.")

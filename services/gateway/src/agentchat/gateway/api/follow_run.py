@@ -8,6 +8,7 @@ from typing import Annotated
 
 from litestar import get
 from litestar.params import HeaderParameter, QueryParameter
+from msgspec.structs import replace
 
 from agentchat.contracts import sse, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
@@ -52,13 +53,12 @@ async def follow_chat(
     """Stream the run's events, each with an `id:`, from the beginning or after the given id.
 
     For a run of either chat endpoint, at any gateway: as the events come, or later for as long as the
-    conversation exists. An id means the same at all gateways and in both forms. Events that a gateway sends
+    conversation exists. An id means the same at all gateways and in all forms. Events that a gateway sends
     about itself (`server_shutdown`) have none. 404 for a run that is unknown, erased, or another account's;
     410 for an id of another run.
     """
     services, caller = get_services(request), request.auth
-    has_form = "x-stream-form" in request.headers
-    if has_form:
+    if "x-stream-form" in request.headers:
         read_stream_form(request)
     given = (
         last_event_id or ""
@@ -71,24 +71,29 @@ async def follow_chat(
         raise _make_cursor_expired()
     await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     conversation_id, begun_at = found.conversation_id, found.begun_at
+    # The form of a request that waits is known later, and may be the one with outputs.
+    has_outputs = begun_at is None or _read_form(request, found) == "full"
+    if place is not None and not has_outputs:
+        place = replace(place, extras=0)
     run = await follow_stored_run(
-        request, trace_id, conversation_id, begun_at=begun_at, outputs=False, cursor=place
+        request, trace_id, conversation_id, begun_at=begun_at, outputs=has_outputs, cursor=place
     )
     await _wait_until_begun(run, ACCEPT_SECONDS if begun_at else TURN_SECONDS)
     if run.position.is_lost:
         raise _make_cursor_expired()
-    form = FORMS[read_stream_form(request, await _find_form_of_request(request, trace_id, found))]
+    if begun_at is None:
+        found = await find_owned_run(services.pool, caller, trace_id)
+    form = _read_form(request, found)
     request.context.trace_id = trace_id
     encoder = sse.Encoder(form, conversation_id, trace_id)
     take = run.position.take_marked
     return EventStream(run, lambda: b"".join(entry.encode(form, encoder) for entry in take()))
 
 
-async def _find_form_of_request(request: JsonRequest, trace_id: str, found: FoundRun) -> str | None:
-    """Return the form in which the run was requested; None where that was none of our streams."""
-    if found.form is None:  # it was queued
-        found = await find_owned_run(get_services(request).pool, request.auth, trace_id)
-    return next((number for number, form in FORMS.items() if form == found.form), None)
+def _read_form(request: JsonRequest, found: FoundRun) -> sse.Form:
+    """Return the form that the header names, or in which the run was requested, or the deployment's."""
+    requested = next((name for name, form in FORMS.items() if form == found.form), None)
+    return FORMS[read_stream_form(request, requested)]
 
 
 async def _wait_until_begun(run: RunFollower, seconds: float) -> None:

@@ -26,24 +26,26 @@ from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_PROMPT_BYTES = 64 * 1024
 
-FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2"}
+FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2", "full": "full"}
 """By the value of X-Stream-Form."""
 
 STREAM_EVENTS = (
     *(http.MetaEvent, http.StartEvent, http.SourcesEvent, http.DeltaEvent, http.ToolCallEvent),
+    *(http.ToolResultEvent, http.ApprovalRequiredEvent, http.WarningEvent),
     *(http.DoneEvent, http.MessageDoneEvent, http.ErrorEvent),
 )
-"""Of both forms."""
+"""Of all forms."""
 
 AgentId = Annotated[
     str,
     HeaderParameter(name="X-Agent-Id", description="The agent to invoke: one of the account's, by its id."),
 ]
 StreamForm = Annotated[
-    Literal["1", "2"] | None,
+    Literal["1", "2", "full"] | None,
     HeaderParameter(
         name="X-Stream-Form",
-        description="The form of the stream's events, 2 on some plans only; without it the deployment's.",
+        description="The form of the stream's events: `full` has all of them, 2 is on some plans only; "
+        "without it the deployment's.",
     ),
 ]
 ChatData = Annotated[
@@ -99,10 +101,12 @@ async def stream_chat(
 ) -> EventStream:
     """Start a run and stream its reply.
 
-    Form 1 has the events meta, sources (if retrieval ran), delta, done, error. Form 2 has start, delta,
-    tool_call, done (with the saved message and the calls' outputs), error. The message is saved when the
-    response begins. The contents of the `delta` events, joined, are the reply; the last event is one `done`
-    or one `error`.
+    The form `full` has start, sources (if retrieval ran), warning, delta, tool_call, tool_result,
+    approval_required, done (with the message, tool calls, sources and usage), error. Form 1 has meta,
+    sources, delta, done, error. Form 2 has start, delta, tool_call, done (with the saved message and the
+    calls' outputs), error. The message is saved when the response begins. The contents of the `delta` events,
+    joined, are the reply; the last event is one `done` or one `error`, or with `full` one
+    `approval_required`.
     """
     form = FORMS[read_stream_form(request)]
     started = await start_run(request, await _run_request(request, data, form))
@@ -136,7 +140,7 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         form=form,
         agent_id=agent_id,
         message=message,
-        view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
+        view=ViewKind(streaming=form != "json", outputs=form == "full", calls_at_end=form != "form1"),
         conversation_id=conversation_id,
         prompt=prompt,
         instructions=instructions or None,

@@ -10,6 +10,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
+    Warned,
 )
 from agentchat.conversations.aggregate.conversation import Run
 
@@ -35,6 +36,7 @@ class AfterPause:
             for call in had[-1].calls
             if any(approval.wait >= wait.number for approval in call.approvals)
         }
+        self._warnings = run.warnings
         self._had = {call.call_id for each in had for call in each.calls}
         self._text = sum(len(each.text) for each in had)
 
@@ -53,6 +55,8 @@ class AfterPause:
                 text, self._text = update.text[self._text :], max(0, self._text - len(update.text))
                 return TextUpdate(text) if text else None
             case RetrievedSources():
+                return None
+            case Warned() if update.warning in self._warnings:
                 return None
             case ToolStarted() if update.call_id in self._had:
                 return None

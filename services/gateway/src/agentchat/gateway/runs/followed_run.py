@@ -58,7 +58,7 @@ class FollowedRun:
     def __init__(self, traces: Traces, run_reader: "RunReader", key: RunKey, *, from_beginning: bool) -> None:
         self.key = key
         self.view = View(key.kind, publication=key.publication)
-        self.updates = UpdateHistory() if from_beginning else UpdateQueue()
+        self.updates = UpdateHistory(has_outputs=key.kind.outputs) if from_beginning else UpdateQueue()
         self.followers: list[RunFollower] = []
         self._traces = traces
         self._log = run_reader

@@ -13,7 +13,9 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
+    Warned,
 )
+from agentchat.contracts.values import RunWarning
 
 
 class TextProgress:
@@ -54,6 +56,7 @@ class SentUpdates:
         self.owed: set[str] = set()
         self._needs_outputs = needs_outputs
         self._has_sources = False
+        self._warnings: set[RunWarning] = set()
         self._called: set[str] = set()
         self._ended: set[str] = set()
 
@@ -68,6 +71,10 @@ class SentUpdates:
             case RetrievedSources():
                 is_new = not self._has_sources and self.text.length == 0
                 self._has_sources = self._has_sources or is_new
+                return is_new
+            case Warned():
+                is_new = update.warning not in self._warnings
+                self._warnings.add(update.warning)
                 return is_new
             case NextRound():
                 is_new, self.round = update.number > self.round, max(update.number, self.round)

@@ -81,9 +81,13 @@ class MarkedUpdate:
 
 
 class UpdateHistory:
-    """The updates of a run from its beginning, for any number of readers, also late and slow ones."""
+    """The updates of a run from its beginning, for any number of readers, also late and slow ones.
 
-    def __init__(self) -> None:
+    With `has_outputs` cursors count tool results and warnings too.
+    """
+
+    def __init__(self, *, has_outputs: bool = False) -> None:
+        self._has_outputs = has_outputs
         self.ended = False
         self.entries: list[MarkedUpdate] = []
         self.cursor = _NOTHING
@@ -119,7 +123,9 @@ class UpdateHistory:
                 self.cursor = replace(self.cursor, length=length, digest=digest)
             case updates.ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
-            case updates.ToolEnded() | updates.NextRound():
+            case updates.ToolEnded() | updates.Warned():
+                self.cursor = replace(self.cursor, extras=self.cursor.extras + self._has_outputs)
+            case updates.NextRound():
                 pass
             case updates.Broken() if update.local:
                 return None
@@ -199,7 +205,9 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
                 update = updates.TextUpdate(update.text[cursor.length - after.length :])
         case updates.ToolStarted():
             is_known = after.calls <= cursor.calls
-        case updates.ToolEnded() | updates.NextRound():
+        case updates.ToolEnded() | updates.Warned():
+            is_known = after.extras <= cursor.extras
+        case updates.NextRound():
             is_known = after.is_within(cursor)
         case _:
             is_known = cursor.stage == ENDED

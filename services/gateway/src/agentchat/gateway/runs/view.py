@@ -23,6 +23,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
+    Warned,
 )
 from agentchat.contracts.values import Cut, Message, Source, ToolCall, Usage
 from agentchat.conversations.aggregate import approval_rules
@@ -263,6 +264,8 @@ class View:
                 self._resume(frame)
             case frames.SourcesFound():
                 self._send(RetrievedSources(frame.sources))
+            case frames.WarningFrame():
+                self._send(Warned(frame.warning))
             case frames.ToolCalledFrame():
                 self._send(NextRound(frame.round))
                 self._send(ToolStarted(frame.call_id, frame.name, frame.input, frame.needs_approval))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from litestar.types import Receive
 
-from agentchat.contracts.updates import Broken, Finished, Update
+from agentchat.contracts.updates import Broken, Finished, Update, Warned
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import ClientDisconnected
 from agentchat.gateway.runs.followed_run import RunFollower
@@ -27,13 +27,19 @@ async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finish
 
 
 async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
-    """Return all updates of a run, once the last is there. Raises ClientDisconnected."""
+    """Return all updates of a run, once the last is there. Raises ClientDisconnected.
+
+    X-Unavailable-Tools of the response names the tool servers that the run continued without.
+    """
     async with leave_with_client(request.receive, run):
         while not run.ended:
             await run.wait()
             if run.gone:
                 raise ClientDisconnected
-    return run.take()
+    updates = run.take()
+    if missing := [update.warning.subject for update in updates if isinstance(update, Warned)]:
+        request.context.add_header("x-unavailable-tools", ", ".join(missing))
+    return updates
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ Followers: `gateway.runs.followed_run` (frames), `orchestrator.run.interrupted_t
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from agentchat.bus.traces import Traces
 from agentchat.contracts import events, frames
 from agentchat.contracts.timings import ALIVE_SECONDS
+from agentchat.contracts.values import RunWarning
 from agentchat.conversations.aggregate.canonical_stream import thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
@@ -142,12 +143,18 @@ class TraceChannel:
         )
         if run.sources is not None and not already.sourced:
             await self.send(frames.SourcesFound(seq=0, attempt=0, sources=run.sources))
+        await self.send_warnings(run.warnings)
         for each in run.rounds:
             for call in each.calls:
                 if call.call_id not in already.called:
                     await self.send(_build_tool_called(each.number, call))
                 if call.output is not None and call.call_id not in already.returned:
                     await self.send(_build_tool_returned(call.call_id, call.is_error))
+
+    async def send_warnings(self, warnings: Iterable[RunWarning]) -> None:
+        """Send warnings; readers drop those that they have."""
+        for each in warnings:
+            await self.send(frames.WarningFrame(seq=0, attempt=0, warning=each))
 
     async def announce(self, done: Sequence[events.Event]) -> None:
         """Send the frames of events that were appended."""

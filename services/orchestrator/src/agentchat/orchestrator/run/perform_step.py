@@ -153,7 +153,7 @@ class Performer:
             run = self.log.run
             recorded = self.log.conversation.get_recorded_tools(run)
             if recorded is not None:
-                missing = tuple(name for name in run.warnings if name in servers)
+                missing = tuple(each.subject for each in run.warnings if each.subject in servers)
                 self.offered, self.missing_servers = _index_by_name(recorded), missing
                 return self.offered
             self.offered = _index_by_name(await self.listings.get_tools(self.agent))
@@ -196,6 +196,7 @@ class Performer:
         call = replace(
             await self.build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
         )
+        await self.channel.send_warnings(each.to_warning() for each in self._build_warnings(run))
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
@@ -241,7 +242,7 @@ class Performer:
             system = f"{system}\n\n{note}".lstrip()
         return replace(rendered, text=self.output.add_instruction(self.retriever.add_instruction(system)))
 
-    def _build_warnings(self, run: Run) -> list[events.Event]:
+    def _build_warnings(self, run: Run) -> list[events.WarningRaised]:
         """Build the warnings of servers that the run has none of yet."""
         return [
             events.WarningRaised(
@@ -252,7 +253,7 @@ class Performer:
                 message=f"The tool server {server} cannot be reached.",
             )
             for server in self.missing_servers
-            if server not in run.warnings
+            if server not in {each.subject for each in run.warnings}
         ]
 
     def _hash_prefix(self, run: Run, offered: Mapping[str, ToolSpec], documents: str) -> str:

@@ -62,6 +62,8 @@ class AgUiEvents:
                 return started + _encode_event("CUSTOM", name="run", value=self._ids)
             case updates.RetrievedSources():
                 return _encode_event("CUSTOM", name="sources", value=update.sources)
+            case updates.Warned():
+                return _encode_event("CUSTOM", name="warning", value=update.warning)
             case updates.ToolStarted():
                 return self._end_text() + self._encode_call(update)
             case updates.ToolEnded():

@@ -40,6 +40,8 @@ class AiSdkChunks:
                 return self._start()
             case updates.RetrievedSources():
                 return b"".join(map(_encode_source, update.sources))
+            case updates.Warned():
+                return _encode_chunk("data-warning", data=update.warning, transient=True)
             case updates.ToolStarted():
                 return self._end_text() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input

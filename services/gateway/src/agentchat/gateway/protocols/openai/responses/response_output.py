@@ -77,6 +77,8 @@ class ResponseOutput:
             case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
+            case updates.Warned():
+                return b""
             case updates.ToolStarted():
                 # Clients take a call in the output for one that has run, whatever its status is.
                 self._held.update({update.call_id: update} if update.needs_approval else {})
