@@ -14,8 +14,9 @@ from agentchat.contracts.messages import EraseAnswered, EraseConversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections import conversations_table as threads
+from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
-from agentchat.projector.account_deletion_step import CONVERSATIONS_AT_ONCE, AccountDeletionStep
+from agentchat.projector.deletion_step import CONVERSATIONS_AT_ONCE, DeletionStep
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 AT = "2026-11-21T09:30:00Z"
@@ -26,8 +27,8 @@ class Worker:
 
     def __init__(self, store: ConversationStore, pool: Pool, bus: Bus) -> None:
         self._store = store
-        self._follower = Follower(pool, Log(pool), [threads.PROJECTION])
-        self.deletions = AccountDeletionStep(bus, Log(pool), pool)
+        self._follower = Follower(pool, Log(pool), [threads.PROJECTION, runs_table.PROJECTION])
+        self.deletions = DeletionStep(bus, Log(pool), pool)
 
     async def handle(self, data: bytes) -> bytes:
         command = wire.decode_message(EraseConversation, data)

@@ -1,6 +1,6 @@
 """Record which end users an account wants deleted, until the projector has erased all that they had.
 
-The conversations that are not erased are the remaining work (`projector.user_deletion_step`). At the end the
+The conversations that are not erased are the remaining work (`projector.deletion_step`). At the end the
 user's name goes from the ledger of runs, whose tokens stay counted for the account.
 """
 

@@ -17,7 +17,7 @@ from agentchat.conversations.leases.waiting_line import count_waiters
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
-from agentchat.projector import account_deletion_step, erasure_step, feed_publisher, user_deletion_step
+from agentchat.projector import deletion_step, erasure_step, feed_publisher
 from agentchat.projector.leader import Leader
 from agentchat.projector.log_follower import LogFollower
 from agentchat.projector.settings import ProjectorSettings
@@ -85,14 +85,9 @@ class Projector:
         )
         self._tidying = (
             LogFollower(
-                "account deletions",
-                account_deletion_step.AccountDeletionStep(bus, log, pool).step,
-                poll_seconds=account_deletion_step.POLL_SECONDS,
-            ),
-            LogFollower(
-                "user deletions",
-                user_deletion_step.UserDeletionStep(bus, log, pool).step,
-                poll_seconds=user_deletion_step.POLL_SECONDS,
+                "deletions",
+                deletion_step.DeletionStep(bus, log, pool).step,
+                poll_seconds=deletion_step.POLL_SECONDS,
             ),
             LogFollower(
                 "old tombstones",

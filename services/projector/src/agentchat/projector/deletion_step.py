@@ -1,0 +1,79 @@
+"""Delete accounts and end users on request: erase their conversations, some at a time, then the rest of them.
+
+Nothing is written down in between: the conversations that are not erased are the remaining work.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.commands import erase_conversation
+from agentchat.conversations.erasures import list_unerased_conversations
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections.conversations_table import is_behind
+from agentchat.conversations.queries.user_summaries import list_conversations_of_user
+from agentchat.conversations.user_deletions import UserDeletion, finish_user_deletion, list_users_to_delete
+from agentchat.directory.account_deletions import delete_account, list_accounts_to_delete
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import Pool, acquire_connection
+
+POLL_SECONDS = 2.0
+CONVERSATIONS_AT_ONCE = 50
+_COMMANDS_AT_ONCE = 4
+
+
+class DeletionStep:
+    """Erases some conversations of each account and user to delete, at each step."""
+
+    def __init__(self, bus: Bus, log: Log, pool: Pool) -> None:
+        self._bus, self._log, self._pool = bus, log, pool
+        self._logger = get_logger("agentchat.projector.deletion_step")
+
+    async def step(self) -> bool:
+        """Advance each deletion; return True if more can be done at once.
+
+        Raises BusUnavailable, DatabaseUnavailable.
+        """
+        advanced = [await self._delete_account(each) for each in await list_accounts_to_delete(self._pool)]
+        advanced += [await self._delete_user(each) for each in await list_users_to_delete(self._pool)]
+        return any(advanced)
+
+    async def _delete_account(self, account_id: str) -> bool:
+        head = await self._log.read_head()  # read first: no conversation of the account begins any more
+        found = await list_unerased_conversations(self._pool, account_id, limit=CONVERSATIONS_AT_ONCE)
+        return await self._advance(account_id, head, found, partial(delete_account, self._pool, account_id))
+
+    async def _delete_user(self, user: UserDeletion) -> bool:
+        head = await self._log.read_head()
+        found = await list_conversations_of_user(
+            self._pool, user.account_id, user.user_id, limit=CONVERSATIONS_AT_ONCE
+        )
+        return await self._advance(
+            user.account_id, head, found, partial(finish_user_deletion, self._pool, user)
+        )
+
+    async def _advance(
+        self, account_id: str, head: int, found: Sequence[str], finish: Callable[[], Awaitable[None]]
+    ) -> bool:
+        """Erase these conversations, or finish if there are none and the read models are at `head`."""
+        outcomes: list[bool] = []
+        for start in range(0, len(found), _COMMANDS_AT_ONCE):
+            erasing = (self._erase(account_id, each) for each in found[start : start + _COMMANDS_AT_ONCE])
+            outcomes += await asyncio.gather(*erasing)
+        if found:
+            self._logger.info("conversations_erased", account_id=account_id, erased=sum(outcomes))
+        elif not await self._is_behind(head):
+            await finish()
+            self._logger.info("deletion_finished", account_id=account_id)
+        return any(outcomes)
+
+    async def _is_behind(self, head: int) -> bool:
+        async with acquire_connection(self._pool) as conn:
+            return await is_behind(conn, head) or await is_behind(conn, head, "runs")
+
+    async def _erase(self, account_id: str, conversation_id: str) -> bool:
+        return await erase_conversation(
+            self._bus.rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
+        )
