@@ -143,7 +143,7 @@ def backup(
 def restore(
     backup_folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of `agentchat backup`.")],
     at: Annotated[
-        str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h); the latest if unset.")
+        str | None, typer.Option(metavar="TIME", help="ISO 8601, UTC; the latest state if unset.")
     ] = None,
     replace: Annotated[bool, typer.Option(help="Rename existing data and restore.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
@@ -153,11 +153,13 @@ def restore(
     EVENTS, counters and positions are adjusted to the restored log. A damaged or incomplete backup changes
     nothing.
     """
-    from agentchat.ops.backup.restore_command import restore as run
-    from agentchat.ops.times import parse_time
+    from datetime import datetime
 
-    when = parse_time(at, "--at") if at else None
-    run(backup_folder, at=when, replace=replace, as_json=as_json)
+    from agentchat.ops.admin.arguments import parse_time_option
+    from agentchat.ops.backup.restore_command import restore as run
+
+    time = parse_time_option("--at", at)
+    run(backup_folder, at=datetime.fromisoformat(time) if time else None, replace=replace, as_json=as_json)
 
 
 @app.command()

@@ -46,14 +46,6 @@ def format_fields(value: Any, most: int) -> str:
     return shorten(", ".join(f"{name}={_format_json(item)}" for name, item in value.items()), most)
 
 
-def pretty(text: str) -> str:
-    """Indent a text that is JSON, and clean it."""
-    try:
-        return clean(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
-    except (ValueError, RecursionError):
-        return clean(text)
-
-
 def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""Arguments of `agentchat admin METHOD PATH`: `key=value` pairs and `@FILE`, as a JSON object."""
+"""Read arguments of commands: `key=value` pairs and `@FILE` as a JSON object, files, times."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentchat.contracts.text import convert_to_utf8
+from agentchat.conversations.queries.time_travel import log_time
 from agentchat.ops.errors import SetupError
 
 _SECRETS = frozenset({"provider_key", "client_secret", "headers"})
@@ -57,6 +58,18 @@ def read_file(path: str) -> str:
         raise SetupError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise SetupError(f"{path} is not UTF-8 (at byte {error.start})") from None
+
+
+def parse_time_option(option: str, text: str | None) -> str | None:
+    """Parse a time in ISO 8601, UTC without an offset, into the log's form. Raises SetupError."""
+    if text is None:
+        return None
+    try:
+        return log_time(text)
+    except ValueError:
+        raise SetupError(
+            f"{option}: {text!r} is not a time in ISO 8601, such as 2026-11-21T09:30:00Z"
+        ) from None
 
 
 def _split(word: str) -> tuple[str, str]:

@@ -32,12 +32,13 @@ from agentchat.evals.suite import (
     write_file,
 )
 from agentchat.ops import connections, printing
+from agentchat.ops.admin.arguments import parse_time_option
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.output import format_count
 from agentchat.ops.printing import build_progress
-from agentchat.ops.replay.what_if_command import load_prices, parse_end_option, parse_time_option
+from agentchat.ops.replay.what_if_command import load_prices, parse_end_option
 
 
 class CollectedCases(msgspec.Struct, kw_only=True):

@@ -15,14 +15,13 @@ from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.sample_conversations import RunFilter
-from agentchat.conversations.queries.time_travel import log_time
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
 from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.evals.reruns import Candidate, replay
 from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
 from agentchat.evals.text_diff import diff_runs
 from agentchat.ops import connections, printing
-from agentchat.ops.admin.arguments import read_file
+from agentchat.ops.admin.arguments import parse_time_option, read_file
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.output import clean, format_count
@@ -156,18 +155,6 @@ async def _find_version_and_runs(
             return found, await choose_runs(admin.pool, found.account_id, found.id, choice)
     except (Invalid, NotFound) as error:
         raise RefusedError(str(error), 2) from None
-
-
-def parse_time_option(option: str, text: str | None) -> str | None:
-    """Parse a time in ISO 8601, UTC without an offset, into the log's form. Raises SetupError."""
-    if text is None:
-        return None
-    try:
-        return log_time(text)
-    except ValueError:
-        raise SetupError(
-            f"{option}: {text!r} is not a time in ISO 8601, such as 2026-11-21T09:30:00Z"
-        ) from None
 
 
 def _parse_tags(given: list[str]) -> dict[str, str]:
