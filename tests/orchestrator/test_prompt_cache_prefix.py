@@ -114,7 +114,9 @@ async def test_variables_stand_behind_the_first_breakpoint(working: World) -> No
 
 async def test_missing_variables_refuse_the_message(working: World) -> None:
     agent = await working.agent(system_prompt="For {{name}}.", variables=("name", "tier"))
-    listener = await working.ask(agent, context={"tier": "gold"})
+    working.will(reply_with("Hello."))
+    await working.answered(agent, context={"name": "Ada", "tier": "gold"})
+    listener = await working.ask(agent, context={"tier": "gold"})  # the worker knows the agent by now
     refused = await listener.until(frames.Refused)
     assert (refused.code, refused.message) == (
         "invalid_request",

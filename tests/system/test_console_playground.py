@@ -60,6 +60,17 @@ async def test_a_version_answers_and_is_kept_in_the_address(browser: Browser, ma
     assert "And now?" in extract_text(page)
 
 
+async def test_variables_are_filled_from_the_form(browser: Browser, make_agent: MakeAgent) -> None:
+    agent = await make_agent("demo-echo", system_prompt="For {{name}}.", variables=("name",))
+    shown = await browser.get(f"/playground?agent={agent.agent_id}")
+    assert '"name": ""' in shown.text.replace("&#34;", '"')
+    for context, problem in (("[]", "must be a JSON object"), ("{}", "needs values for name")):
+        refused = await browser.post("/playground", read_fields(agent, "Hi", context=context))
+        assert (refused.status_code, problem in refused.text) == (400, True)
+    sent = await browser.post("/playground", read_fields(agent, "Hi", context='{"name": "Ada"}'))
+    assert "Ada" in await wait_for_end(browser, sent), "the next message begins with this context"
+
+
 async def test_a_customers_conversation_is_forked_at_a_message(
     stack: RunningStack, browser: Browser, make_agent: MakeAgent
 ) -> None:

@@ -30,6 +30,7 @@ from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
+from agentchat.directory.prompt_variables import check_context, list_missing_variables
 from agentchat.runtime import logs
 
 FORM = "playground"
@@ -49,6 +50,9 @@ async def send_message(admin: Admin, agent_id: str, new: NewMessage) -> RunRefer
         raise Invalid("fork_at", "needs the conversation_id that it is a message of")
     async with admin.connection() as conn:
         row = await find_agent(conn, agent_id, new.version)
+    check_context(new.context)
+    if missing := list_missing_variables(row.settings.variables, new.context):
+        raise Invalid("context", f"needs values for {', '.join(missing)}")
     trace_id = os.urandom(16).hex()
     with translate_errors():
         conversation_id = await _find_conversation(admin, row.account_id, new, trace_id)
@@ -160,6 +164,7 @@ def _build_request(
         message_id=make_id(),
         message=new.message.replace("\x00", "\ufffd"),
         form=FORM,
+        context=new.context or None,
         requested_at=now,
         deadline=deadline.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     )

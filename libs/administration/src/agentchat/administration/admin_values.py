@@ -180,13 +180,15 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A message to `version` of an agent; the current one if left out.
 
     It goes on with the playground conversation `conversation_id`, or with a fork of any conversation of the
-    account: of what came before the user's message `fork_at`, or up to the reply `fork_at`.
+    account: of what came before the user's message `fork_at`, or up to the reply `fork_at`. `context` has the
+    values of the agent's variables.
     """
 
     message: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MESSAGE_BYTES)]
     version: Version | None = None
     conversation_id: Id | None = None
     fork_at: Id | None = None
+    context: dict[str, Any] = {}
 
 
 class RunReference(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import is_line, is_storable
+from agentchat.contracts.text import is_line
 from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
 from agentchat.directory.agent_config import (
     AgentSettings,
@@ -29,6 +29,7 @@ from agentchat.directory.agent_config import (
 from agentchat.directory.approval_policy import ApprovalRules, find_policy_problem
 from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import COMPACTING, Compaction
+from agentchat.directory.json_values import check_json, check_text
 from agentchat.directory.model_parameters import check_parameters
 from agentchat.directory.output_schema import check_output_schema
 from agentchat.directory.prompt_variables import TimeZone, Variables, check_variables
@@ -48,10 +49,6 @@ _PROTOCOL = frozenset(  # MCP, Streamable HTTP
 )
 _OURS = _MESSAGE | _HOP_BY_HOP | _PROTOCOL
 _PARAMETER = "mcp-param-"
-
-_DEPTH = 32
-_LARGEST = 2.0**53
-"""Beyond it, JSON readers differ in the number they read (RFC 8259, 6)."""
 
 
 def check_headers(headers: Mapping[str, str], field: str) -> None:
@@ -138,7 +135,7 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
         raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
     _check_line(draft.name, "name")
     _check_line(draft.model, "model")
-    _check_text(draft.system_prompt, "system_prompt")
+    check_text(draft.system_prompt, "system_prompt")
     check_variables(draft.system_prompt, draft.variables, draft.time_zone)
     check_json(draft.parameters, "parameters")
     check_parameters(draft.provider, draft.parameters)
@@ -162,13 +159,8 @@ def _describe_pattern(path: str) -> str:
     return "must be 1 to 32 letters, digits, underscores and hyphens"
 
 
-def _check_text(text: str, field: str) -> None:
-    if "\x00" in text or not is_storable(text):
-        raise Invalid(field, "holds NUL or a lone surrogate")
-
-
 def _check_prompt(prompt: str) -> None:
-    _check_text(prompt, "compaction.prompt")
+    check_text(prompt, "compaction.prompt")
     if not prompt.strip():
         raise Invalid("compaction.prompt", "is blank")
 
@@ -232,21 +224,3 @@ def _check_base_url(url: str) -> None:
     check_url(url, "base_url")
     if "?" in url:
         raise Invalid("base_url", "must carry no query: paths are put after it")
-
-
-def check_json(value: Any, field: str, depth: int = _DEPTH) -> None:
-    """Check that every JSON reader and Postgres can hold a value. Raises Invalid, with the path of a part."""
-    if depth == 0:
-        raise Invalid(field, f"is nested deeper than {_DEPTH}")
-    match value:
-        case str():
-            _check_text(value, field)
-        case int() | float() if abs(value) > _LARGEST or value != value:
-            raise Invalid(field, "is no number that JSON readers agree on")
-        case dict():
-            for key, item in value.items():
-                _check_text(key, field)
-                check_json(item, f"{field}.{key}", depth - 1)
-        case list():
-            for item in value:
-                check_json(item, field, depth - 1)

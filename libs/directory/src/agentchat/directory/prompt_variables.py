@@ -13,7 +13,9 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.json_values import check_json
 
+MAX_CONTEXT_BYTES = 4096
 CURRENT_DATE = "current_date"
 VariableName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$(?!\n)")]
 Variables = Annotated[tuple[VariableName, ...], msgspec.Meta(max_length=32)]
@@ -42,6 +44,13 @@ def check_variables(prompt: str, variables: Sequence[str], time_zone: str) -> No
         raise Invalid("system_prompt", f"has {{{{{min(unknown)}}}}}, which is not in variables")
     if time_zone not in available_timezones():
         raise Invalid("time_zone", "must be a name of the IANA time zone database, such as Europe/Berlin")
+
+
+def check_context(context: Mapping[str, Any], field: str = "context") -> None:
+    """Check the context of a request. Raises Invalid, with the path of what is wrong."""
+    check_json(context, field)
+    if len(msgspec.json.encode(context)) > MAX_CONTEXT_BYTES:
+        raise Invalid(field, f"is larger than {MAX_CONTEXT_BYTES // 1024} KiB of JSON")
 
 
 def list_missing_variables(variables: Sequence[str], context: Mapping[str, Any] | None) -> list[str]:

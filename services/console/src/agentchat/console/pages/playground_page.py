@@ -18,6 +18,7 @@ from agentchat.console.frame.event_source import render_part, stream_parts
 from agentchat.console.frame.read_audit import record_read
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.streamed_run import follow_run
+from agentchat.console.frame.template_filters import format_json
 from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
@@ -88,12 +89,17 @@ async def post_message(request: AnyRequest) -> Response[Any]:
             raise Invalid("message", "is blank")
         source, _, at = fork.partition(":") if fork else (conversation, "", "")
         new = NewMessage(
-            message=message, version=found.version, conversation_id=source or None, fork_at=at or None
+            message=message,
+            version=found.version,
+            conversation_id=source or None,
+            fork_at=at or None,
+            context=_read_context(read_text(form, "context")),
         )
         run = await admin_runs.send_message(get_admin(request), found.id, new)
     except AdminError as error:
         thread = await _load_thread(request, conversation, fork)
-        return await _render_thread(request, found, thread, message, problem=error)
+        context = read_text(form, "context")
+        return await _render_thread(request, found, thread, message, context, problem=error)
     return _redirect_to(found.id, found.version, run.conversation_id)
 
 
@@ -171,6 +177,7 @@ async def _render_thread(
     agent: Agent,
     thread: PlaygroundThread,
     message: str,
+    context: str | None = None,
     *,
     problem: AdminError | None = None,
 ) -> Response[Any]:
@@ -187,8 +194,22 @@ async def _render_thread(
         **await load_choices(request, agent.id),
         thread=thread,
         message=message,
+        context=format_json(_build_context(agent, thread)) if context is None else context,
         problem=problem,
     )
+
+
+def _build_context(agent: Agent, thread: PlaygroundThread) -> dict[str, Any]:
+    """Return the context of the thread's last run, or blank values for the agent's variables."""
+    last = thread.runs[-1].context if thread.runs else None
+    return last or dict.fromkeys(agent.variables, "")
+
+
+def _read_context(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise Invalid("context", "must be a JSON object") from None
 
 
 HANDLERS = (get_playground, post_message, post_stop, get_stream)

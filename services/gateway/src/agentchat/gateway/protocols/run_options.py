@@ -6,17 +6,16 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.http import RunOptions, RunParameters
 from agentchat.directory.agent_config import load_agent
-from agentchat.directory.agent_draft import check_json, is_header_value
+from agentchat.directory.agent_draft import is_header_value
+from agentchat.directory.prompt_variables import check_context
 from agentchat.directory.request_parameters import select_parameters
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal
 from agentchat.gateway.services import get_services
 
-MAX_CONTEXT_BYTES = 4096
 MAX_SECRETS = 8
 MAX_SECRET_BYTES = 4096
 
@@ -63,11 +62,9 @@ def _check_context(context: dict[str, Any] | None, field: str) -> dict[str, Any]
     if not context:
         return None
     try:
-        check_json(context, field)
+        check_context(context, field)
     except Invalid as error:
         raise to_refusal(error) from None
-    if len(wire.encode(context)) > MAX_CONTEXT_BYTES:
-        raise build_field_refusal(field, f"This is larger than {MAX_CONTEXT_BYTES // 1024} KiB of JSON.")
     return context
 
 

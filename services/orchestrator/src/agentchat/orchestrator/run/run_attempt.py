@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
 from opentelemetry.trace import SpanKind
 
 from agentchat.bus.errors import BusUnavailable
@@ -10,6 +11,7 @@ from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
+from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.output.output_spec import OutputSpec
@@ -155,7 +157,8 @@ class RunAttempt:
         model = await services.models.get_model(agent.provider)
         credentials = resolve_credentials(services.agents, services.models, agent)
         requested = self.log.run.output_schema
-        output = OutputSpec(agent, services.schema_checks, model, credentials.base_url, requested)
+        calling = replace(agent, parameters=override_parameters(agent, self.log.run.parameters))
+        output = OutputSpec(calling, services.schema_checks, model, credentials.base_url, requested)
         user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)
         return Performer(
             log=self.log,

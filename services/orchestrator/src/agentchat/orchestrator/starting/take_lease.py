@@ -13,6 +13,7 @@ from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.append_statement import RunStart
 from agentchat.conversations.leases.leases import Lease
 from agentchat.directory.agent_config import AgentConfig
+from agentchat.directory.prompt_variables import list_missing_variables
 from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.request_stages import FoundContext, LeasedRequest, ReceivedRequest, StartedAttempt
 from agentchat.orchestrator.run.endings import release_lease
@@ -46,6 +47,8 @@ async def start_run_in_one_statement(
         return None
     if services.bus.traces.is_known_cancelled(request.trace_id) is not False:
         return None
+    if list_missing_variables(agent.variables, request.context):
+        return None  # `decide_request` refuses it
     now, facts = clock.now(), build_agent_facts(agent)
     opening = open_turn(conversation, request, facts, now=now, expired=False, worker=services.leases.worker)
     if not isinstance(opening, StartRun):
