@@ -46,7 +46,9 @@ def request(
 async def write(store: ConversationStore, request: messages.ChatRequested, *following: events.Event) -> None:
     """The beginning of a run, and what follows it."""
     conversation = await store.load(request.conversation_id)
-    started = events.ConversationStarted(trace_id=request.trace_id, at=AT, account_id=request.account_id)
+    started = events.ConversationStarted(
+        trace_id=request.trace_id, at=AT, account_id=request.account_id, user_id=request.user_id
+    )
     asked = events.MessageSaved(
         trace_id=request.trace_id,
         at=AT,

@@ -137,7 +137,8 @@ async def opens(admin: AdminClient, key: str) -> int:
 async def test_plans_are_data(admin: AdminClient, account: str) -> None:
     numbers = {"requests_per_minute": 5, "concurrent_runs": None, "tokens_per_month": 10**12}
     made = await admin.post("/plans", {"name": "Trial", "form2_streaming": False, **numbers})
-    unbounded = {"max_message_bytes": None, "storage_bytes": None}
+    unbounded = dict.fromkeys(("max_message_bytes", "storage_bytes"))
+    unbounded |= dict.fromkeys(f"user_{name}" for name in numbers)
     assert made == {"name": "Trial", "form2_streaming": False, **unbounded, **numbers}
     await admin.refused("POST", "/plans", {"name": "Trial"}, status=409, code="conflict")
     changed = await admin.patch("/plans/Trial", {"requests_per_minute": None, "concurrent_runs": 3})

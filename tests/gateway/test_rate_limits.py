@@ -37,6 +37,9 @@ BOUND = 15.0  # 0.25 s, and a machine that has other things to do; 59 s as the R
 WIDE = plan_with(
     "Wide", requests_per_minute=6000, concurrent_runs=RUNS, tokens_per_month=TOKENS, max_message_bytes=100
 )
+PER_USER = plan_with(
+    "PerUser", user_requests_per_minute=2, user_concurrent_runs=1, user_tokens_per_month=TOKENS
+)
 NARROW = msgspec.structs.replace(WIDE, name="Narrow", form2_streaming=False, requests_per_minute=10)
 
 
@@ -54,7 +57,7 @@ async def gateways(
     environ: dict[str, str], migrated_database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateways]:
     async with open_pool(migrated_database_url) as pool:
-        for plan in (WIDE, NARROW):
+        for plan in (WIDE, NARROW, PER_USER):
             await put_plan(pool, plan)
     valkey = Valkey(tmp_path_factory.mktemp("valkey"))
     await valkey.start()
@@ -87,7 +90,7 @@ def open_clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) 
     return [Client(http, gateway.url, account.key, account.agent) for gateway in gateways.running]
 
 
-async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
+async def spend(gateways: Gateways, account: Account, tokens: int, user_id: str | None = None) -> None:
     """A run of the account that ended just now."""
     request = messages.ChatRequested(
         trace_id=ids.make_id().replace("-", ""),
@@ -101,6 +104,7 @@ async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
         form="json",
         requested_at=move_to(),
         deadline=move_to(),
+        user_id=user_id,
     )
     usage = Usage(input_tokens=tokens)
     end = [
@@ -117,7 +121,7 @@ def read_states(response: httpx.Response) -> dict[str, dict[str, int]]:
     """RateLimit by policy: {"minute": {"r": 9, "t": 6}}; every item is checked to be well formed."""
     found: dict[str, dict[str, int]] = {}
     for item in response.headers["ratelimit"].split(", "):
-        matched = re.fullmatch(r'"(\w+)";r=(\d+)(?:;t=(\d+))?', item)
+        matched = re.fullmatch(r'"([\w-]+)";r=(\d+)(?:;t=(\d+))?', item)
         assert matched, item
         name, remaining, reset = matched.groups()
         found[name] = {"r": int(remaining)} | ({"t": int(reset)} if reset else {})
@@ -178,6 +182,32 @@ async def test_a_spent_month_is_refused_until_the_next(gateways: Gateways, http:
     assert read_states(await client.chat("again"))["runs"]["r"] == RUNS - 1, (
         "a refused request keeps no place"
     )
+
+
+async def test_a_users_limits_hold_for_that_user_alone(gateways: Gateways, http: httpx.AsyncClient) -> None:
+    account = await create_account(gateways, "PerUser")
+    client, other = open_clients(gateways, http, account)
+    for remaining, at in ((1, client), (0, other)):
+        told = await at.post(x_agent_id="unknown", x_user_id="ada")
+        check_problem(told, 404, "agent_not_found")
+        states = read_states(told)
+        assert (states["user-minute"]["r"], states["user-runs"]["r"]) == (remaining, 0)
+        assert states["user-month"]["r"] == TOKENS
+    refused = await client.post(x_user_id="ada")
+    check_problem(refused, 429, "user_rate_limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
+    assert "ratelimit" not in (await client.post(x_agent_id="unknown")).headers, "no user, no limit"
+
+
+async def test_a_users_spent_month_is_refused(gateways: Gateways, http: httpx.AsyncClient) -> None:
+    account = await create_account(gateways, "PerUser")
+    client, _ = open_clients(gateways, http, account)
+    await spend(gateways, account, TOKENS, user_id="ada")
+    refused = await client.post(x_user_id="ada")
+    check_problem(refused, 429, "user_quota_exceeded")
+    assert read_states(refused)["user-month"]["t"] == int(refused.headers["retry-after"])
+    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
 
 
 async def test_a_repeat_tells_every_number_and_takes_no_run(

@@ -12,6 +12,7 @@ from agentchat.contracts.messages import (
     EraseAnswered,
     EraseConversation,
 )
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.queries.account_usage import AccountUsage
@@ -108,7 +109,7 @@ async def test_stored_bytes_are_reread_only_with_a_bound(
         assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
         assert (await cache.get(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"
-        await asyncio.wait_for(cache.read(account.account_id), 10)
+        await asyncio.wait_for(cache.read(Owner(account.account_id)), 10)
         figures = await cache.get(caller)
         assert figures is not None
         assert figures.stored_bytes >= BOUND

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pytest
 
@@ -10,7 +10,13 @@ from agentchat.limits import Admission, Limiter, Quota
 from agentchat.limits.local_limiter import LocalLimiter
 from tests.limits.given import make_id
 
-Admit: TypeAlias = Callable[[str, Quota, str], Awaitable[Admission]]
+
+class Admit(Protocol):
+    def __call__(
+        self, account: str, quota: Quota, trace: str, user: str | None = None
+    ) -> Awaitable[Admission]: ...
+
+
 Release: TypeAlias = Callable[[str, str], Awaitable[None]]
 AdmitAndRelease: TypeAlias = tuple[Admit, Release]
 
@@ -24,13 +30,16 @@ async def calls(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator
         async def release(account: str, trace: str) -> None:
             await limiter.release(account, trace)
 
-        yield limiter.admit, release
+        async def admit(account: str, quota: Quota, trace: str, user: str | None = None) -> Admission:
+            return await limiter.admit(account, quota, trace, user_id=user)
+
+        yield admit, release
         await limiter.aclose()
         return
     local = LocalLimiter()
 
-    async def admit_locally(account: str, quota: Quota, trace: str) -> Admission:
-        return local.admit(account, quota, trace, lease_s=60)
+    async def admit_locally(account: str, quota: Quota, trace: str, user: str | None = None) -> Admission:
+        return local.admit(account, quota, trace, user=user, lease_s=60)
 
     async def end(account: str, trace: str) -> None:
         local.end(account, trace)
@@ -107,3 +116,29 @@ async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) 
     assert (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
     assert not (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
     assert (await admit(account, Quota(requests_per_minute=600), make_id())).retry_after_s in (None, 1)
+
+
+async def test_each_user_has_a_rate_within_that_of_the_account(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
+    account, quota = make_id(), Quota(requests_per_minute=5, user_requests_per_minute=2)
+    decisions = [await admit(account, quota, make_id(), "ada") for _ in range(3)]
+    assert [decision.allowed for decision in decisions] == [True, True, False]
+    assert [decision.user_remaining for decision in decisions] == [1, 0, 0]
+    assert [decision.remaining for decision in decisions] == [4, 3, 3], "a refused request takes no token"
+    assert (decisions[-1].by_user, decisions[-1].retry_after_s) == (True, 30)
+    assert (await admit(account, quota, make_id(), "bob")).user_remaining == 1
+    unnamed = [await admit(account, quota, make_id()) for _ in range(3)]
+    assert [decision.allowed for decision in unnamed] == [True, True, False]
+    assert (unnamed[-1].by_user, unnamed[0].user_remaining) == (False, None)
+
+
+async def test_each_user_has_runs_within_those_of_the_account(calls: AdmitAndRelease) -> None:
+    admit, release = calls
+    account, quota, held = make_id(), Quota(concurrent_runs=3, user_concurrent_runs=1), make_id()
+    assert (await admit(account, quota, held, "ada")).user_runs_remaining == 0
+    assert (await admit(account, quota, held, "ada")).allowed, "it has its slot"
+    refused = await admit(account, quota, make_id(), "ada")
+    assert (refused.allowed, refused.by_user, refused.runs_remaining) == (False, True, 2)
+    assert (await admit(account, quota, make_id(), "bob")).allowed
+    await release(account, held)
+    assert (await admit(account, quota, make_id(), "ada")).allowed

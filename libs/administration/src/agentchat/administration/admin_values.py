@@ -112,6 +112,9 @@ class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     form2_streaming: bool = True
     max_message_bytes: Count | None = None
     storage_bytes: Bytes | None = None
+    user_requests_per_minute: Count | None = None
+    user_concurrent_runs: Count | None = None
+    user_tokens_per_month: Tokens | None = None
 
 
 class PlanChanges(Changes, frozen=True, kw_only=True):
@@ -123,6 +126,9 @@ class PlanChanges(Changes, frozen=True, kw_only=True):
     form2_streaming: bool | UnsetType = UNSET
     max_message_bytes: Count | UnsetType | None = UNSET
     storage_bytes: Bytes | UnsetType | None = UNSET
+    user_requests_per_minute: Count | UnsetType | None = UNSET
+    user_concurrent_runs: Count | UnsetType | None = UNSET
+    user_tokens_per_month: Tokens | UnsetType | None = UNSET
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ LONGEST_WAIT = 8.0
 _LASTING = frozenset(
     {
         "quota_exceeded",
+        "user_quota_exceeded",
         "provider_error",
         "provider_refused",
         "provider_overloaded",

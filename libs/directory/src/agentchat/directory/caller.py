@@ -147,13 +147,13 @@ def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
     caller = Caller(
         account_id=account_id,
-        plan=build_plan(row[6:13]),
+        plan=build_plan(row[6:16]),
         key_id=key_id,
         now=now,
         requires_user=row[4],
         scopes=row[5],
     )
-    agent_id, version, name, model, retrieves = row[13:]
+    agent_id, version, name, model, retrieves = row[16:]
     if agent_id is None:
         return caller, None
     return caller, CallerAgent(
@@ -166,6 +166,7 @@ SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
        a.require_user, k.scopes, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
+       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month,
        g.agent_id, v.version, v.name, v.model, v.retrieves
 FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
 JOIN api_keys k ON k.key_hash = asked.key_hash

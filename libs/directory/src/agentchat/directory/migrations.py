@@ -13,7 +13,10 @@ CREATE TABLE plans (
     tokens_per_month bigint CHECK (tokens_per_month >= 0),
     form2_streaming boolean NOT NULL,
     max_message_bytes integer CHECK (max_message_bytes > 0),
-    storage_bytes bigint CHECK (storage_bytes >= 0)
+    storage_bytes bigint CHECK (storage_bytes >= 0),
+    user_requests_per_minute integer CHECK (user_requests_per_minute > 0),
+    user_concurrent_runs integer CHECK (user_concurrent_runs > 0),
+    user_tokens_per_month bigint CHECK (user_tokens_per_month >= 0)
 );
 CREATE TABLE accounts (
     account_id text PRIMARY KEY,

@@ -11,7 +11,8 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of an account; None means no limit.
 
-    With `form2_streaming`, the stream endpoint may answer in form 2 of the interface specification.
+    `user_…` are the limits of each end user. With `form2_streaming`, the stream endpoint may answer in form 2
+    of the interface specification.
     """
 
     name: str
@@ -21,6 +22,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     form2_streaming: bool
     max_message_bytes: int | None
     storage_bytes: int | None = None
+    user_requests_per_minute: int | None = None
+    user_concurrent_runs: int | None = None
+    user_tokens_per_month: int | None = None
 
 
 async def load_plan(pool: Pool, account_id: str) -> Plan | None:
@@ -40,6 +44,7 @@ def build_plan(row: Sequence[Any]) -> Plan:
 
 _PLAN_OF = """
 SELECT p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes, p.storage_bytes
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
+       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month
 FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s
 """

@@ -1,6 +1,7 @@
 """Admit requests and hold the slots of runs: in Redis, or locally while Redis is away."""
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -37,26 +38,39 @@ class Limiter:
         self._unreleased: dict[tuple[str, str], bool] = {}  # whether the run has ended
 
     async def admit(
-        self, account_id: str, plan: quota.PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
+        self,
+        account_id: str,
+        plan: quota.PlanLimits,
+        trace_id: str,
+        *,
+        user_id: str | None = None,
+        slot_ttl_s: int = ADMIT_LEASE_SECONDS,
     ) -> quota.Admission:
         """Decide on a request and, if it is allowed, take its token and its slot in one step.
 
         The slot is a lease of `slot_ttl_s`, which the run renews with `hold`. Admitting the same trace_id
-        again while its slot is held takes nothing more. A lease of 0 takes a token and no slot. Never raises
-        for Redis; takes at most about `timeout`.
+        again while its slot is held takes nothing more. A lease of 0 takes a token and no slot. With a
+        `user_id` the plan's limits of a user count too. Never raises for Redis; takes at most about
+        `timeout`.
         """
-        rate = quota.get_chat_rate(plan)
-        interval, burst = (rate.interval_us, rate.burst) if rate is not None else (0, 0)
-        runs = -1 if plan.concurrent_runs is None else plan.concurrent_runs
-        keys = [_name_key(account_id, "rate"), _name_key(account_id, "slots")]
-        arguments = [trace_id, interval, burst, runs, slot_ttl_s * 1000]
+        user = None if user_id is None else _hash_user(user_id)
+        parts = ("rate", "slots", f"user:{user}:rate", f"user:{user}:runs")
+        keys = [_name_key(account_id, part) for part in parts]
+        own = (quota.get_chat_rate(plan), plan.concurrent_runs)
+        of_user = (quota.get_user_rate(plan), plan.user_concurrent_runs) if user else (None, None)
+        numbers, user_numbers = _list_numbers(*own), _list_numbers(*of_user)
+        arguments = [trace_id, *numbers, slot_ttl_s * 1000, *user_numbers]
         try:
-            retry_us, remaining, reset_us, held = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
+            retry_us, *counts = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
         except RedisUnavailable as away:
             self._on_fallback(str(away))
-            return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
+            return self._local.admit(account_id, plan, trace_id, user=user, lease_s=slot_ttl_s)
         return quota.build_admission(
-            plan, retry_us=retry_us, remaining=remaining, reset_us=reset_us, runs=held
+            plan,
+            retry_us=retry_us,
+            account=quota.Counts(*counts[:3]),
+            user=quota.Counts(*counts[4:]) if user else None,
+            by_user=bool(counts[3]),
         )
 
     async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
@@ -139,6 +153,17 @@ class Limiter:
 
 def _release_call(account_id: str, trace_id: str, ended: bool) -> tuple[list[str], list[Any]]:
     return [_name_key(account_id, "slots"), _name_mark(account_id, trace_id)], [trace_id, int(ended)]
+
+
+def _list_numbers(rate: quota.Rate | None, runs: int | None) -> list[int]:
+    """Return the interval, the burst and the runs as the script takes them."""
+    interval, burst = (0, 0) if rate is None else (rate.interval_us, rate.burst)
+    return [interval, burst, -1 if runs is None else runs]
+
+
+def _hash_user(user_id: str) -> str:
+    """Return the name by which Redis knows an end user."""
+    return hashlib.sha256(user_id.encode()).hexdigest()[:32]
 
 
 def _name_key(account_id: str, part: str) -> str:

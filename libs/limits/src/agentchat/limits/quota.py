@@ -17,12 +17,22 @@ class PlanLimits(Protocol):
     def concurrent_runs(self) -> int | None:
         """Return the number of runs at a time."""
 
+    @property
+    def user_requests_per_minute(self) -> int | None:
+        """Return the number of chats a minute of each end user."""
+
+    @property
+    def user_concurrent_runs(self) -> int | None:
+        """Return the number of runs at a time of each end user."""
+
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """PlanLimits as plain values."""
 
     requests_per_minute: int | None = None
     concurrent_runs: int | None = None
+    user_requests_per_minute: int | None = None
+    user_concurrent_runs: int | None = None
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -46,8 +56,16 @@ _BURST_SHARE = 10
 
 def get_chat_rate(limits: PlanLimits) -> Rate | None:
     """Return the rate of chats: that of the plan, all of it at once; None for no limit."""
-    rate = limits.requests_per_minute
-    return None if rate is None else Rate(per_minute=rate, burst=rate)
+    return _build_full_rate(limits.requests_per_minute)
+
+
+def get_user_rate(limits: PlanLimits) -> Rate | None:
+    """Return the rate of one end user's chats, all of it at once; None for no limit."""
+    return _build_full_rate(limits.user_requests_per_minute)
+
+
+def _build_full_rate(per_minute: int | None) -> Rate | None:
+    return None if per_minute is None else Rate(per_minute=per_minute, burst=per_minute)
 
 
 def get_read_rate(limits: PlanLimits) -> Rate | None:
@@ -77,7 +95,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
     `retry_after_s` is there with a refusal, a whole number from 1. `remaining` and `reset_s` tell of the rate
     (None where the plan has none): requests that would pass now, seconds until the full rate is back.
-    `runs_remaining` are slots free now. `local`: Redis was not asked.
+    `runs_remaining` are slots free now. `user_…` tell the same of the end user, None without one. `by_user`:
+    the user's limits refuse the request, and not the account's. `local`: Redis was not asked.
     """
 
     allowed: bool
@@ -85,19 +104,52 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     remaining: int | None = None
     reset_s: int | None = None
     runs_remaining: int | None = None
+    user_remaining: int | None = None
+    user_reset_s: int | None = None
+    user_runs_remaining: int | None = None
+    by_user: bool = False
     local: bool = False
 
 
+class Counts(msgspec.Struct, frozen=True):
+    """What the algorithm counts in: requests that would pass now, microseconds, runs so far."""
+
+    remaining: int
+    reset_us: float
+    runs: int
+
+
 def build_admission(
-    limits: PlanLimits, *, retry_us: float, remaining: int, reset_us: float, runs: int, local: bool = False
+    limits: PlanLimits,
+    *,
+    retry_us: float,
+    account: Counts,
+    user: Counts | None,
+    by_user: bool = False,
+    local: bool = False,
 ) -> Admission:
-    """Build an Admission from what the algorithm counts in: microseconds, and runs so far."""
-    has_rate = limits.requests_per_minute is not None
+    """Build an Admission from the counts of the account and, if the request names one, of its user."""
+    remaining, reset_s = _describe_rate(limits.requests_per_minute, account)
+    user_remaining, user_reset_s = _describe_rate(limits.user_requests_per_minute, user)
     return Admission(
         allowed=retry_us <= 0,
         retry_after_s=max(1, math.ceil(retry_us / 1e6)) if retry_us > 0 else None,
-        remaining=remaining if has_rate else None,
-        reset_s=math.ceil(reset_us / 1e6) if has_rate else None,
-        runs_remaining=None if limits.concurrent_runs is None else max(0, limits.concurrent_runs - runs),
+        remaining=remaining,
+        reset_s=reset_s,
+        runs_remaining=_count_free(limits.concurrent_runs, account),
+        user_remaining=user_remaining,
+        user_reset_s=user_reset_s,
+        user_runs_remaining=_count_free(limits.user_concurrent_runs, user),
+        by_user=by_user,
         local=local,
     )
+
+
+def _describe_rate(per_minute: int | None, counts: Counts | None) -> tuple[int | None, int | None]:
+    if per_minute is None or counts is None:
+        return None, None
+    return counts.remaining, math.ceil(counts.reset_us / 1e6)
+
+
+def _count_free(runs: int | None, counts: Counts | None) -> int | None:
+    return None if runs is None or counts is None else max(0, runs - counts.runs)

@@ -27,10 +27,26 @@ async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
     return AccountUsage(month_tokens=row[0], stored_bytes=row[1])
 
 
+async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountUsage:
+    """Sum the tokens of an end user's runs of this month; `stored_bytes` are not counted.
+
+    Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        row = await (await conn.execute(_OF_USER, [account_id, user_id])).fetchone()
+    return AccountUsage(month_tokens=0 if row is None else row[0], stored_bytes=0)
+
+
 async def read_current_month(pool: Pool) -> str:
     """Return the current month by Postgres' clock, in UTC: "2026-11". Raises DatabaseUnavailable."""
     return (await read_server_time(pool))[:7]
 
+
+_OF_USER = """
+SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint
+  FROM runs WHERE account_id = %s AND user_id = %s
+   AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
+"""
 
 _FIGURES = """
 SELECT (SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)

@@ -16,7 +16,7 @@ from agentchat.ops.servers.server_files import (
 
 NAME = "valkey"
 _CONNECTION = "+ping +client|setname +client|setinfo +eval +evalsha"
-_IN_SCRIPTS = "+time +exists +pexpire +pttl +get +set +zadd +zcard +zrem +zremrangebyscore +zscore"
+_IN_SCRIPTS = "+time +exists +pexpire +pttl +get +set +zadd +zcard +zrange +zrem +zremrangebyscore +zscore"
 _COUNTERS = f"resetchannels ~limits:* -@all {_CONNECTION} {_IN_SCRIPTS}"
 USERS = {
     "gateway": _COUNTERS,

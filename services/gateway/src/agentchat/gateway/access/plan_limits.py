@@ -1,7 +1,8 @@
 """Apply the plan's limits to a request for a run, and report them in headers.
 
 Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
-policy for each number of the plan: "minute", "runs" (concurrent), "month" (tokens), "storage" (bytes).
+policy for each number of the plan: "minute", "runs" (concurrent), "month" (tokens), "storage" (bytes), and
+"user-minute", "user-runs", "user-month" for those of the end user.
 """
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from agentchat.gateway.access.usage_limits import (
     FigureCache,
     check_month,
     check_storage,
+    check_user_month,
     count_seconds_to_next_month,
 )
 from agentchat.gateway.http.refusals import Refusal
@@ -36,8 +38,9 @@ class Slot:
         """
         if self._trace_id != trace_id:
             await self.give_back()
-            plan = replace(self._caller.plan, requests_per_minute=None)
-            _check(await self._limiter.admit(self._caller.account_id, plan, trace_id))
+            caller = self._caller
+            plan = replace(caller.plan, requests_per_minute=None, user_requests_per_minute=None)
+            _check(await self._limiter.admit(caller.account_id, plan, trace_id, user_id=caller.user_id))
             self._trace_id = trace_id
 
     async def take_write(self) -> None:
@@ -70,14 +73,17 @@ async def take_slot(
         Refusal: 429 with Retry-After; 403 if the account may store no more.
     """
     plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
-    found = await figures.get(caller)
-    admission = await limiter.admit(caller.account_id, plan, context.trace_id, slot_ttl_s=lease)
+    found, of_user = await figures.get(caller), await figures.get_of_user(caller)
+    admission = await limiter.admit(
+        caller.account_id, plan, context.trace_id, user_id=caller.user_id, slot_ttl_s=lease
+    )
     slot = Slot(limiter, caller, context.trace_id if admission.allowed and not repeats else None)
     context.held.push_async_callback(slot.give_back)
-    context.headers += _build_headers(caller, admission, found)
+    context.headers += _build_headers(caller, admission, found, of_user)
     _check(admission)
     if not repeats:
         check_month(caller, found)
+        check_user_month(caller, of_user)
         check_storage(caller, found)
     return slot
 
@@ -94,36 +100,54 @@ async def check_write_rate(limiter: Limiter, caller: Caller) -> None:
 
 def _check(admission: Admission) -> None:
     if not admission.allowed:
-        _check_wait(admission.retry_after_s or 1)
+        code = "user_rate_limited" if admission.by_user else "rate_limited"
+        _check_wait(admission.retry_after_s or 1, code)
 
 
-def _check_wait(seconds: int | None) -> None:
+def _check_wait(seconds: int | None, code: str = "rate_limited") -> None:
     if seconds is not None:
-        metrics.REFUSED_REQUESTS.labels(code="rate_limited").inc()
-        raise Refusal("rate_limited", retry_after=seconds)
+        metrics.REFUSED_REQUESTS.labels(code=code).inc()
+        raise Refusal(code, retry_after=seconds)
 
 
 def _build_headers(
-    caller: Caller, admission: Admission, figures: AccountUsage | None
+    caller: Caller, admission: Admission, figures: AccountUsage | None, of_user: AccountUsage | None
 ) -> list[tuple[bytes, bytes]]:
-    """Report the plan's numbers; "month" and "storage" have no state while nobody knows it."""
-    plan = caller.plan
+    """Report the plan's numbers, those of the user if the request names one.
+
+    "month", "user-month" and "storage" have no state while nobody knows it.
+    """
+    plan, until_next_month = caller.plan, count_seconds_to_next_month(caller)
     policies: list[str] = []
     states: list[str] = []
-    if plan.requests_per_minute is not None:
-        policies.append(f'"minute";q={plan.requests_per_minute};w=60')
-        states.append(f'"minute";r={admission.remaining};t={admission.reset_s}')
-    if plan.concurrent_runs is not None:
-        policies.append(f'"runs";q={plan.concurrent_runs};qu="concurrent-requests"')
-        states.append(f'"runs";r={admission.runs_remaining}')
-    if plan.tokens_per_month is not None:
-        policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
-        if figures is not None:
-            left = max(0, plan.tokens_per_month - figures.month_tokens)
-            states.append(f'"month";r={left};t={count_seconds_to_next_month(caller)}')
+
+    def report_rate(name: str, most: int | None, remaining: int | None, reset_s: int | None) -> None:
+        if most is not None:
+            policies.append(f'"{name}";q={most};w=60')
+            states.append(f'"{name}";r={remaining};t={reset_s}')
+
+    def report_runs(name: str, most: int | None, remaining: int | None) -> None:
+        if most is not None:
+            policies.append(f'"{name}";q={most};qu="concurrent-requests"')
+            states.append(f'"{name}";r={remaining}')
+
+    def report_month(name: str, most: int | None, spent: AccountUsage | None) -> None:
+        if most is not None:
+            policies.append(f'"{name}";q={most};qu="tokens"')
+            if spent is not None:
+                states.append(f'"{name}";r={max(0, most - spent.month_tokens)};t={until_next_month}')
+
+    report_rate("minute", plan.requests_per_minute, admission.remaining, admission.reset_s)
+    report_runs("runs", plan.concurrent_runs, admission.runs_remaining)
+    report_month("month", plan.tokens_per_month, figures)
     if plan.storage_bytes is not None:
         policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
         if figures is not None:
             states.append(f'"storage";r={max(0, plan.storage_bytes - figures.stored_bytes)}')
+    if caller.user_id is not None:
+        per_minute = plan.user_requests_per_minute
+        report_rate("user-minute", per_minute, admission.user_remaining, admission.user_reset_s)
+        report_runs("user-runs", plan.user_concurrent_runs, admission.user_runs_remaining)
+        report_month("user-month", plan.user_tokens_per_month, of_user)
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
     return [(name, ", ".join(items).encode()) for name, items in lines if items]

@@ -1,4 +1,4 @@
-"""Compare what an account has spent this month and stored with what its plan allows.
+"""Compare what an account and its user have spent this month, and stored, with what the plan allows.
 
 The figures come from read models, which lag by a moment, and are cached: an account may exceed its limits by
 what it does within a few seconds. If they cannot be read, nobody is refused.
@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage
+from agentchat.contracts.ownership import Owner
+from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage, load_user_usage
 from agentchat.directory.caller import Caller
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime import logs, metrics
@@ -27,7 +28,7 @@ cached longer.
 _FIRST_SECONDS = 1.0
 """For which a request waits for an account's first figures."""
 
-_MAX_ACCOUNTS = 20_000
+_MAX_CACHED = 20_000
 _AT_ONCE = 2
 
 
@@ -37,33 +38,42 @@ class _Cached(msgspec.Struct, frozen=True):
 
 
 class FigureCache:
-    """The figures of the accounts that asked last. Close with `aclose`."""
+    """The figures of the accounts and users that asked last. Close with `aclose`."""
 
     def __init__(self, pool: Pool, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool = pool
         self._clock = clock
-        self._accounts: BoundedMap[str, _Cached] = BoundedMap(_MAX_ACCOUNTS)
-        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._cached: BoundedMap[Owner, _Cached] = BoundedMap(_MAX_CACHED)
+        self._reading: dict[Owner, asyncio.Task[None]] = {}
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, caller: Caller) -> AccountUsage | None:
         """Return the account's figures; None if its plan bounds neither, or if they are unknown."""
         if caller.plan.tokens_per_month is None and caller.plan.storage_bytes is None:
             return None
-        cached = self._accounts.get(caller.account_id)
+        return await self._get(Owner(caller.account_id))
+
+    async def get_of_user(self, caller: Caller) -> AccountUsage | None:
+        """Return the figures of the caller's user; None without one, or if the plan does not bound them."""
+        if caller.plan.user_tokens_per_month is None or caller.user_id is None:
+            return None
+        return await self._get(Owner(caller.account_id, caller.user_id))
+
+    async def _get(self, owner: Owner) -> AccountUsage | None:
+        cached = self._cached.get(owner)
         if cached is None or self._clock() >= cached.until:
-            reading = self.read(caller.account_id)
+            reading = self.read(owner)
             if cached is None:
                 await asyncio.wait([reading], timeout=_FIRST_SECONDS)
-                cached = self._accounts.get(caller.account_id)
+                cached = self._cached.get(owner)
         return None if cached is None else cached.figures
 
-    def read(self, account_id: str) -> asyncio.Task[None]:
-        """Read an account's figures, once at a time, while requests continue with what is cached."""
-        reading = self._reading.get(account_id)
+    def read(self, owner: Owner) -> asyncio.Task[None]:
+        """Read the figures, once at a time, while requests continue with what is cached."""
+        reading = self._reading.get(owner)
         if reading is None:
-            reading = self._reading[account_id] = asyncio.create_task(self._read(account_id))
-            reading.add_done_callback(lambda _: self._reading.pop(account_id, None))
+            reading = self._reading[owner] = asyncio.create_task(self._read(owner))
+            reading.add_done_callback(lambda _: self._reading.pop(owner, None))
         return reading
 
     async def aclose(self) -> None:
@@ -73,18 +83,21 @@ class FigureCache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _read(self, account_id: str) -> None:
+    async def _read(self, owner: Owner) -> None:
         async with self._free:
             began = self._clock()
             try:
-                figures = await load_account_usage(self._pool, account_id)
+                if owner.user_id is None:
+                    figures = await load_account_usage(self._pool, owner.account_id)
+                else:
+                    figures = await load_user_usage(self._pool, owner.account_id, owner.user_id)
             except DatabaseUnavailable as error:
                 log = logs.get_logger("gateway.figures")
-                log.warning("figures_not_read", account_id=account_id, reason=str(error))
+                log.warning("figures_not_read", account_id=owner.account_id, reason=str(error))
                 return
             now = self._clock()
         until = now + max(CACHED_SECONDS, (now - began) / LARGEST_SHARE)
-        self._accounts.put(account_id, _Cached(figures, until))
+        self._cached.put(owner, _Cached(figures, until))
 
 
 def check_month(caller: Caller, figures: AccountUsage | None) -> None:
@@ -93,6 +106,14 @@ def check_month(caller: Caller, figures: AccountUsage | None) -> None:
     if tokens is not None and figures is not None and figures.month_tokens >= tokens:
         metrics.REFUSED_REQUESTS.labels(code="quota_exceeded").inc()
         raise Refusal("quota_exceeded", retry_after=count_seconds_to_next_month(caller))
+
+
+def check_user_month(caller: Caller, figures: AccountUsage | None) -> None:
+    """Raise Refusal, 429, where the user's tokens of the month are spent."""
+    tokens = caller.plan.user_tokens_per_month
+    if tokens is not None and figures is not None and figures.month_tokens >= tokens:
+        metrics.REFUSED_REQUESTS.labels(code="user_quota_exceeded").inc()
+        raise Refusal("user_quota_exceeded", retry_after=count_seconds_to_next_month(caller))
 
 
 def check_storage(caller: Caller, figures: AccountUsage | None) -> None:

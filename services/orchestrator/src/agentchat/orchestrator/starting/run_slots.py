@@ -41,11 +41,13 @@ async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | No
     plan = await load_plan(services.pool, request.account_id)
     if plan is None:  # the account was deleted; another check handles that
         return None
-    plan = replace(plan, requests_per_minute=None)
-    admission = await services.limiter.admit(request.account_id, plan, request.trace_id)
+    plan = replace(plan, requests_per_minute=None, user_requests_per_minute=None)
+    admission = await services.limiter.admit(
+        request.account_id, plan, request.trace_id, user_id=request.user_id
+    )
     if admission.allowed:
         return None
-    return NoSlot("rate_limited", admission.retry_after_s or 0)
+    return NoSlot("user_rate_limited" if admission.by_user else "rate_limited", admission.retry_after_s or 0)
 
 
 async def take_slot_again(services: WorkerServices, leased: LeasedRequest) -> None:

@@ -15,7 +15,8 @@ from agentchat.gateway.protocols.openai.completion_types import ErrorObject, Ope
 # (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
 RETRYABLE = frozenset(
     {
-        *("conversation_busy", "rate_limited", "overloaded", "server_shutdown", "internal_error"),
+        *("conversation_busy", "rate_limited", "user_rate_limited", "overloaded"),
+        *("server_shutdown", "internal_error"),
         *("provider_overloaded", "provider_timeout", "generation_interrupted"),
     }
 )
@@ -25,6 +26,8 @@ _CODES = {
     "context_too_long": "context_length_exceeded",
     "quota_exceeded": "insufficient_quota",
     "rate_limited": "rate_limit_exceeded",
+    "user_quota_exceeded": "insufficient_quota",
+    "user_rate_limited": "rate_limit_exceeded",
 }
 # Where the table's own advice is of our API: its headers, fields and ways.
 _ADVICE = {
@@ -71,7 +74,7 @@ def _build_error(
     row: errors.ErrorCode, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
 ) -> ErrorObject:
     kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")
-    kind = "insufficient_quota" if row.code == "quota_exceeded" else kind
+    kind = "insufficient_quota" if _CODES.get(row.code) == "insufficient_quota" else kind
     return ErrorObject(
         message=message,
         type=kind,
