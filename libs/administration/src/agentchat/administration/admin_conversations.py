@@ -19,6 +19,7 @@ from agentchat.administration.parameters import (
     OfRating,
     OfTag,
     OfTool,
+    OfUser,
     SearchText,
     Since,
     SortBy,
@@ -58,6 +59,7 @@ async def page(
     tool: OfTool | None = None,
     tag: OfTag | None = None,
     rating: OfRating | None = None,
+    user: OfUser | None = None,
     sort: SortBy | None = None,
     after: After | None = None,
     limit: Limit = 20,
@@ -67,7 +69,7 @@ async def page(
     With `query`, those that have its words in a message, in their title or metadata, or have such an id.
     Raises Invalid, Unavailable.
     """
-    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort)
+    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort, user)
     if query is not None:
         if wanted.sort != "created":
             raise Invalid("sort", "cannot be combined with query: what is found is in the order of creation")
@@ -87,6 +89,7 @@ def build_search(
     tag: str | None,
     rating: str | None,
     sort: str | None = None,
+    user: str | None = None,
 ) -> ConversationSearch:
     """Check query parameters and build the search. Raises Invalid."""
     if end is not None and end not in ENDS:
@@ -95,6 +98,7 @@ def build_search(
         raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
     return ConversationSearch(
         account_id=account_id,
+        user_id=None if user is None else check_storable("user", user),
         agent_id=agent_id,
         since=None if since is None else parse_time("since", since),
         until=None if until is None else parse_time("until", until),

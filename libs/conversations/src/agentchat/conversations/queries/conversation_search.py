@@ -74,12 +74,14 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     `since` and `until` bound the conversation's activity: [since, until), ISO 8601 UTC. A conversation that
     began before and continued after is included; if a `text` is searched for, that must lie between.
 
-    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of a tool that
-    was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
-    id of it, of a run or of a message. With a text, `sort` does not matter.
+    `user_id` is the end user who started it. `end` is the state of one of its runs, `rating` that of one of
+    its replies, `tool` the name of a tool that was called in it. `text` are words of a message, of its title
+    or of its metadata (`search_query`); or the id of it, of a run or of a message. With a text, `sort` does
+    not matter.
     """
 
     account_id: str | None = None
+    user_id: str | None = None
     agent_id: str | None = None
     since: str | None = None
     until: str | None = None
@@ -256,6 +258,7 @@ _CONDITIONS = {
     ),
     "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
     "account_id": sql.SQL("\n   AND c.account_id = %(account_id)s"),
+    "user_id": sql.SQL("\n   AND c.user_id = %(user_id)s"),
     "agent_id": sql.SQL(
         "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"
         " AND runs.agent_id = %(agent_id)s)"

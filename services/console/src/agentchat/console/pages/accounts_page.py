@@ -8,7 +8,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage
+from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage, admin_users
 from agentchat.administration.admin_values import (
     AccountChanges,
     IssuedKey,
@@ -31,6 +31,7 @@ from agentchat.directory.display_names import load_display_names
 
 _NEW = BodyForm(NewAccount, leave_out=("id",))
 _EDIT = BodyForm(AccountChanges)
+_USERS = 10
 _NEW_PLAN = BodyForm(NewPlan)
 _EDIT_PLAN = BodyForm(PlanChanges)
 
@@ -192,6 +193,7 @@ async def _render_account(
     account = await admin_accounts.get(admin, account_id)
     usage = await admin_usage.get_month(admin, account_id, month or None)
     keys = await list_all(admin_keys.page, admin, account_id)
+    users = await admin_users.page(admin, account_id, limit=_USERS)
     rows = sum_by_agent(usage.lines)
     names = await load_display_names(get_services(request).pool, (), {each.agent_id for each in rows})
     plan = await admin_plans.get(admin, account.plan)
@@ -205,6 +207,7 @@ async def _render_account(
         bars=build_bars(usage.lines),
         by_agent=rows,
         keys=keys,
+        users=users.items,
         agents=names.agents,
         issued=issued,
         fields=_EDIT.fill(account, refused),

@@ -25,7 +25,7 @@ from agentchat.directory.display_names import DisplayNames, load_display_names
 MOST = 25
 MOST_NEW = 100
 _EVERY_SECONDS = 2
-_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag", "sort")
+_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag", "user", "sort")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
 """For each choice: how many days before today it starts, and its length in days; None: until now."""
 
@@ -45,6 +45,7 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
     rating: str = ""
     tool: str = ""
     tag: str = ""
+    user: str = ""
     sort: str = ""
 
     @property
@@ -104,6 +105,7 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
         form.tag or None,
         form.rating or None,
         form.sort or None,
+        form.user or None,
     )
     return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
