@@ -12,7 +12,8 @@ from agentchat.limits.local_limiter import LocalLimiter
 from agentchat.limits.quota import Rate
 from tests.limits.given import make_id
 
-ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[6], ARGV[7]}")
+ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[9], ARGV[10]}")
+NO_USER = (0, 0, -1)
 START = 1_795_000_000_000_000
 
 RATES = st.sampled_from([1, 2, 7, 60, 600, 6000, 59_999])
@@ -46,13 +47,13 @@ def ask(gaps: list[int], burst: int) -> list[int]:
 @settings(max_examples=60)
 @given(RATES, GAPS, BURSTS)
 async def test_in_redis(redis_url: str, rate: int, gaps: list[int], burst: int) -> None:
-    keys = [f"limits:{{{make_id()}}}:{part}" for part in ("rate", "slots")]
+    keys = [f"limits:{{{make_id()}}}:{part}" for part in ("rate", "slots", "user:a:rate", "user:a:runs")]
     moments, interval = ask(gaps, burst), Rate(rate, rate).interval_us
     async with Redis.from_url(redis_url) as redis, redis.pipeline(transaction=False) as pipeline:
         for moment in moments:
             seconds, rest = divmod(START + moment, 1_000_000)
-            arguments: list[str | int] = [make_id(), interval, rate, -1, 1000, seconds, rest]
-            pipeline.eval(ON_OUR_CLOCK, 2, *keys, *arguments)
+            arguments: list[str | int] = [make_id(), interval, rate, -1, 1000, *NO_USER, seconds, rest]
+            pipeline.eval(ON_OUR_CLOCK, 4, *keys, *arguments)
         decisions = await pipeline.execute()
     passed = [moment for moment, decision in zip(moments, decisions, strict=True) if decision[0] == 0]
     check(rate, passed)
