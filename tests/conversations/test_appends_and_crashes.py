@@ -15,6 +15,8 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from tests.conversations.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.slow  # of Postgres processes that crash
+
 _CRASHES = 3
 _WRITERS = 12
 _BETWEEN = 150

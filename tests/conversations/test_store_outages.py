@@ -25,7 +25,9 @@ def build_new_conversation() -> Conversation:
     return Conversation(conversation_id=make_id())
 
 
-@pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
+@pytest.mark.parametrize(
+    "cut", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["connection cut", "silence"]
+)
 async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     migrated_database_url: str, cut: bool
 ) -> None:
