@@ -27,7 +27,6 @@ from tests.conversations.given import (
     build_user_message,
     request,
     trace,
-    turn,
     use,
 )
 
@@ -54,14 +53,6 @@ def show(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Mes
     return build_prompt(
         build_run(build_conversation_started(), *stored), trace(word), tools_offered=tools
     ).messages
-
-
-def test_all_earlier_turns_come_before_the_new_message() -> None:
-    assert show(*turn("a", "Hello", "Hi"), build_user_message("b", "And now?"), build_run_started("b")) == [
-        build_user(build_text("Hello")),
-        build_assistant(build_text("Hi")),
-        build_user(build_text("And now?")),
-    ]
 
 
 @pytest.mark.parametrize("first", ["user", "assistant"])

@@ -153,8 +153,8 @@ async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -
     await working.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
     assert ran(box) == []
-    last = [type(each) for each in await working.events(caller)][-2:]
-    assert last == [events.ApprovalDecided, events.RunCancelled]
+    last = [type(each) for each in await working.events(caller)][-3:]
+    assert last == [events.ApprovalDecided, events.MessageSaved, events.RunCancelled], "its text is kept"
 
 
 def life(request: ChatRequested, *, expires_at: str, tool: str = "order") -> tuple[events.Event, ...]:

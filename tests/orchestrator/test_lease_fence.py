@@ -1,14 +1,12 @@
 """The fence: a worker that cannot know whether its leases are still its own sends no more of their runs."""
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import psycopg
 import pytest
-from structlog.testing import capture_logs
 
-from agentchat.contracts import events, frames, subjects
+from agentchat.contracts import events, frames
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import HOLD_SECONDS
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
@@ -16,11 +14,8 @@ from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import acquire_connection, open_pool
-from tests.bus.queue_state import wait_until_nobody_pulls
-from tests.conversations.outages import make_steady
-from tests.orchestrator.given import SECONDS, World, wait_until_logged
-from tests.orchestrator.scripted import is_holding, reply_with
-from tests.support.proxy import proxied
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.scripted import reply_with
 
 _SHORT_LEASE_SECONDS = 4
 _SHORT_HOLD_SECONDS = 3.0
@@ -38,41 +33,6 @@ _SHORT = Timings(  # of leases, at about two fifths of their time; and a short d
     alive_look_seconds=0.1,
     drain_seconds=0.1,
 )
-
-
-async def _wait_until_free(world: World, trace_id: str) -> None:
-    """Until another worker could take the run."""
-    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
-        async with acquire_connection(pool) as conn:
-            await make_steady(conn)  # a lease that expires now was not lost in an outage
-        while await Leases(pool, "onlooker").has_live_lease(trace_id):  # noqa: ASYNC110 - a row has no event
-            await asyncio.sleep(0.02)
-
-
-async def test_run_pauses_while_its_lease_is_in_doubt(
-    world: World,
-) -> None:
-    patient = replace(_SHORT.leases, give_up_seconds=15.0)  # the pool needs some seconds to connect again
-    timings = replace(_SHORT, leases=patient)
-    gate = asyncio.Event()
-
-    world.will(is_holding(gate, "It has ", "shipped."))
-    async with (
-        proxied(world.settings.database_url) as (link, url),
-        world.worker(timings=timings, database_url=url),
-    ):
-        caller = await world.ask(await world.agent())
-        await caller.wait_until_said("It has ")
-        await link.set_mode("cut")
-        await _wait_until_free(world, caller.request.trace_id)
-        gate.set()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await caller.wait_until_said("shipped.")
-        await link.set_mode("pass")
-        completed = await caller.until(frames.Completed)
-    assert completed.message.content == caller.text == "It has shipped."
-    assert completed.attempt == 1
 
 
 async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(world: World) -> None:
@@ -98,32 +58,6 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         await caller.wait_until_ended()
     assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
     assert channel.text == caller.text == "before, after"
-
-
-@pytest.mark.slow
-async def test_worker_without_postgres_takes_no_requests(
-    world: World,
-) -> None:
-    world.will(reply_with("one"), reply_with("two"))
-    agent = await world.agent()
-    with capture_logs() as lines:
-        async with (
-            proxied(world.settings.database_url) as (link, url),
-            world.worker("cut off", database_url=url),
-        ):
-            await link.set_mode("cut")
-            await wait_until_logged(lines, lambda line: line["event"] == "store_unavailable")
-            await wait_until_nobody_pulls(
-                world.settings.nats_url, subjects.REQUESTS
-            )  # a message sent to it would be late
-            first = await world.ask(agent)
-            await asyncio.sleep(1.0)  # in which it would have been taken
-            assert (await world.bus.queues.measure_backlog("REQUESTS")).waiting == 1
-            async with world.worker("another"):
-                await first.until(frames.Completed, seconds=40.0)
-            second = await world.ask(agent)
-            await link.set_mode("pass")
-            await second.until(frames.Completed, seconds=40.0)
 
 
 @pytest.mark.slow

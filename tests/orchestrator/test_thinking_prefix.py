@@ -99,6 +99,7 @@ async def test_takeover_repeats_tools_documents_and_notes(world: World) -> None:
         box.specs, box.unavailable = CHANGED, ()
         await admin_knowledge.delete(administrator(pool), base.id, force=True)
         box.run = box.echo
+        await box.finish(box.requested[0], '{"held": 1}')
         async with world.worker("second"):
             await caller.until(frames.Completed)
     assert [count_thinking(call) for call in world.calls] == [0, 1, 2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import events, frames
-from agentchat.contracts.tool_messages import ToolRequested, UnavailableServer
+from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import McpServer
@@ -111,13 +111,6 @@ async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Too
     for _ in range(3):
         await working.answered(agent)
     assert [question.agent_id for question in box.listed] == [agent]
-
-
-async def test_a_server_that_cannot_be_listed_costs_only_its_own_tools(working: World, box: Toolbox) -> None:
-    box.unavailable = (UnavailableServer(server="crm", reason="connection refused"),)
-    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
-    await working.answered(await working.agent(**SHOP))
-    assert len(box.listed) == 1
 
 
 async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(working: World, box: Toolbox) -> None:
