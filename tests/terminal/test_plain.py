@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
@@ -35,16 +35,11 @@ def at(server: ScriptedServer) -> dict[str, str]:
 
 def _run(
     folder: Path, *script: Answer, stdin: bytes = b"", arguments: tuple[str, ...] = ()
-) -> tuple["subprocess.CompletedProcess[bytes]", ScriptedServer]:
+) -> tuple[Result, ScriptedServer]:
+    unset = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
     with ScriptedServer(*script) as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "agentchat.ops.main", "chat", *arguments],
-            input=stdin,
-            env=surroundings(folder, at(server)),
-            capture_output=True,
-            timeout=30,
-        )
-    return done, server
+        environ = unset | {"AGENTCHAT_RUN_DIR": str(folder)} | at(server)
+        return CliRunner().invoke(app, ["chat", *arguments], input=stdin, env=environ), server
 
 
 def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
@@ -55,16 +50,16 @@ def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
         split_chunks(encode_lines(META, make_delta("Bye."), DONE_1)),
         stdin=b"Hello\n\n/new is text\r\nlast",
     )
-    assert done.stdout.decode() == "Grüße,\n**Ada**␛[2J.\nBye.\n"
-    assert done.stderr.decode().startswith("agentchat: 400 invalid_request: ")
-    assert done.returncode == 1
+    assert done.stdout == "Grüße,\n**Ada**␛[2J.\nBye.\n"
+    assert done.stderr.startswith("agentchat: 400 invalid_request: ")
+    assert done.exit_code == 1
     assert [request.json["message"] for request in server.requests] == ["Hello", "/new is text", "last"]
     assert [request.json.get("conversation_id") for request in server.requests] == [None, THREAD, THREAD]
 
 
 def test_one_message_as_json(tmp_path: Path) -> None:
     done, server = _run(tmp_path, as_json(REPLY), arguments=("-m", "Hello", "--json", "-c", THREAD))
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     reply = json.loads(done.stdout)
     assert reply["message"]["content"] == REPLY["message"]["content"]
     assert reply["tool_calls"] == REPLY["tool_calls"]
@@ -90,9 +85,9 @@ def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
 
 def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     done, server = _run(tmp_path, respond_problem(401, "invalid_api_key"), stdin=b"a\nb\n")
-    assert (done.returncode, done.stdout) == (1, b"")
+    assert isinstance(done.exception, StackError)
+    assert (done.exception.exit_code, done.output) == (1, "")
     assert len(server.requests) == 1
-    assert done.stderr.count(b"\n") == 1
 
 
 @pytest.mark.parametrize(
