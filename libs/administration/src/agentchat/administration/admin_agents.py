@@ -57,10 +57,7 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
 async def page(
     admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Agent]:
-    """List the agents, all or one account's.
-
-    Current versions, by id; those of one account where it is given. Raises NotFound for the account.
-    """
+    """List the current versions of agents, all or one account's, by id. Raises NotFound."""
     async with admin.connection() as conn:
         own = account_id and (await admin_accounts.find_account(conn, account_id)).id
         rows = await list_agents(conn, own, after=after or "", limit=count_rows(limit))
@@ -73,10 +70,7 @@ async def get_current(admin: Admin, agent_id: str) -> Agent:
 
 
 async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Agent:
-    """Get a version of an agent.
-
-    Without `version` the current one. Raises NotFound.
-    """
+    """Get a version of an agent, the current one if `version` is None. Raises NotFound."""
     async with admin.connection() as conn:
         return build_agent(admin, await find_agent(conn, agent_id, version))
 
@@ -107,7 +101,7 @@ async def list_versions(
 
 
 async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
-    """Make a new version that is as an old one was, secrets included. Raises NotFound, Invalid."""
+    """Make a new version equal to an old one, with its secrets. Raises NotFound, Invalid."""
     async with admin.connection() as conn:
         settings = (await find_agent(conn, agent_id, version)).settings
     await _check_addresses(admin, settings.base_url, settings.mcp_servers)
@@ -121,10 +115,8 @@ async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
 async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
     """Delete an agent with all its versions; with force also while it has runs or conversations.
 
-    Refused while it is at a run or answered a conversation last.
-
-    With `force` the conversations stay, for other agents to go on with, and runs may fail. What begins in the
-    same moment is not seen. Raises NotFound, Conflict, Unavailable.
+    With `force` its conversations stay, for other agents to continue, and its runs may fail. A run that
+    begins in the same moment is not seen. Raises NotFound, Conflict, Unavailable.
     """
     if not (dry_run or force):
         await get(admin, agent_id)
@@ -150,10 +142,7 @@ async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: 
 
 
 async def check(admin: Admin, agent_id: str) -> AgentCheck:
-    """Ask the agent's provider and MCP servers whether they work: takes up to 20 s.
-
-    Raises NotFound, Unavailable without a bus.
-    """
+    """Check that the agent's provider and MCP servers work, in up to 20 s. Raises NotFound, Unavailable."""
     bus = admin.need_bus()
     async with admin.connection() as conn:
         row = await find_agent(conn, agent_id)

@@ -1,4 +1,4 @@
-"""Tool calls that need approval: an operator lists them, of all accounts, and decides."""
+"""List the tool calls of all accounts that need approval, and decide about them as an operator."""
 
 from typing import get_args
 
@@ -50,9 +50,9 @@ async def get(admin: Admin, approval_id: str) -> http.Approval:
 
 
 async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> http.Approval:
-    """Approve or deny a tool call.
+    """Approve or deny a tool call, whatever its agent's `approvers` are.
 
-    Whoever may decide about it otherwise. Raises NotFound, Invalid, Disallowed, Unavailable.
+    Raises NotFound, Invalid, Disallowed, Unavailable.
     """
     body = normalize_decision(validate(body))
     found = await _find(admin, approval_id)

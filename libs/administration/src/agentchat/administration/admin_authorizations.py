@@ -93,7 +93,7 @@ async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
 async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -> ShownAuthorization:
     """Set how an agent is authorised at an MCP server by OAuth.
 
-    What was issued before is forgotten. Raises NotFound, Invalid.
+    Tokens that were issued before are forgotten. Raises NotFound, Invalid.
     """
     body = validate(body)
     _check_body(body)
@@ -117,8 +117,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
 async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
     """Forget how an agent is authorised at an MCP server, and its tokens.
 
-    The authorization server is not told: tokens that it has issued last as long as it lets them.
-    Raises NotFound.
+    The authorization server is not told: its tokens stay valid until they expire. Raises NotFound.
     """
     async with admin.transaction() as conn:
         row = await find_agent(conn, agent_id, lock=True)
@@ -134,7 +133,7 @@ async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = Fa
 async def link(admin: Admin, agent_id: str, name: str) -> AuthorizationLink:
     """Make the link at which a person authorises an agent at an MCP server.
 
-    It works once, for ten minutes, and ends the one before. Raises NotFound, Conflict, Unavailable.
+    The link works once, for ten minutes, and replaces an earlier one. Raises NotFound, Conflict, Unavailable.
     """
     bus = admin.need_bus()
     async with admin.connection() as conn:

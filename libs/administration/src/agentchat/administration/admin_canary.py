@@ -11,7 +11,7 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import fetch_all, record
 from agentchat.administration.admin_values import Agent, Version
 from agentchat.administration.agent_rows import AgentRow, find_agent
-from agentchat.administration.canary_comparison import Decision, FigureComparison, compare, parse_prices
+from agentchat.administration.canary_comparison import VersionVerdict, compare, parse_prices
 from agentchat.administration.checked_input import parse_time, validate
 from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
@@ -62,7 +62,7 @@ class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
     rating: float | None
 
 
-class CanaryComparison(msgspec.Struct, frozen=True, kw_only=True):
+class CanaryComparison(VersionVerdict, frozen=True, kw_only=True):
     """A comparison of an agent's `version` with another (`against`), with the figures of all its versions.
 
     `version` and `against` are None, and the decision is `undecided`, if it is unclear which to compare.
@@ -73,12 +73,8 @@ class CanaryComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     agent_id: str
     versions: tuple[VersionFigures, ...]
-    version: int | None
-    against: int | None
-    decision: Decision
-    reasons: tuple[str, ...]
-    comparisons: tuple[FigureComparison, ...] = ()
-    more: int | None = None
+    version: int | None = None
+    against: int | None = None
     promote: int | None = None
 
 
@@ -93,7 +89,7 @@ async def get(
 ) -> CanaryComparison:
     """Compare two versions of an agent by the conversations that each answered: better, worse or undecided.
 
-    Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
+    Counts the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
     """
     begin, table = await _get_start(admin, since), parse_prices(prices)
     async with admin.transaction(_COMPARE_SECONDS) as conn:
@@ -103,28 +99,21 @@ async def get(
         figures = await _load_figures(conn, row, begin)
         before, after = _choose_versions(figures, version, against)
         if before is None or after is None:
+            unclear = ("fewer than two versions have a share: set version and against",)
             return CanaryComparison(
-                agent_id=row.agent_id,
-                versions=figures,
-                version=None,
-                against=None,
-                decision="undecided",
-                reasons=("fewer than two versions have a share: set version and against",),
+                agent_id=row.agent_id, versions=figures, decision="undecided", reasons=unclear
             )
         if before == after:
             raise Invalid("version", "must differ from against")
         compared = await compare(conn, row, before=before, after=after, since=begin, prices=table)
-    goes_on = {"better": after, "same": after, "worse": before}
+    preferred = {"better": after, "same": after, "worse": before}
     return CanaryComparison(
         agent_id=row.agent_id,
         versions=figures,
         version=after,
         against=before,
-        decision=compared.decision,
-        reasons=compared.reasons,
-        comparisons=compared.comparisons,
-        more=compared.more,
-        promote=goes_on.get(compared.decision),
+        promote=preferred.get(compared.decision),
+        **{name: getattr(compared, name) for name in VersionVerdict.__struct_fields__},
     )
 
 
@@ -145,9 +134,9 @@ async def put(admin: Admin, agent_id: str, shares: CanaryShares) -> tuple[Versio
 
 
 async def promote(admin: Admin, agent_id: str, version: Version) -> Agent:
-    """Let one version answer all conversations: to go on with a canary, or back.
+    """Let one version answer all conversations: finish a canary, or return from it.
 
-    One that is not the newest is restored, as a new version. Raises NotFound, Invalid, Conflict.
+    An older version is restored, as a new version. Raises NotFound, Invalid, Conflict.
     """
     async with admin.connection() as conn:
         newest = (await find_agent(conn, agent_id, version)).current_version

@@ -72,10 +72,7 @@ async def get(admin: Admin, knowledge_base_id: str, document_id: str) -> Documen
 async def list_chunks(
     admin: Admin, knowledge_base_id: str, document_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Chunk]:
-    """List the passages that a document was cut into.
-
-    In their order. Raises NotFound, Invalid for an odd `after`.
-    """
+    """List the passages of a document in their order. Raises NotFound, Invalid for an odd `after`."""
     position = parse_number(after, "the position of a chunk")
     async with admin.connection() as conn:
         document = await _find(conn, knowledge_base_id, document_id)

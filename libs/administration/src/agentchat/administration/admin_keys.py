@@ -26,9 +26,9 @@ async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
 async def add(
     admin: Admin, account_id: str, key: str, *, name: str, scopes: Sequence[Scope] = SCOPES
 ) -> IssuedKey:
-    """Have this key open the account: a new one, or a demo's of an earlier start.
+    """Add this key to the account: a new one, or a demo's of an earlier start.
 
-    Raises Invalid, NotFound for the account, Conflict where another row has that very key.
+    Raises Invalid, NotFound for the account, Conflict if another row has the same key.
     """
     issued = IssuedKey(
         id=make_id(), key=key, last4=get_last4(key), account_id=account_id, name=normalize_name(name, least=0)
@@ -50,10 +50,7 @@ async def add(
 
 
 async def page(admin: Admin, account_id: str, *, after: After | None = None, limit: Limit = 20) -> Page[Key]:
-    """List an account's keys, revoked ones too.
-
-    By id. Raises NotFound for the account.
-    """
+    """List an account's keys by id, revoked ones too. Raises NotFound."""
     query = f"{_KEY} WHERE account_id = %(account)s AND key_id > %(after)s ORDER BY key_id"
     async with admin.connection() as conn:
         account = await admin_accounts.find_account(conn, account_id)
@@ -69,9 +66,7 @@ async def get(admin: Admin, key_id: str) -> Key:
 async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
     """Rename a key, change its scopes, disable or enable it.
 
-    Scopes and `disabled` count from the next request on.
-
-    Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
+    Scopes and `disabled` count from the next request on. Raises NotFound, Invalid, Conflict if it is revoked.
     """
     given = validate(changes).to_dict()
     if "name" in given:
@@ -86,7 +81,7 @@ async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
 async def rotate(admin: Admin, key_id: str) -> IssuedKey:
     """Replace a key under its id: the old one fails at the next request.
 
-    That of a disabled one is disabled. Raises NotFound, Conflict where it is revoked.
+    A disabled key stays disabled. Raises NotFound, Conflict if it is revoked.
     """
     key = generate_api_key()
     async with admin.transaction() as conn:
@@ -101,10 +96,7 @@ async def rotate(admin: Admin, key_id: str) -> IssuedKey:
 
 
 async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Deletion:
-    """Revoke a key: it fails at the next request. It stays in the list.
-
-    Doing it again changes nothing. Raises NotFound.
-    """
+    """Revoke a key: it fails at the next request, and stays in the list. Raises NotFound."""
     async with admin.transaction() as conn:
         before = await _find_key(conn, key_id, lock=True)
         if not dry_run and before.revoked_at is None:

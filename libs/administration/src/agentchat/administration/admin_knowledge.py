@@ -30,7 +30,7 @@ _LARGE_SECONDS = 120.0
 
 
 async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
-    """Create a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
+    """Create a knowledge base. Raises Invalid (for the account too), Conflict."""
     new = validate(new)
     base_id = new.id.lower() if new.id else make_id()
     async with admin.transaction() as conn:

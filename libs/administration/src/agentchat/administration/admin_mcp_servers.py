@@ -23,10 +23,7 @@ _PATH = re.compile(r"^mcp_servers\[\d+\]\.?")
 
 
 async def list_servers(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:
-    """List an agent's MCP servers.
-
-    In their order. Raises NotFound.
-    """
+    """List an agent's MCP servers in their order. Raises NotFound."""
     async with admin.connection() as conn:
         row = await find_agent(conn, agent_id)
     return list_shown_servers(admin, row, row.settings.mcp_servers)
@@ -40,7 +37,7 @@ async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
 async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> ShownServer:
     """Set an MCP server of an agent, or add it as the last one: a new version.
 
-    Headers that are remove_server out stay as they are; a URL of another origin needs them again.
+    Headers that are left out stay as they are; a URL of another origin needs them again.
     Raises NotFound, Invalid, Conflict (headers do not open).
     """
     fields = msgspec.structs.asdict(validate(body))

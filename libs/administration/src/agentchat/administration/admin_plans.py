@@ -25,10 +25,7 @@ async def create(admin: Admin, new: NewPlan) -> Plan:
 
 
 async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Plan]:
-    """List the plans.
-
-    By name.
-    """
+    """List the plans by name."""
     query = f"{_PLAN} WHERE name > %(after)s ORDER BY name"
     async with admin.connection() as conn:
         return await fetch_page(conn, Plan, query, {"after": after or ""}, limit, by="name")

@@ -48,9 +48,9 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def get_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
-    """Get what an account has spent in a month, by day, agent and model.
+    """Get an account's usage of a month by day, agent and model; None is the current month.
 
-    None is the current month. Raises NotFound, Invalid, Unavailable.
+    Raises NotFound, Invalid, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
     with translate_errors():

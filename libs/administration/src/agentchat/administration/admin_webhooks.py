@@ -81,7 +81,7 @@ async def list_deliveries(
 
 
 async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
-    """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
+    """Send a delivery again, under its own id. Raises NotFound, Conflict if the endpoint is disabled."""
     found = await get(admin, endpoint_id)
     with translate_errors():
         delivery = await sent.get_delivery(admin.pool, found.account_id, found.id, delivery_id)

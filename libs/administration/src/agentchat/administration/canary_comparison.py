@@ -108,8 +108,8 @@ class VersionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     decision: Decision
     reasons: tuple[str, ...]
-    comparisons: tuple[FigureComparison, ...]
-    more: int | None
+    comparisons: tuple[FigureComparison, ...] = ()
+    more: int | None = None
 
 
 class FigureSample(msgspec.Struct, frozen=True):
