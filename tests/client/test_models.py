@@ -5,13 +5,13 @@ import pytest
 
 from agentchat.client import errors, models, stream_events
 from agentchat.client.responses import build_error
-from agentchat.contracts import http, values, webhooks
+from agentchat.contracts import http, run_results, values, webhooks
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),
     (models.Message, values.Message),
     (models.ToolRun, values.ToolCall),
-    (models.TokenCounts, http.TokenCounts),
+    (models.TokenCounts, run_results.TokenCounts),
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
     (models.Page, http.Page),
@@ -34,7 +34,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.ApprovalRequired, http.ApprovalRequiredEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
-USAGE = http.TokenCounts(input=1, cache_read=0, cache_write=2, output=3, total=6)
+USAGE = run_results.TokenCounts(input=1, cache_read=0, cache_write=2, output=3, total=6)
 TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}", id="c", is_error=False)
 ASKED = values.Elicitation(message="Why?", requested_schema={"type": "object"})
 NEEDED = values.ApprovalNeeded(
@@ -58,7 +58,7 @@ def test_a_model_has_the_fields_of_its_contract(
 
 
 def test_a_reply_has_the_contracts_fields_and_the_trace_of_its_header() -> None:
-    assert list_needed(models.Reply) == [*list_needed(http.ChatReply), ("trace_id", False)]
+    assert list_needed(models.Reply) == [*list_needed(run_results.ChatReply), ("trace_id", False)]
 
 
 def test_every_stream_event_of_the_contracts_has_its_model() -> None:

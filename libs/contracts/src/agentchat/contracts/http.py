@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agentchat.contracts import errors
-from agentchat.contracts.updates import Finished
+from agentchat.contracts.run_results import TokenCounts
 from agentchat.contracts.values import (
     MAX_COMMENT,
     MAX_EXTERNAL_ID,
@@ -22,7 +22,6 @@ from agentchat.contracts.values import (
     Message,
     Source,
     ToolCall,
-    Usage,
 )
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
@@ -96,29 +95,6 @@ class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata: Annotated[dict[str, Any], PAIRS] | None = None
     external_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EXTERNAL_ID)] | None = None
     parameters: RunParameters | None = None
-
-
-class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum."""
-
-    input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    total: int
-
-
-class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Reply of `POST /v1/chat`.
-
-    `tool_calls` is present only if tools ran, `sources` only if retrieval ran.
-    """
-
-    conversation_id: str
-    message: Message
-    tool_calls: tuple[ToolCall, ...] | None = None
-    sources: tuple[Source, ...] | None = None
-    usage: TokenCounts | None = None
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -272,28 +248,6 @@ def build_problem(
         errors=tuple(fields) or None,
         approvals=tuple(approvals) or None,
         conversation_id=conversation_id,
-    )
-
-
-def count_tokens(usage: Usage) -> TokenCounts:
-    """Return the tokens as the API has them."""
-    return TokenCounts(
-        input=usage.input_tokens,
-        cache_read=usage.cache_read_tokens,
-        cache_write=usage.cache_creation_tokens,
-        output=usage.output_tokens,
-        total=usage.total,
-    )
-
-
-def build_chat_reply(conversation_id: str, finished: Finished) -> ChatReply:
-    """Build the reply of a run that has finished."""
-    return ChatReply(
-        conversation_id=conversation_id,
-        message=finished.message,
-        tool_calls=finished.tool_calls or None,
-        sources=finished.sources,
-        usage=count_tokens(finished.usage),
     )
 
 

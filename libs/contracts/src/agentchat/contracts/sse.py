@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from msgspec.structs import replace
 
 from agentchat.contracts import errors, http, ids, wire
+from agentchat.contracts.run_results import count_tokens
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.updates import (
     Broken,
@@ -120,7 +121,7 @@ class Encoder:
                     message=update.message,
                     tool_calls=update.tool_calls,
                     sources=update.sources or (),
-                    usage=http.count_tokens(update.usage),
+                    usage=count_tokens(update.usage),
                     cut=update.cut,
                 )
             case Broken(code="approval_required"):
@@ -128,7 +129,7 @@ class Encoder:
                     conversation_id=self._conversation_id,
                     message=update.message,
                     approvals=update.approvals,
-                    usage=http.count_tokens(update.usage),
+                    usage=count_tokens(update.usage),
                 )
             case Broken():
                 return replace(_to_error_event(update), conversation_id=self._conversation_id)

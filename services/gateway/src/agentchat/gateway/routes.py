@@ -20,6 +20,7 @@ from agentchat.gateway.api.describe_conversation import describe
 from agentchat.gateway.api.follow_run import follow_chat
 from agentchat.gateway.api.fork_conversation import fork
 from agentchat.gateway.api.get_conversation import get_conversation, list_messages
+from agentchat.gateway.api.get_run import get_run
 from agentchat.gateway.api.list_conversations import list_conversations
 from agentchat.gateway.api.oauth_callback import get_oauth_callback
 from agentchat.gateway.front_page import get_links
@@ -36,7 +37,7 @@ def _build_router(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
 
 
 ROUTES = (
-    _build_router("chat", (chat, stream_chat, follow_chat, cancel), "key"),
+    _build_router("chat", (chat, stream_chat, get_run, follow_chat, cancel), "key"),
     _build_router(
         "conversations",
         (

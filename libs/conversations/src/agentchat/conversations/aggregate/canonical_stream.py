@@ -6,8 +6,9 @@ its calls and their results (docs/change/design.md). The live counterpart is `or
 
 from collections.abc import Iterator, Sequence
 
-from agentchat.contracts import http, sse, updates, wire
+from agentchat.contracts import sse, updates, wire
 from agentchat.contracts.http import build_problem
+from agentchat.contracts.run_results import build_chat_reply
 from agentchat.contracts.values import Form, ToolCall
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, Round
@@ -28,7 +29,7 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
         return wire.encode(
             build_problem(last.code, last.message, run.trace_id, conversation_id=conversation_id)
         )
-    return wire.encode(http.build_chat_reply(conversation_id, last))
+    return wire.encode(build_chat_reply(conversation_id, last))
 
 
 TOOL_FAILED = wire.encode_tool_error("The tool failed.")

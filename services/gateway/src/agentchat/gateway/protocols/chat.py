@@ -3,14 +3,18 @@
 The reply comes as JSON, or as server-sent events in the form that X-Stream-Form chooses.
 """
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from litestar import post
+from litestar import Response, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, HeaderParameter
+from msgspec.structs import replace
 
 from agentchat.contracts import http, ids, sse
 from agentchat.contracts.examples import CONVERSATION
+from agentchat.contracts.run_results import ChatReply, RunResult, build_chat_reply
 from agentchat.contracts.values import Form
 from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_form
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
@@ -24,6 +28,7 @@ from agentchat.gateway.runs.start_run import start_run
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 
 MAX_MESSAGE_BYTES = 256 * 1024
+_RESPOND_ASYNC = "respond-async"
 MAX_PROMPT_BYTES = 64 * 1024
 
 FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2", "full": "full"}
@@ -48,6 +53,14 @@ StreamForm = Annotated[
         "without it the deployment's.",
     ),
 ]
+Prefer = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Prefer",
+        description="`respond-async`: 202 once the message is saved or waits for its turn; Location is the "
+        "address of the run (RFC 7240).",
+    ),
+]
 ChatData = Annotated[
     http.ChatBody,
     BodyKwarg(
@@ -68,6 +81,7 @@ ChatData = Annotated[
     status_code=200,
     operation_id="chat",
     summary="Send a message, get the reply as JSON.",
+    responses={202: ResponseSpec(RunResult, description="The run goes on.", generate_examples=False)},
     guards=[may_chat],
 )
 async def chat(
@@ -75,11 +89,23 @@ async def chat(
     data: ChatData,
     agent_id: AgentId,  # noqa: ARG001 - read by the guard
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
-) -> http.ChatReply:
-    """Start a run and return its reply once it is complete."""
-    started = await start_run(request, await _run_request(request, data, "json"))
-    finished, _ = await wait_for_reply(request, started.run)
-    return http.build_chat_reply(started.claim.conversation_id, finished)
+    prefer: Prefer = None,
+) -> Response[ChatReply]:
+    """Start a run and return its reply once it is complete; at once with `Prefer: respond-async`."""
+    is_async = _RESPOND_ASYNC in (each.strip().lower() for each in re.split("[,;]", prefer or ""))
+    run_request = replace(await _run_request(request, data, "json"), returns_queued=is_async)
+    started = await start_run(request, run_request)
+    claim = started.claim
+    if not is_async:
+        finished, _ = await wait_for_reply(request, started.run)
+        return Response(build_chat_reply(claim.conversation_id, finished))
+    accepted: Any = RunResult(
+        trace_id=claim.trace_id,
+        conversation_id=claim.conversation_id,
+        status="queued" if started.run.waiting else "running",
+    )
+    headers = {"Location": f"/v1/chat/{claim.trace_id}", "Preference-Applied": _RESPOND_ASYNC}
+    return Response(accepted, status_code=202, headers=headers)
 
 
 @post(

@@ -63,6 +63,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     fork: If it cannot be made, a new conversation begins with the `history`.
     secrets: Kept apart from the request, sealed, until the run ends (`directory.run_secrets`).
     key: An Idempotency-Key from the body, for a request without the header.
+    returns_queued: The run counts as started while its request waits for its conversation.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
         they
         must be all that it waits for.
@@ -92,6 +93,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_task: bool = False
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False
+    returns_queued: bool = False
 
     def __repr__(self) -> str:
         """Leave out the values: some are secret."""

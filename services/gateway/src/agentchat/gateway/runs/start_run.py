@@ -79,6 +79,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         run_request.view,
         run_request.fork,
         run_request.secrets,
+        run_request.returns_queued,
     )
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
@@ -128,6 +129,7 @@ class RunStarter(msgspec.Struct):
     view: ViewKind
     fork: Fork | None = None
     secrets: dict[str, str] | None = None
+    returns_queued: bool = False
     published: bool = False
 
     async def start(self) -> StartedRun:
@@ -224,6 +226,8 @@ class RunStarter(msgspec.Struct):
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
                         await extend_claim(self.services.pool, claim, TURN_SECONDS)
+                        if self.returns_queued:
+                            return
                     await run.wait()
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None

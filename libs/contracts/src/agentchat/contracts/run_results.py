@@ -1,0 +1,80 @@
+"""Define the results of runs as the HTTP API has them."""
+
+from typing import Literal
+
+import msgspec
+
+from agentchat.contracts.updates import Finished
+from agentchat.contracts.values import ApprovalNeeded, Message, RunWarning, Source, ToolCall, Usage
+
+RunStatus = Literal["queued", "running", "waiting_for_approval", "completed", "failed", "cancelled"]
+
+
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum."""
+
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    total: int
+
+
+class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Reply of `POST /v1/chat`.
+
+    `tool_calls` is present only if tools ran, `sources` only if retrieval ran.
+    """
+
+    conversation_id: str
+    message: Message
+    tool_calls: tuple[ToolCall, ...] | None = None
+    sources: tuple[Source, ...] | None = None
+    usage: TokenCounts | None = None
+
+
+class RunError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a run has no reply. `code` is one of `contracts.errors`."""
+
+    code: str
+    message: str
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run's state, and its result: the fields of `ChatReply` once it has completed, or its `error`.
+
+    `approvals` are those that it waits for.
+    """
+
+    trace_id: str
+    conversation_id: str
+    status: RunStatus
+    message: Message | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    sources: tuple[Source, ...] | None = None
+    usage: TokenCounts | None = None
+    error: RunError | None = None
+    approvals: tuple[ApprovalNeeded, ...] | None = None
+    warnings: tuple[RunWarning, ...] | None = None
+
+
+def count_tokens(usage: Usage) -> TokenCounts:
+    """Return the tokens as the API has them."""
+    return TokenCounts(
+        input=usage.input_tokens,
+        cache_read=usage.cache_read_tokens,
+        cache_write=usage.cache_creation_tokens,
+        output=usage.output_tokens,
+        total=usage.total,
+    )
+
+
+def build_chat_reply(conversation_id: str, finished: Finished) -> ChatReply:
+    """Build the reply of a run that has finished."""
+    return ChatReply(
+        conversation_id=conversation_id,
+        message=finished.message,
+        tool_calls=finished.tool_calls or None,
+        sources=finished.sources,
+        usage=count_tokens(finished.usage),
+    )
