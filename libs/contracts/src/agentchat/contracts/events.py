@@ -111,12 +111,10 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     """A worker starts an attempt at a run. `attempt` counts from 1 and fences all earlier attempts.
 
     `worker` is the name of the worker's process and an id that is new at each of its starts. `offset` counts
-    the code points of the run's text, over all rounds, that readers had when the attempt started.
-    `instructions` are the caller's own, after the agent's prompt; `shown_sha256` is the hash of everything
-    that the caller sent with the message (`conversations.queries.find_by_history`). `output_schema` is the
-    caller's own for the reply, `requested_model` the agent as the caller named it, if the API calls agents
-    models. `parameters` are the caller's own for the model's calls, by the names of `http.RunParameters`.
-    `context` has values for the variables of the agent's prompt and for its tools.
+    the code points of the run's text that readers had when the attempt started. `instructions` (after the
+    agent's prompt), `output_schema` and `parameters` (`http.RunParameters`) are the caller's own; `context`
+    has values for variables of the prompt and for tools. `shown_sha256` is the hash of all that the caller
+    sent (`conversations.queries.find_by_history`), `requested_model` the agent as an API of models names it.
     """
 
     attempt: int
@@ -206,10 +204,9 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
     """A summary that the model sees in place of everything up to `through_version`. Nobody else sees it.
 
-    It belongs to the run that needed the room and precedes the model call that relies on it. The events after
-    `through_version` begin with a run. `model` wrote the summary at the cost of `usage`; `prompt_sha256`, in
-    hexadecimal, is the hash of the instruction. `provider_data`, by provider, is what only that provider gets
-    instead of the text.
+    It precedes the model call that relies on it. The events after `through_version` begin with a run. `model`
+    wrote it at the cost of `usage`; `prompt_sha256`, in hexadecimal, is the hash of the instruction.
+    `provider_data`, by provider, is what only that provider gets instead of the text.
     """
 
     through_version: int
@@ -341,8 +338,7 @@ class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_d
 class FeedbackGiven(Fact, frozen=True, kw_only=True, tag="feedback_given.v1"):
     """Feedback on a reply. It replaces what the same person gave before. `trace_id` is the reply's.
 
-    `score` is from -1 (bad) to 1 (good). `by` was authenticated and claims to give it for `on_behalf_of`: a
-    reply has one piece of feedback for each name, and one without.
+    `score` is from -1 (bad) to 1 (good). `by` claims to give it for `on_behalf_of`; each name counts once.
     """
 
     message_id: str
