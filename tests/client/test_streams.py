@@ -86,7 +86,8 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
 def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
     server = serve(*(split_chunks(encode_lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
-    client.read("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
+    more = {"context": {"name": "Ada"}}
+    client.read("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2, body=more)
     client.read("Hello")
     chosen, left_open = server.requests
     assert chosen.method == "POST"
@@ -94,7 +95,7 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     assert chosen.headers["x-stream-form"] == "2"
     assert chosen.headers["x-agent-id"] == "another"
     assert chosen.headers["accept-encoding"] == "identity"
-    assert chosen.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief."}
+    assert chosen.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief.", **more}
     assert "x-stream-form" not in left_open.headers
     assert left_open.json == {"message": "Hello"}
 

@@ -94,13 +94,15 @@ class AsyncAgentChat:
         *,
         agent_id: str | None = None,
         idempotency_key: str | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Send a message and wait for the complete reply.
 
         `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
+        `body` has further fields of the request, such as `context`, `parameters` and `metadata`.
         Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
         """
-        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key)
+        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key, body)
         return (await self._sender.fetch(call)).reply()
 
     def stream(
@@ -112,13 +114,14 @@ class AsyncAgentChat:
         agent_id: str | None = None,
         idempotency_key: str | None = None,
         form: Form | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> "AsyncChatStream":
         """Send a message and read the reply as it comes; the request is sent when the stream is entered.
 
         `form` chooses the events: "full" has all of them; None leaves it to the service. With the
         `idempotency_key` of an earlier call, that reply is streamed again from the beginning.
         """
-        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key)
+        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key, body)
         return AsyncChatStream(self._sender, to_stream_call(call, form))
 
     def events(

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from datetime import datetime
 from importlib.metadata import version
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -101,10 +101,12 @@ class ServiceSettings:
         prompt: str | None,
         agent_id: str | None,
         key: str | None,
+        more: Mapping[str, Any] | None = None,
     ) -> Call:
-        """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one."""
+        """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one. `more` joins the body."""
         agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
-        body = omit_none({"message": message, "conversation_id": conversation_id, "prompt": prompt})
+        given = {"message": message, "conversation_id": conversation_id, "prompt": prompt}
+        body = omit_none(given | dict(more or {}))
         call = build_json_call("POST", "/v1/chat", body, key=make_key() if key is None else _check_key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
