@@ -51,7 +51,7 @@ def build_history_case(name: str) -> Case:
     )
 
 
-def cases(count: int) -> list[Case]:
+def make_cases(count: int) -> list[Case]:
     """Cases of one history, each with an id of its own."""
     case = build_history_case("shop")
     made = []
@@ -80,7 +80,7 @@ def call(name: str, number: int = 1, **arguments: Any) -> AskedTool:
     return AskedTool(round=number, name=name, input=arguments)
 
 
-def result(
+def make_result(
     case_id: str,
     before: Mapping[str, float] | None = None,
     after: Mapping[str, float] | None = None,

@@ -10,7 +10,7 @@ import pytest
 from agentchat.evals.cases import encode_case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase, UnfitSuite
 from agentchat.evals.suite import SETTINGS, parse_settings, read_suite, render_settings, replace_file
-from tests.evals.made_cases import RUNS, build_history_case, cases, make_suite
+from tests.evals.made_cases import RUNS, build_history_case, make_cases, make_suite
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -22,13 +22,13 @@ def test_a_case_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
 
 
 def test_cases_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    given = cases(4)
+    given = make_cases(4)
     suite = make_suite(tmp_path / "suite", reversed(given))
     assert [each.id for each in read_cases(suite.cases)] == [each.id for each in given]
 
 
 def test_a_case_that_is_collected_again_keeps_its_evaluators() -> None:
-    one, two = cases(2)
+    one, two = make_cases(2)
     own = msgspec.structs.replace(one, evaluators=({"Contains": {"value": "Bye"}},), message="before")
     found = {each.id: each for each in merge_cases([own], [one, two])}
     assert found[one.id].evaluators == own.evaluators
@@ -37,7 +37,7 @@ def test_a_case_that_is_collected_again_keeps_its_evaluators() -> None:
 
 
 def test_a_case_without_its_run_is_named() -> None:
-    (case,) = cases(1)
+    (case,) = make_cases(1)
     with pytest.raises(NotACase, match="hold no such run that has ended"):
         msgspec.structs.replace(case, id="f" * 32).fold_run()
     broken = msgspec.structs.replace(case, events=(msgspec.Raw(b'{"type":"no_such.v9"}'),))
@@ -46,7 +46,7 @@ def test_a_case_without_its_run_is_named() -> None:
 
 
 def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
-    suite = make_suite(tmp_path / "suite", cases(2))
+    suite = make_suite(tmp_path / "suite", make_cases(2))
     suite.cases.write_bytes(suite.cases.read_bytes() + b'{"id":"x"}\n')
     with pytest.raises(UnfitSuite, match=r"cases.jsonl: line 3: Object missing required field"):
         read_cases(suite.cases)
@@ -85,7 +85,7 @@ def test_the_agent_of_another_suite_is_refused(tmp_path: Path) -> None:
 
 
 def test_half_a_file_is_never_there(tmp_path: Path) -> None:
-    suite = make_suite(tmp_path / "suite", cases(1))
+    suite = make_suite(tmp_path / "suite", make_cases(1))
     before = suite.cases.read_bytes()
 
     def fail_halfway() -> None:
@@ -95,7 +95,7 @@ def test_half_a_file_is_never_there(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         fail_halfway()
-    assert suite.cases.read_bytes() == before == encode_case(cases(1)[0])
+    assert suite.cases.read_bytes() == before == encode_case(make_cases(1)[0])
     assert not [each for each in suite.folder.iterdir() if each.name.endswith(".partial")]
     assert stat.S_IMODE(os.stat(suite.cases).st_mode) == 0o600
 

@@ -19,7 +19,7 @@ from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import Suite
 from agentchat.evals.suite_run import SuiteRun
-from tests.evals.made_cases import cases, make_suite
+from tests.evals.made_cases import make_cases, make_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")
 _USAGE = Usage(input_tokens=80, output_tokens=20)
@@ -73,7 +73,7 @@ async def run_suite(run: SuiteRun) -> list[CaseResult]:
 
 
 async def test_what_was_paid_for_is_not_asked_again(worker: Worker, suite: Suite) -> None:
-    given = cases(3)
+    given = make_cases(3)
     first = run_of(worker, suite, given, repeats=2)
     assert first.estimate_tokens() > 0
     done = await run_suite(first)
@@ -91,7 +91,7 @@ async def test_what_was_paid_for_is_not_asked_again(worker: Worker, suite: Suite
 
 
 async def test_a_question_has_the_record_and_the_version(worker: Worker, suite: Suite) -> None:
-    (case,) = given = cases(1)
+    (case,) = given = make_cases(1)
     await run_suite(run_of(worker, suite, given, answering={"model": "other", "seconds": 7.0}))
     (question,) = worker.asked
     assert (question.agent_id, question.agent_version, question.account_id) == ("agent-1", 3, "account-1")
@@ -105,7 +105,7 @@ async def test_each_case_has_its_scores(worker: Worker, suite: Suite) -> None:
     worker.answer = lambda question: build_answer(
         question, calls=(msgspec.structs.replace(_CALL, missed=False),)
     )
-    (found,) = await run_suite(run_of(worker, suite, cases(1)))
+    (found,) = await run_suite(run_of(worker, suite, make_cases(1)))
     assert found.outcome == "completed"
     assert found.before["completed"] == found.after["completed"] == 1
     assert found.before["ToolCalls"] == 1
@@ -121,7 +121,7 @@ async def test_tries_are_averaged_and_the_worst_outcome_counts(worker: Worker, s
         return build_answer(question, outcome="failed" if fails else "completed", detail="Oh.")
 
     worker.answer = fail_every_second
-    (found,) = await run_suite(run_of(worker, suite, cases(1), repeats=2))
+    (found,) = await run_suite(run_of(worker, suite, make_cases(1), repeats=2))
     assert (found.outcome, found.after["completed"]) == ("failed", 0.5)
     assert found.reasons["completed"] == "failed: Oh."
 
@@ -131,7 +131,7 @@ async def test_a_call_that_was_not_recorded_ends_the_case(worker: Worker, suite:
     worker.answer = lambda question: build_answer(
         question, outcome="diverged", detail="Round 1 calls get_order", calls=(_CALL,), diverged=divergence
     )
-    (found,) = await run_suite(run_of(worker, suite, cases(1)))
+    (found,) = await run_suite(run_of(worker, suite, make_cases(1)))
     assert (found.outcome, found.after["completed"]) == ("diverged", 0)
     assert found.compared is not None
     assert found.compared.missed == ('get_order {"id":"A-1"}',)
@@ -150,7 +150,7 @@ async def test_what_says_nothing_of_the_version_is_not_run(
     worker: Worker, suite: Suite, answer: dict[str, Any], stops: bool
 ) -> None:
     worker.answer = lambda question: build_answer(question, detail="No.", **answer)
-    found = await run_suite(run_of(worker, suite, cases(3)))
+    found = await run_suite(run_of(worker, suite, make_cases(3)))
     assert {(each.outcome, each.detail) for each in found} == {("not_run", "No.")}
     assert not any(each.after for each in found)
     assert len(worker.asked) == (1 if stops else 3)
@@ -158,7 +158,7 @@ async def test_what_says_nothing_of_the_version_is_not_run(
 
 async def test_the_budget_stops_a_run(worker: Worker, tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "suite", settings="concurrency: 1\nbudget: {tokens: 150}\n")
-    found = await run_suite(run_of(worker, suite, cases(4)))
+    found = await run_suite(run_of(worker, suite, make_cases(4)))
     assert sorted(each.outcome for each in found) == ["completed", "completed", "not_run", "not_run"]
     assert "the run's budget is spent" in {each.detail for each in found}
 
@@ -166,11 +166,11 @@ async def test_the_budget_stops_a_run(worker: Worker, tmp_path: Path) -> None:
 def test_a_budget_in_money_needs_prices(worker: Worker, tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "suite", settings="budget: {money: 1}\n")
     with pytest.raises(UnfitSuite, match=r"budget\.money needs a price table that has unknown"):
-        run_of(worker, suite, cases(1), answering={"model": "unknown"})
+        run_of(worker, suite, make_cases(1), answering={"model": "unknown"})
 
 
 async def test_erased_and_foreign_cases_are_not_asked(worker: Worker, suite: Suite) -> None:
-    one, two = cases(2)
+    one, two = make_cases(2)
     foreign = msgspec.structs.replace(two, account_id="other", conversation_id="elsewhere")
     gone = frozenset({one.conversation_id})
     found = await run_suite(run_of(worker, suite, [one, foreign], erased=gone))
@@ -180,6 +180,6 @@ async def test_erased_and_foreign_cases_are_not_asked(worker: Worker, suite: Sui
 
 async def test_without_orchestrators_nothing_is_run(nats_url: str, suite: Suite) -> None:
     async with Bus.connect(nats_url, name="tests") as bus:
-        found = await run_suite(run_of(Worker(bus), suite, cases(2)))
+        found = await run_suite(run_of(Worker(bus), suite, make_cases(2)))
     assert {each.outcome for each in found} == {"not_run"}
     assert all("no orchestrator answers" in each.detail for each in found)

@@ -13,7 +13,7 @@ from agentchat.evals.results import CaseResult
 from agentchat.evals.statistics import Sample, compare_paired
 from agentchat.evals.suite import SuiteSettings, parse_settings
 from agentchat.evals.verdict import SuiteVerdict, decide_verdict
-from tests.evals.made_cases import result
+from tests.evals.made_cases import make_result
 
 SETTINGS = SuiteSettings(agent="g", account="a")
 
@@ -24,7 +24,7 @@ def build_settings(text: str) -> SuiteSettings:
 
 def build_suite(before: Sequence[float], after: Sequence[float], name: str = "Facts") -> list[CaseResult]:
     return [
-        result(
+        make_result(
             f"c{number:03}", {name: old}, {name: new}, slices={"language": "de" if number % 4 == 0 else "en"}
         )
         for number, (old, new) in enumerate(zip(before, after, strict=True))
@@ -90,14 +90,14 @@ def test_a_mean_below_the_required_one_is_a_regression() -> None:
         (
             [
                 *build_suite([1.0] * 18, [1.0] * 18),
-                *(result(f"x{n}", outcome="not_run", detail="no key") for n in "ab"),
+                *(make_result(f"x{n}", outcome="not_run", detail="no key") for n in "ab"),
             ],
             "2 of 20 cases were not run: no key",
         ),
         (
             [
                 *build_suite([1.0] * 18, [1.0] * 18),
-                *(result(f"x{n}", failures={"LLMJudge": "529"}) for n in "ab"),
+                *(make_result(f"x{n}", failures={"LLMJudge": "529"}) for n in "ab"),
             ],
             "LLMJudge could not judge 2 of 20 cases",
         ),
@@ -109,7 +109,10 @@ def test_too_much_that_is_not_known_is_no_verdict(results: list[CaseResult], tol
 
 
 def test_erased_cases_are_not_missing() -> None:
-    results = [*build_suite([1.0] * 5, [1.0] * 5), *(result(f"x{n}", outcome="erased") for n in range(5))]
+    results = [
+        *build_suite([1.0] * 5, [1.0] * 5),
+        *(make_result(f"x{n}", outcome="erased") for n in range(5)),
+    ]
     assert decide_verdict(SETTINGS, results).exit_code == 0
 
 
@@ -123,7 +126,7 @@ def test_a_baseline_takes_the_place_of_the_recorded_runs() -> None:
 def _build_regression() -> tuple[SuiteVerdict, list[CaseResult]]:
     foreign = "`x` | <b>&\x07 ``` end"
     results = [
-        result(
+        make_result(
             "worst",
             {"Facts": 1.0},
             {"Facts": 0.0},
@@ -131,8 +134,8 @@ def _build_regression() -> tuple[SuiteVerdict, list[CaseResult]]:
             reasons={"Facts": foreign},
         ),
         *build_suite([1.0] * 3, [0.9] * 3),
-        result("lost", outcome="not_run", detail=foreign),
-        result("gone", outcome="erased"),
+        make_result("lost", outcome="not_run", detail=foreign),
+        make_result("gone", outcome="erased"),
     ]
     return decide_verdict(SETTINGS, results), results
 
@@ -159,7 +162,7 @@ def test_junit_fails_what_is_worse() -> None:
 
 def test_a_long_report_fits_a_comment(tmp_path: Path) -> None:
     long = [
-        result(f"c{n:03}", {"Facts": 1.0}, {"Facts": 0.0}, texts=("a. " * 40_000, "b. " * 40_000))
+        make_result(f"c{n:03}", {"Facts": 1.0}, {"Facts": 0.0}, texts=("a. " * 40_000, "b. " * 40_000))
         for n in range(20)
     ]
     assert len(render_markdown(decide_verdict(SETTINGS, long), long, tmp_path.name)) < 65_536
