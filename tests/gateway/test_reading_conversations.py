@@ -7,6 +7,7 @@ from agentchat.runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
+from tests.gateway.event_streams import SOURCE, ask_events, tell_story
 
 MESSAGE = "Where is my order? " * 10
 
@@ -107,3 +108,51 @@ async def read_pages(client: Client, path: str, limit: int) -> list[list[object]
         if page["next_cursor"] is None:
             return found
         query["cursor"] = page["next_cursor"]
+
+
+async def test_a_reply_has_its_tool_calls_and_its_sources(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    asked = ask_events(accounts)
+    await stored.write(store, asked, *tell_story(asked))
+    path = f"/v1/conversations/{asked.conversation_id}/messages"
+    user, reply = (await client.get(path)).json()["data"]
+    assert "tool_calls" not in user
+    assert [(call["id"], call["output"], call["is_error"]) for call in reply["tool_calls"]] == [
+        ("c1", '{"ok":1}', False),
+        ("c2", '{"ok":1}', False),
+    ]
+    assert [source["id"] for source in reply["sources"]] == [SOURCE.id]
+    first = (await client.get(path, limit=1)).json()
+    (later,) = (await client.get(path, limit=1, cursor=first["next_cursor"])).json()["data"]
+    assert later == reply, "also where the page begins between the message and its reply"
+
+
+async def test_a_page_ends_with_the_outputs_that_fill_it(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = ids.make_id()
+    for _ in range(2):
+        asked = stored.request(accounts.free, conversation_id, message="hi")
+        trace_id = asked.trace_id
+        called = {"trace_id": trace_id, "at": stored.AT, "round": 1}
+        tools: list[events.Event] = []
+        for number in range(5):
+            call_id = f"c{number}"
+            tools += [
+                events.ToolCalled(**called, call_id=call_id, name="look", input={}),  # type: ignore[arg-type]
+                events.ToolReturned(
+                    **called,  # type: ignore[arg-type]
+                    call_id=call_id,
+                    output=f'"{"x" * 250_000}"',
+                    is_error=False,
+                    ms=1,
+                ),
+            ]
+        await stored.write(store, asked, *tools, *stored.has_ended(asked, "So.", ids.make_id()))
+    path = f"/v1/conversations/{conversation_id}/messages"
+    page = (await client.get(path)).json()
+    assert [len(row.get("tool_calls", ())) for row in page["data"]] == [0, 5]
+    rest = (await client.get(path, cursor=page["next_cursor"])).json()
+    assert [len(row.get("tool_calls", ())) for row in rest["data"]] == [0, 5]
+    assert rest["next_cursor"] is None

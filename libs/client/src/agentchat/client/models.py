@@ -135,6 +135,8 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     token_count: int | None = None
     interrupted: bool = False
     feedback: FeedbackSummary | None = None
+    tool_calls: tuple[ToolRun, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

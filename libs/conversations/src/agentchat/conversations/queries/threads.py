@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from agentchat.contracts import events
+from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
 from agentchat.runtime.postgres import Pool, acquire_connection
@@ -81,10 +82,16 @@ async def list_messages(
 ) -> SavedMessagePage:
     """List up to `limit` messages with versions in (after, until].
 
-    The last of them is the one that reaches `max_bytes` of stored JSON. Raises DatabaseUnavailable,
-    UnreadableEvent.
+    The last of them is the one that reaches `max_bytes` of stored JSON, with what `load_runs` has. Raises
+    DatabaseUnavailable, UnreadableEvent.
     """
-    parameters = [conversation_id, after, until, limit + 1, max_bytes]
+    parameters = {
+        "id": conversation_id,
+        "after": after,
+        "until": until,
+        "limit": limit + 1,
+        "most": max_bytes,
+    }
     async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_SQL["messages"], parameters)).fetchall()
     kept = rows[:limit]
@@ -94,6 +101,18 @@ async def list_messages(
         ),
         more=bool(rows) and rows[0][3] > len(kept),
     )
+
+
+async def load_runs(pool: Pool, conversation_id: str, *, after: int, until: int) -> dict[str, Run]:
+    """Load runs by their traces, each with its sources and its tool calls alone.
+
+    `after` is the version of the first run's message, or before it. Raises DatabaseUnavailable.
+    """
+    named = {"id": conversation_id, "after": after, "until": until}
+    async with acquire_connection(pool) as conn, conn.cursor(binary=True) as cursor:
+        rows = await (await cursor.execute(_SQL["runs"], named)).fetchall()
+    found, _ = mapper.decode_readable(rows)
+    return {run.trace_id: run for run in fold(conversation_id, found).runs}
 
 
 async def load_summary(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:

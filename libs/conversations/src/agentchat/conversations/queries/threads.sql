@@ -10,14 +10,30 @@ SELECT account_id, originator_version, (
 SELECT min(originator_version) FROM readable_conversation_events WHERE originator_id = %s AND at > %s
 
 -- name: messages
--- The size of a value that is stored out of line is known without fetching it.
+-- The size of a message includes what its run retrieved and what its tools returned. The size of a value that
+-- is stored out of line is known without fetching it.
 SELECT originator_version, topic, state, found FROM (
-  SELECT *, count(*) OVER () AS found,
-         sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
-    FROM (SELECT originator_version, topic, state FROM readable_conversation_events
-           WHERE originator_id = %s AND topic LIKE 'message_saved.v%%' AND originator_version > %s AND originator_version <= %s
-           ORDER BY originator_version LIMIT %s) AS page
-) AS measured WHERE before < %s ORDER BY originator_version
+  SELECT *, count(*) OVER () AS found, sum(size) OVER (ORDER BY originator_version) - size AS before FROM (
+    SELECT *, octet_length(state) + (
+             SELECT coalesce(sum(octet_length(own.state)), 0) FROM readable_conversation_events AS own
+              WHERE own.originator_id = page.originator_id AND own.originator_version > page.previous
+                AND own.originator_version < page.originator_version
+                AND own.topic LIKE ANY (ARRAY['sources_retrieved.v%%', 'tool_called.v%%', 'tool_returned.v%%'])
+           ) AS size
+      FROM (SELECT *, lag(originator_version, 1, %(after)s) OVER (ORDER BY originator_version) AS previous
+              FROM (SELECT originator_id, originator_version, topic, state FROM readable_conversation_events
+                     WHERE originator_id = %(id)s AND topic LIKE 'message_saved.v%%'
+                       AND originator_version > %(after)s AND originator_version <= %(until)s
+                     ORDER BY originator_version LIMIT %(limit)s) AS messages) AS page
+  ) AS sized
+) AS measured WHERE before < %(most)s ORDER BY originator_version
+
+-- name: runs
+SELECT topic, state FROM readable_conversation_events
+ WHERE originator_id = %(id)s AND originator_version >= %(after)s AND originator_version <= %(until)s
+   AND topic LIKE ANY (ARRAY['message_saved.v%%', 'sources_retrieved.v%%', 'tool_called.v%%', 'tool_returned.v%%',
+                             'approval_requested.v%%', 'elicitation_requested.v%%', 'approval_decided.v%%'])
+ ORDER BY originator_version
 
 -- name: summary
 WITH told AS MATERIALIZED (

@@ -4,8 +4,9 @@ import msgspec
 
 from agentchat.contracts.events import FeedbackGiven, MessageSaved
 from agentchat.contracts.http import Feedback, FeedbackSummary
-from agentchat.contracts.values import Role
-from agentchat.conversations.aggregate.conversation import ForkedFrom
+from agentchat.contracts.values import Role, Source, ToolCall
+from agentchat.conversations.aggregate.canonical_stream import list_returned_calls
+from agentchat.conversations.aggregate.conversation import ForkedFrom, Run
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
 from agentchat.conversations.queries.find_feedback import ReplyFeedback
 from agentchat.conversations.queries.threads import ThreadSummary
@@ -13,7 +14,7 @@ from agentchat.gateway.http.pagination import NextCursor
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of a conversation; `token_count` and `feedback` on the assistant's only.
+    """A message of a conversation; the optional fields are on the assistant's only.
 
     `interrupted`: its run failed or was cancelled, and this is as far as it came.
     """
@@ -28,6 +29,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     token_count: int | None = None
     interrupted: bool = False
     feedback: FeedbackSummary | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    sources: tuple[Source, ...] | None = None
 
 
 class ConversationPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +82,13 @@ def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
 
 
 def build_message_row(
-    conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None
+    conversation_id: str,
+    saved: MessageSaved,
+    found: ReplyFeedback | None = None,
+    run: Run | None = None,
 ) -> MessageRow:
-    """Build the message from its event, with its feedback if there is any."""
+    """Build the message from its event; a reply with its feedback, tool calls and sources."""
+    shown = None if saved.role == "user" else run
     feedback = None
     if found is not None:
         newest = build_feedback_row(conversation_id, found.newest[0])
@@ -97,4 +104,6 @@ def build_message_row(
         token_count=saved.token_count,
         interrupted=saved.interrupted,
         feedback=feedback,
+        tool_calls=None if shown is None else list_returned_calls(shown) or None,
+        sources=None if shown is None else shown.sources,
     )

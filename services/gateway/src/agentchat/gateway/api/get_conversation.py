@@ -75,7 +75,10 @@ async def list_messages(
     cursor: Cursor = None,
     at: At = None,
 ) -> MessagePage:
-    """Return a page of messages. A page also ends with the message that reaches 1 MiB."""
+    """Return a page of messages.
+
+    A page also ends with the message that reaches 1 MiB, outputs of tools included.
+    """
     pool = get_services(request).pool
     thread = await find_thread_at(request, conversation_id, at)
     after: int | None = decode_position(cursor, _Version)
@@ -86,8 +89,17 @@ async def list_messages(
         raise Refusal("conversation_not_found")
     replies = [each.message.message_id for each in page.messages if each.message.role == "assistant"]
     feedback = await find_feedback(pool, thread.conversation_id, replies, thread.until, most=1)
+    runs = {}
+    if replies:
+        until = page.messages[-1].version
+        runs = await threads.load_runs(pool, thread.conversation_id, after=after or 0, until=until)
     rows = tuple(
-        build_message_row(thread.conversation_id, each.message, feedback.get(each.message.message_id))
+        build_message_row(
+            thread.conversation_id,
+            each.message,
+            feedback.get(each.message.message_id),
+            runs.get(each.message.trace_id),
+        )
         for each in page.messages
     )
     last = page.messages[-1].version if page.more else None
