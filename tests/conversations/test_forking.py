@@ -110,6 +110,28 @@ def test_fork_names_its_source_and_shows_the_model_the_same() -> None:
     assert [run.state for run in fork.runs] == [run.state for run in source.runs]
 
 
+def test_fork_has_the_user_and_the_labels_of_its_source() -> None:
+    labels = {"user_id": "ada", "external_id": "ticket-1", "title": "A parcel", "metadata": {"a": "b"}}
+    start = msgspec.structs.replace(PAST[0], **labels)
+    assert build_decided(source=(start, *PAST[1:]), user_id="bob") == ForkAnswered(outcome="not_found")
+    stored = build_decided(source=(start, *PAST[1:]), user_id="ada")
+    assert not isinstance(stored, ForkAnswered)
+    assert stored[0] == msgspec.structs.replace(start, trace_id=trace("fork"), at=NOW)
+
+
+async def test_read_models_have_what_a_conversation_starts_with(storage: Storage) -> None:
+    await empty(storage.url)
+    labels = {"user_id": "ada", "external_id": "ticket-1", "title": "A parcel", "metadata": {"a": "b"}}
+    start = msgspec.structs.replace(PAST[0], **labels)
+    await storage.store.append(Conversation(conversation_id=SOURCE), (start, *turn("a", "One", "First.")))
+    await storage.follow()
+    matching = ConversationFilter(user_id="ada", external_id="ticket-1", metadata={"a": "b"})
+    (row,) = await list_account_conversations(storage.pool, ACCOUNT, limit=9, matching=matching)
+    assert {name: getattr(row, name) for name in labels} == labels
+    assert await storage.rows("SELECT DISTINCT user_id FROM runs") == [("ada",)]
+    assert await storage.rows("SELECT count(*) FROM search WHERE text_id = conversation_id") == [(1,)]
+
+
 def test_fork_has_ids_of_its_own_and_names_the_originals() -> None:
     copies = build_fork()[2:]
     originals = [each for each in PAST[1:] if not isinstance(each, events.ReplyLost)]
@@ -165,6 +187,7 @@ def test_what_cannot_be_forked_says_why() -> None:
     for at in (0, 1, AT):
         assert build_decided(at) == ForkAnswered(outcome="nothing_said")
     not_found = ForkAnswered(outcome="not_found")
+    assert build_decided(user_id="ada") == not_found, "it is the account's"
     assert (
         build_decided(source=())
         == build_decided(source=(ERASED,))

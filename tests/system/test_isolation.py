@@ -35,6 +35,7 @@ RESPONSES: list[Body] = [
 ROUTE_BODIES: dict[tuple[str, str], list[Body] | Literal["account", "open", "names"]] = {
     ("POST", "/v1/chat"): [{"message": "hi", "conversation_id": "{conversation_id}"}],
     ("POST", "/v1/chat/stream"): [{"message": "hi", "conversation_id": "{conversation_id}"}],
+    ("GET", "/v1/chat/{trace_id:str}"): [None],
     ("GET", "/v1/chat/{trace_id:str}/events"): [None],
     ("POST", "/v1/chat/{trace_id:str}/cancel"): [None],
     ("GET", "/v1/conversations"): "names",

@@ -92,6 +92,17 @@ def test_feedback_is_told_with_its_content_in_full_alone(
     assert full["by"]["kind"] == "account"
 
 
+def test_bodies_name_the_user_of_the_conversation() -> None:
+    (started,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ConversationStarted))
+    (ended,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.RunCancelled))
+    for event in (started, ended):
+        notice = build_notice(1, "conversation", 2, event)
+        assert notice is not None
+        data = msgspec.json.decode(build_body("msg_1", notice, "thin", started=started))["data"]
+        assert (data["user_id"], data["external_id"]) == ("CUST-001", "ticket-4711")
+        assert "user_id" not in msgspec.json.decode(build_body("msg_1", notice, "thin"))["data"]
+
+
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
     asks = InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")

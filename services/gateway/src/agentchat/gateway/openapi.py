@@ -216,7 +216,7 @@ def encode_document(app: Any, agent_id: str | None) -> bytes:
         content = _describe_refusals(path)
         for operation in operations.values():
             if _TAGS_WITH_USERS & {*operation.get("tags", ())}:
-                operation.setdefault("parameters", []).append(_USER_PARAMETER)
+                operation["parameters"] = [*operation.get("parameters", ()), _USER_PARAMETER]
             for status, description in _REFUSALS.items():
                 operation["responses"][str(status)] = {"description": description, "content": content}
     for schema in document["components"]["schemas"].values():

@@ -90,7 +90,12 @@ async def get_one(request: JsonRequest, user_id: UserId) -> UserDetails:
     operation_id="exportUser",
     summary="Export all that the service has of an end user, as JSON Lines.",
     responses={
-        200: ResponseSpec(str, description="One JSON object in each line.", media_type="application/jsonl")
+        200: ResponseSpec(
+            str,
+            description="One JSON object in each line.",
+            media_type="application/jsonl",
+            generate_examples=False,
+        )
     },
     guards=[may_read_account],
 )
