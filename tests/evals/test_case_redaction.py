@@ -191,7 +191,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         ),
         given.build_user_message(text=text),
         given.build_run_started(
-            prompt_override=text, instructions=text, shown_sha256="ab", output_schema=nested
+            prompt_override=text, instructions=text, shown_sha256="ab", output_schema=nested, context=nested
         ),
         events.SourcesRetrieved(**common, sources=(source,)),
         given.build_compacted(1, word="a", summary=text, provider_data={"anthropic": {"content": text}}),
