@@ -105,6 +105,8 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     edited |= {"parameters": '{"max_tokens": 100}', "max_tool_rounds": "8", "output_type": "text"}
     edited |= {"allow_request_schema": "on", "on_interruption": "continue", "approvers": "account"}
     edited |= {"approval_seconds": "604800", "on_expiry": "continue", "on_new_message": "refuse"}
+    assert 'name="on_tool_server_error"' in (await browser.get(agent)).text
+    edited |= {"on_tool_server_error": "fail"}
     assert (await browser.post(agent, edited)).history
     shown = await browser.open_page(agent)
     assert "version 2" in shown
@@ -112,6 +114,7 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert "<del>Be brief.</del>" in diff
     assert "<ins>Be kind.</ins>" in diff
     assert 'class="diff' in diff
+    assert "on_tool_server_error" in diff
     await browser.post(f"{agent}/restore", {"version": "1"})
     assert "Be brief." in (await browser.get(agent)).text
     assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
