@@ -17,7 +17,7 @@ from agentchat.contracts.examples import (
     TRACE,
     USER_MESSAGE,
 )
-from agentchat.contracts.values import Decider, RunWarning, ToolSpec, Usage
+from agentchat.contracts.values import ClientToolResult, Decider, RunWarning, ToolSpec, Usage
 
 WARNING = RunWarning(
     code="tool_server_unavailable", subject="crm", message="The tool server crm cannot be reached."
@@ -111,6 +111,13 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         decision="denied",
         by=Decider(kind="account", id=KEY),
         reason="It has left the warehouse.",
+    ),
+    messages.ReturnToolResults(
+        trace_id=TRACE,
+        account_id=ACCOUNT,
+        conversation_id=CONVERSATION,
+        results=(ClientToolResult(id=CALL, output='{"clicked":true}'),),
+        by=Decider(kind="account", id=KEY),
     ),
     messages.ApprovalAnswered(code="approval_decided"),
     messages.GiveFeedback(

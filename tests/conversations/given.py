@@ -9,7 +9,7 @@ from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.turn import list_tool_calls
+from agentchat.conversations.aggregate.rounds import list_tool_calls
 
 AT = "2026-11-21T09:30:00.000000Z"
 LATER = "2026-11-21T09:31:00.000000Z"

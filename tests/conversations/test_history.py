@@ -11,7 +11,8 @@ from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.values import Role, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.history import INTERRUPTED, build_prompt
-from agentchat.conversations.aggregate.turn import StartRun, list_tool_calls, open_turn
+from agentchat.conversations.aggregate.rounds import list_tool_calls
+from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from tests.conversations.given import (
     AT,
     build_answer,

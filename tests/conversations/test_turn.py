@@ -7,6 +7,7 @@ from agentchat.contracts import events
 from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.values import ShownMessage, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
+from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
@@ -22,7 +23,6 @@ from agentchat.conversations.aggregate.turn import (
     conclude,
     decide_next_step,
     has_made_progress,
-    list_tool_calls,
     open_turn,
 )
 from tests.conversations.given import (

@@ -17,7 +17,7 @@ CASES: list[tuple[str, dict[str, Any], str | None]] = [
     (COMPLETIONS, {}, None),
     (COMPLETIONS, SAMPLING, "top_p, seed"),
     (COMPLETIONS, {"max_tokens": 5, "stop": ["x"], "store": False}, "store"),
-    (COMPLETIONS, {"tools": [{"type": "function"}], "tool_choice": "auto"}, "tools"),
+    (COMPLETIONS, {"tools": [{"type": "web_search"}], "tool_choice": "auto"}, "tools"),
     (COMPLETIONS, {"tools": [], "stop": None, "user": "", "metadata": {}}, None),
     (COMPLETIONS, {"n": 1, "stream_options": {"include_usage": True}, "logprobs": False}, None),
     (COMPLETIONS, {"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),

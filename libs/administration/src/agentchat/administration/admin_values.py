@@ -12,6 +12,7 @@ from agentchat.directory import agent_draft
 from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
+    ClientToolsPolicy,
     HeadersFromRequest,
     MaxCallSeconds,
     MaxToolRounds,
@@ -257,6 +258,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     approval_seconds: ApprovalSeconds
     on_expiry: OnExpiry
     on_new_message: OnNewMessage
+    client_tools: ClientToolsPolicy
     compaction: Compaction | None
     provider_key: SecretHint
 

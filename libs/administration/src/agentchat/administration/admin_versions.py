@@ -219,6 +219,7 @@ _NEWER = {
     "on_tool_server_error": "continue",
     "request_parameters": DEFAULT_NAMES,
     "variables": (),
+    "client_tools": "allowed",
     "time_zone": "UTC",
 }
 """Defaults of fields that earlier releases do not have."""

@@ -46,6 +46,11 @@ async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> message
     return await _send(rpc, command, messages.ApprovalAnswered)
 
 
+async def return_tool_results(rpc: Rpc, command: messages.ReturnToolResults) -> messages.ApprovalAnswered:
+    """Return the results of a client's tools to the run that waits for them."""
+    return await _send(rpc, command, messages.ApprovalAnswered)
+
+
 async def give_feedback(rpc: Rpc, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
     """Store feedback on a reply, or withdraw it."""
     return await _send(rpc, command, messages.FeedbackAnswered)

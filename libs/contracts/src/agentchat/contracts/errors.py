@@ -71,6 +71,13 @@ _ROWS = (
     ),
     ErrorCode("approval_decided", 409, "It was decided otherwise", "Read the approval."),
     ErrorCode("approval_expired", 410, "It is too late to decide", "Send a new message to go on."),
+    ErrorCode("client_tools_required", 409, "The client has to run its tools", "Send the tools' results."),
+    ErrorCode(
+        "tool_result_conflict",
+        409,
+        "No such tool call waits",
+        "Send one result for each call that the run waits for, once.",
+    ),
     ErrorCode("cursor_expired", 410, "The cursor has expired", "Start again without a cursor."),
     ErrorCode("rate_limited", 429, "Too many requests", "Wait as long as Retry-After says.", 1),
     ErrorCode(

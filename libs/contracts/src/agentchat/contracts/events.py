@@ -11,6 +11,7 @@ import msgspec
 from agentchat.contracts.values import (
     ApprovalDecision,
     Approvers,
+    ClientTool,
     Decider,
     Form,
     InputAsked,
@@ -115,6 +116,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     agent's prompt), `output_schema` and `parameters` (`http.RunParameters`) are the caller's own; `context`
     has values for variables of the prompt and for tools. `shown_sha256` is the hash of all that the caller
     sent (`conversations.queries.find_by_history`), `requested_model` the agent as an API of models names it.
+    `client_tools` are run by the client; the first reply must call `tool_choice`, or any tool if "required".
     """
 
     attempt: int
@@ -133,6 +135,8 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
@@ -220,7 +224,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
 class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_defaults=True):
     """The model requested a tool call. Appended before the tool is called.
 
-    `needs_approval`: a person must approve the call first.
+    `needs_approval`: a person must approve the call first. `is_client`: the client runs the tool.
     """
 
     round: int
@@ -228,6 +232,7 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
     name: str
     input: dict[str, Any]
     needs_approval: bool = False
+    is_client: bool = False
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):
@@ -269,11 +274,16 @@ class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="el
     asked: InputAsked
 
 
+class ClientToolRequested(DecisionRequested, frozen=True, kw_only=True, tag="client_tool_requested.v1"):
+    """The client must run a tool of its own. The call's result comes together with an ApprovalDecided."""
+
+
 class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
     """A decision about a tool call. After the last one of a round the run continues.
 
     `by` was authenticated and claims to act for `on_behalf_of`. `input`, if it was changed, is what the tool
     is called with; the model's own is in ToolCalled. For a tool's question, `input` is the answer.
+    `is_client`: it ends the wait of a ClientToolRequested, about which nobody decides.
     """
 
     approval_id: str
@@ -282,6 +292,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"
     on_behalf_of: str | None = None
     input: dict[str, Any] | None = None
     reason: str | None = None
+    is_client: bool = False
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
@@ -380,6 +391,7 @@ Event = (
     | ToolCalled
     | ApprovalRequested
     | ElicitationRequested
+    | ClientToolRequested
     | ApprovalDecided
     | ToolReturned
     | RunCompleted

@@ -79,7 +79,7 @@ class DeltaFrame(LiveFrame, frozen=True, kw_only=True, tag="Delta"):
 class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
     """The agent calls a tool. Sent after the round was appended to the log.
 
-    `needs_approval`: it does not run before a person has approved it.
+    `needs_approval`: it does not run before a person has approved it. `is_client`: the client runs it.
     """
 
     call_id: str
@@ -87,6 +87,7 @@ class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
     input: dict[str, Any]
     round: int
     needs_approval: bool = False
+    is_client: bool = False
 
 
 class ToolReturnedFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolReturned"):

@@ -16,6 +16,7 @@ from agentchat.contracts.values import (
     MAX_VALUE,
     ApprovalDecision,
     ApprovalNeeded,
+    ClientTool,
     Cut,
     Decider,
     Elicitation,
@@ -80,6 +81,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}({', '.join(self.__struct_fields__)})"
 
 
+ClientTools = Annotated[
+    tuple[ClientTool, ...],
+    msgspec.Meta(max_length=64, description="Tools that the client runs; up to 64 KiB."),
+]
+ToolChoice = Annotated[
+    str,
+    msgspec.Meta(description="Of the first reply: auto, none (of the client), required, or a client tool."),
+]
+
+
 class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of both chat endpoints. A null or absent conversation_id starts a new conversation.
 
@@ -95,6 +106,22 @@ class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata: Annotated[dict[str, Any], PAIRS] | None = None
     external_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EXTERNAL_ID)] | None = None
     parameters: RunParameters | None = None
+    client_tools: ClientTools = ()
+    tool_choice: ToolChoice | None = None
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The result of one call of a client's tool; `output` is any JSON."""
+
+    id: str
+    output: Any
+    is_error: bool = False
+
+
+class ToolResultsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The results of all calls that the run waits for."""
+
+    results: Annotated[tuple[ToolResult, ...], msgspec.Meta(min_length=1, max_length=64)]
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -137,6 +164,17 @@ class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
 
 class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
     """Form 2 and `full`: the agent calls an MCP tool. `id` is that of its entry in `done.tool_calls`."""
+
+    name: str
+    input: dict[str, Any]
+    id: str
+
+
+class ClientToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tool_call"):
+    """All forms: the agent calls a tool of `client_tools`.
+
+    The stream ends with the error `client_tools_required` once all other tools have returned.
+    """
 
     name: str
     input: dict[str, Any]

@@ -75,6 +75,18 @@ def derive_uuid(digest: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
+def make_call_id() -> str:
+    """Return a new id for a call of a client's tool, unique among all calls."""
+    return f"tc_{make_id().replace('-', '')}"
+
+
+def find_request_id(call_id: str) -> str | None:
+    """Return the UUID in an id of `make_call_id`; None for any other id."""
+    digits = call_id.removeprefix("tc_")
+    text = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return text if call_id.startswith("tc_") and is_uuid(text) else None
+
+
 def is_uuid(text: str) -> bool:
     """Return True if `text` is a UUID of any version in its canonical lower-case form."""
     return _UUID.match(text) is not None

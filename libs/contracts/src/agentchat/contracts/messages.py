@@ -9,7 +9,7 @@ import msgspec
 
 from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.tool_messages import ServerCheck
-from agentchat.contracts.values import Decider, Form, ShownMessage
+from agentchat.contracts.values import ClientTool, ClientToolResult, Decider, Form, ShownMessage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -35,6 +35,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `parameters`: the caller's own for the model's calls, by the names of `http.RunParameters`. `context`:
     values for the variables of the agent's prompt and for its tools.
+
+    `client_tools`, `tool_choice`: as in `events.RunStarted`.
 
     `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken one of the
     account's run slots for it, so the worker does. A worker of an earlier release uses the current version.
@@ -64,6 +66,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str | None = None
     agent_version: int | None = None
     user_id: str | None = None
     external_id: str | None = None
@@ -238,8 +242,19 @@ class DecideApproval(BusMessage, frozen=True, kw_only=True):
     user_id: str | None = None
 
 
+class ReturnToolResults(BusMessage, frozen=True, kw_only=True):
+    """Return the results of all client tools that a run waits for. Sent like DecideApproval."""
+
+    trace_id: str
+    account_id: str
+    user_id: str | None = None
+    conversation_id: str
+    results: tuple[ClientToolResult, ...]
+    by: Decider
+
+
 class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
-    """The outcome of a DecideApproval: without a `code` it is decided as the command says, now or before.
+    """The outcome of a DecideApproval or a ReturnToolResults: without a `code` it is done, now or before.
 
     Otherwise nothing was decided, and `code` is one of `contracts.errors`.
     """
@@ -279,7 +294,14 @@ class FeedbackAnswered(BusMessage, frozen=True, kw_only=True):
     version: int = 0
 
 
-Command = EraseConversation | DescribeConversation | DecideApproval | ForkConversation | GiveFeedback
+Command = (
+    EraseConversation
+    | DescribeConversation
+    | DecideApproval
+    | ReturnToolResults
+    | ForkConversation
+    | GiveFeedback
+)
 
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
 """`unavailable`: Postgres or NATS did not answer, so it is unknown whether the conversation was erased."""

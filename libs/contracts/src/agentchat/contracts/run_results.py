@@ -5,9 +5,19 @@ from typing import Literal
 import msgspec
 
 from agentchat.contracts.updates import Finished
-from agentchat.contracts.values import ApprovalNeeded, Message, RunWarning, Source, ToolCall, Usage
+from agentchat.contracts.values import (
+    ApprovalNeeded,
+    ClientToolCall,
+    Message,
+    RunWarning,
+    Source,
+    ToolCall,
+    Usage,
+)
 
-RunStatus = Literal["queued", "running", "waiting_for_approval", "completed", "failed", "cancelled"]
+RunStatus = Literal[
+    "queued", "running", "waiting_for_approval", "requires_action", "completed", "failed", "cancelled"
+]
 
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +43,18 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: TokenCounts | None = None
 
 
+class ActionRequired(msgspec.Struct, frozen=True, kw_only=True):
+    """Reply of `POST /v1/chat` if the client has to run tools of its own.
+
+    Send their results to `POST /v1/chat/{trace_id}/tool_results`.
+    """
+
+    status: Literal["requires_action"] = "requires_action"
+    conversation_id: str
+    trace_id: str
+    client_tool_calls: tuple[ClientToolCall, ...]
+
+
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a run has no reply. `code` is one of `contracts.errors`."""
 
@@ -43,7 +65,7 @@ class RunError(msgspec.Struct, frozen=True, kw_only=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run's state, and its result: the fields of `ChatReply` once it has completed, or its `error`.
 
-    `approvals` are those that it waits for.
+    `approvals` are those that it waits for, `client_tool_calls` those that its client has to run.
     """
 
     trace_id: str
@@ -55,6 +77,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: TokenCounts | None = None
     error: RunError | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
+    client_tool_calls: tuple[ClientToolCall, ...] | None = None
     warnings: tuple[RunWarning, ...] | None = None
 
 

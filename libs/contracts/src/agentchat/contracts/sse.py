@@ -74,6 +74,8 @@ class Encoder:
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _to_error_event(update)
+            case ToolStarted(is_client=True):
+                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case Warned() | ToolStarted() | ToolEnded() | NextRound():
                 return None
 
@@ -83,6 +85,8 @@ class Encoder:
                 return http.DeltaEvent(content=update.text)
             case Started():
                 return http.StartEvent(conversation_id=self._conversation_id)
+            case ToolStarted(is_client=True):
+                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case Finished():
@@ -108,6 +112,8 @@ class Encoder:
                 return http.SourcesEvent(sources=update.sources)
             case Warned(warning):
                 return http.WarningEvent(code=warning.code, subject=warning.subject, message=warning.message)
+            case ToolStarted(is_client=True):
+                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolEnded():

@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.values import ApprovalNeeded, Cut, Message, RunWarning, Source, ToolCall, Usage
+from agentchat.contracts.values import (
+    ApprovalNeeded,
+    ClientToolCall,
+    Cut,
+    Message,
+    RunWarning,
+    Source,
+    ToolCall,
+    Usage,
+)
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -35,12 +44,16 @@ class TextUpdate(msgspec.Struct, frozen=True):
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
-    """The agent called a tool. With `needs_approval` it does not run before a person has approved it."""
+    """The agent called a tool. With `needs_approval` it does not run before a person has approved it.
+
+    `is_client`: the client runs it.
+    """
 
     call_id: str
     name: str
     input: dict[str, Any]
     needs_approval: bool = False
+    is_client: bool = False
 
 
 class ToolEnded(msgspec.Struct, frozen=True):
@@ -82,7 +95,7 @@ class Broken(msgspec.Struct, frozen=True):
 
     `local`: only the readers at this gateway get it; the run continues, or ended otherwise. `approvals` are
     those that the run or the conversation waits for, `calls` the ids of their tool calls, `usage` what a run
-    that waits has used so far.
+    that waits has used so far. `client_calls` are those that the run waits for the client to run.
     """
 
     code: str
@@ -91,6 +104,7 @@ class Broken(msgspec.Struct, frozen=True):
     approvals: tuple[ApprovalNeeded, ...] = ()
     calls: tuple[str, ...] = ()
     usage: Usage = Usage()
+    client_calls: tuple[ClientToolCall, ...] = ()
 
 
 Update = (
@@ -111,3 +125,9 @@ def wait_for_approvals(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, 
     asks = any(each.elicitation is not None for each in approvals)
     message = "A tool asks a person for input." if asks else "A person has to approve a tool call."
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)
+
+
+def wait_for_client(calls: tuple[ClientToolCall, ...]) -> Broken:
+    """Build the update of a run that waits for its client's tools, as `wait_for_approvals` does."""
+    message = "Run the tools and send their results."
+    return Broken("client_tools_required", message, local=True, client_calls=calls)

@@ -1,6 +1,6 @@
 """Define the values that events, messages, frames and the HTTP API share."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -183,6 +183,33 @@ class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     input: dict[str, Any] | None = None
     expires_at: str | None = None
     elicitation: Elicitation | None = None
+
+
+class ClientTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that the client runs: declared with a request, offered to the model beside the agent's own.
+
+    `input_schema` is a JSON Schema of an object.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$(?!\n)")]
+    description: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    input_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
+
+
+class ClientToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a client's tool, which the run waits for. `id` is unique among all calls."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the call `id` of a client's tool. `output` is a string that parses as JSON."""
+
+    id: str
+    output: str
+    is_error: bool = False
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):

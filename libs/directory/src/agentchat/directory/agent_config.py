@@ -28,6 +28,7 @@ MaxToolRounds = Annotated[int, msgspec.Meta(ge=0, le=100)]
 OutputType = Literal["text", "markdown", "json"]
 OnInterruption = Literal["continue", "fail"]
 OnToolServerError = Literal["continue", "fail"]
+ClientToolsPolicy = Literal["allowed", "refused"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
 RequestParameters = Annotated[tuple[ParameterName, ...], msgspec.Meta(max_length=7)]
@@ -81,7 +82,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     (`on_new_message`).
 
     With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
-    parameters for the model's calls, those in `request_parameters` are used. With `compaction` None, a thread
+    parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
+    request may bring tools that its client runs. With `compaction` None, a thread
     that no longer fits into the model's context fails.
     """
 
@@ -106,6 +108,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     approval_seconds: ApprovalSeconds = 7 * 24 * 3600
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
+    client_tools: ClientToolsPolicy = "allowed"
     compaction: Compaction | None = Compaction()
 
 

@@ -15,6 +15,7 @@ from agentchat.directory.agent_config import (
     AgentSettings,
     ApprovalSeconds,
     BaseUrl,
+    ClientToolsPolicy,
     MaxToolRounds,
     McpServer,
     McpServers,
@@ -115,6 +116,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     approval_seconds: ApprovalSeconds | UnsetType = UNSET
     on_expiry: OnExpiry | UnsetType = UNSET
     on_new_message: OnNewMessage | UnsetType = UNSET
+    client_tools: ClientToolsPolicy | UnsetType = UNSET
     compaction: Compaction | UnsetType | None = UNSET
     provider_key: str | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET

@@ -57,6 +57,8 @@ def build_notice(position: int, conversation_id: str, version: int, event: event
     found = _TYPES.get(type(event))
     if isinstance(event, events.ApprovalDecided) and event.decision == "expired":
         found = "approval.expired"
+    if isinstance(event, events.ApprovalDecided) and event.is_client:
+        return None
     if found is None or event.inherited_from is not msgspec.UNSET:
         return None
     if found.startswith("conversation.") and is_unlisted(conversation_id):

@@ -23,6 +23,7 @@ from agentchat.gateway.api.get_conversation import get_conversation, list_messag
 from agentchat.gateway.api.get_run import get_run
 from agentchat.gateway.api.list_conversations import list_conversations
 from agentchat.gateway.api.oauth_callback import get_oauth_callback
+from agentchat.gateway.api.take_tool_results import take_tool_results
 from agentchat.gateway.front_page import get_links
 from agentchat.gateway.openapi import get_openapi
 from agentchat.gateway.protocols import protocol_handlers as protocols
@@ -37,7 +38,7 @@ def _build_router(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
 
 
 ROUTES = (
-    _build_router("chat", (chat, stream_chat, get_run, follow_chat, cancel), "key"),
+    _build_router("chat", (chat, stream_chat, take_tool_results, get_run, follow_chat, cancel), "key"),
     _build_router(
         "conversations",
         (

@@ -14,21 +14,23 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events, wire
-from agentchat.contracts.updates import Broken, wait_for_approvals
+from agentchat.contracts.updates import Broken, wait_for_approvals, wait_for_client
 from agentchat.contracts.values import (
     ApprovalDecision,
     ApprovalNeeded,
     Approvers,
+    ClientToolCall,
     Decider,
     InputAsked,
     OnExpiry,
     OnNewMessage,
 )
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.rounds import Call, CallApproval
+from agentchat.conversations.aggregate.rounds import Call, CallApproval, Requested
 
 NOT_RUN = "The call was not run: it was not approved."
 _EXPIRED = "The call was not run: its approval expired. Call the tool again if the result is still needed."
+_NOT_RETURNED = "The client did not run the tool in time; whether it ran is unknown."
 _DENIED = "The call was not run: a person denied it."
 _SERVICE = Decider(kind="service", id="service")
 
@@ -71,9 +73,10 @@ class AlreadyDecided(msgspec.Struct, frozen=True):
 
 
 class DecisionRefused(msgspec.Struct, frozen=True):
-    """Nothing is appended; `code` is one of `contracts.errors`."""
+    """Nothing is appended; `code` is one of `contracts.errors`, `detail` says what is wrong."""
 
     code: str
+    detail: str | None = None
 
 
 def request_approval(
@@ -85,8 +88,11 @@ def request_approval(
     approval_id: str,
     now: str,
     asked: InputAsked | None = None,
-) -> events.ApprovalRequested | events.ElicitationRequested:
-    """Return the event that asks a person about a call, or about its tool's question."""
+) -> Requested:
+    """Return the event that asks a person about a call, or about its tool's question, or hands it over.
+
+    A call of a client's tool is handed over to the client.
+    """
     fields: dict[str, Any] = {
         "trace_id": run.trace_id,
         "at": now,
@@ -96,6 +102,8 @@ def request_approval(
         "input_sha256": hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
         **msgspec.structs.asdict(terms),
     }
+    if call.is_client:
+        return events.ClientToolRequested(**fields)
     if asked is None:
         return events.ApprovalRequested(**fields)
     return events.ElicitationRequested(asked=asked, **fields)
@@ -106,7 +114,7 @@ def decide_approval(
 ) -> DecisionEvents | AlreadyDecided | DecisionRefused:
     """Return the events of a person's decision, or why there are none."""
     call, approval = find_approval(run, answer.approval_id) or (None, None)
-    if call is None or approval is None:
+    if call is None or approval is None or approval.is_client:
         return DecisionRefused("not_found")
     if approval.requested.approvers == "operator" and answer.by.kind != "operator":
         return DecisionRefused("approval_forbidden")
@@ -151,7 +159,11 @@ def expire_approvals(run: Run, now: str) -> tuple[events.Event, ...]:
         for approval in waiting
         for event in (
             _close(run, approval, "expired", now),
-            *(() if approval.asked is not None else (_refuse_call(run, approval, _EXPIRED, now),)),
+            *(
+                ()
+                if approval.asked is not None
+                else (_refuse_call(run, approval, _NOT_RETURNED if approval.is_client else _EXPIRED, now),)
+            ),
         )
     )
 
@@ -176,11 +188,23 @@ def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
         )
         for call in run.pending
         for approval in call.pending
+        if not approval.is_client
+    )
+
+
+def list_client_calls(run: Run) -> tuple[ClientToolCall, ...]:
+    """List the calls that the run waits for its client to run."""
+    return tuple(
+        ClientToolCall(id=call.call_id, name=call.name, input=call.input)
+        for call in run.pending
+        if call.is_client
     )
 
 
 def build_pause(run: Run) -> Broken:
     """Return the last update that a reader of a waiting run receives."""
+    if client_calls := list_client_calls(run):
+        return replace(wait_for_client(client_calls), usage=run.usage)
     calls = tuple(call.call_id for call in run.pending for _ in call.pending)
     return replace(wait_for_approvals(list_needed_approvals(run), calls), usage=run.usage)
 
@@ -251,6 +275,7 @@ def _close(run: Run, approval: CallApproval, decision: ApprovalDecision, now: st
         approval_id=approval.id,
         decision=decision,
         by=_SERVICE,
+        is_client=approval.is_client,
     )
 
 

@@ -66,7 +66,9 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
             yield updates.NextRound(each.number)
         yield from _split_text(each, step)
         for call in each.calls:
-            yield updates.ToolStarted(call.call_id, call.name, call.input, call.needs_approval)
+            yield updates.ToolStarted(
+                call.call_id, call.name, call.input, call.needs_approval, call.is_client
+            )
         for call in each.calls:
             if call.output is not None:
                 yield updates.ToolEnded(call.call_id, call.is_error, get_client_output(call))

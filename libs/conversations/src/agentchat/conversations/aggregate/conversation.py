@@ -13,7 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Cut, Form, Message, RunWarning, ShownMessage, Source, ToolSpec, Usage
+from agentchat.contracts.values import (
+    ClientTool,
+    Cut,
+    Form,
+    Message,
+    RunWarning,
+    ShownMessage,
+    Source,
+    ToolSpec,
+    Usage,
+)
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -80,6 +90,8 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str | None = None
     sources: tuple[Source, ...] | None = None
     documents: str | None = None
     compacted: events.ContextCompacted | None = None
@@ -314,9 +326,10 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
                 input=event.input,
                 attempt=run.attempt,
                 needs_approval=event.needs_approval,
+                is_client=event.is_client,
             )
             return replace(run, rounds=add_call(run.rounds, event.round, call))
-        case events.ApprovalRequested() | events.ElicitationRequested():
+        case events.DecisionRequested():
             return replace(run, rounds=add_request(run.rounds, event), attempts_without_progress=0)
         case events.ApprovalDecided():
             return _apply_decision(run, event)
@@ -358,6 +371,8 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         requested_model=event.requested_model or run.requested_model,
         parameters=event.parameters or run.parameters,
         context=event.context or run.context,
+        client_tools=event.client_tools or run.client_tools,
+        tool_choice=event.tool_choice or run.tool_choice,
         **copy_agent_facts(event),
     )
 

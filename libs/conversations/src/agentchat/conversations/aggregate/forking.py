@@ -141,7 +141,7 @@ def _copy(event: events.Event, conversation_id: str) -> events.Event:
             return replace(copy, message_id=ids.derive_reply_id(trace_id))
         case events.MessageSaved():
             return replace(copy, message_id=ids.derive_uuid(_hash(conversation_id, copy.message_id)))
-        case events.ApprovalRequested() | events.ElicitationRequested() | events.ApprovalDecided():
+        case events.DecisionRequested() | events.ApprovalDecided():
             return replace(copy, approval_id=ids.derive_uuid(_hash(conversation_id, copy.approval_id)))
         case events.RunStarted():
             return replace(copy, shown_sha256=None)

@@ -35,5 +35,7 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         requested_model=run.requested_model,
         parameters=run.parameters,
         context=run.context,
+        client_tools=run.client_tools,
+        tool_choice=run.tool_choice,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )

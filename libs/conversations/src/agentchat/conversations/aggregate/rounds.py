@@ -11,17 +11,18 @@ from agentchat.contracts import events
 from agentchat.contracts.tool_messages import InputResponse
 from agentchat.contracts.values import ElicitationAction, InputAsked, Usage
 
+Requested = events.ApprovalRequested | events.ElicitationRequested | events.ClientToolRequested
 _ACTIONS: dict[str, ElicitationAction] = {"approved": "accept", "denied": "decline"}
 
 
 class CallApproval(msgspec.Struct, frozen=True):
-    """A question to a person about a call, and the decision, None until it is made.
+    """A question to a person about a call, or a client's turn to run it, and the decision, None until made.
 
     `wait` counts the earlier waits of the round. `resumed` is the first attempt that found it decided, 0
     before that, and `resumed_at` is when that attempt started.
     """
 
-    requested: events.ApprovalRequested | events.ElicitationRequested
+    requested: Requested
     decided: events.ApprovalDecided | None = None
     resumed: int = 0
     resumed_at: str = ""
@@ -31,6 +32,11 @@ class CallApproval(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """The approval's id."""
         return self.requested.approval_id
+
+    @property
+    def is_client(self) -> bool:
+        """True if the client has to run the tool."""
+        return isinstance(self.requested, events.ClientToolRequested)
 
     @property
     def asked(self) -> InputAsked | None:
@@ -57,7 +63,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     `output` (a string that parses as JSON) is None until it returned; `quotes_server` is as in
     `ToolReturned`. `input` is the model's own. `approvals`
-    are the questions to people about it, in order: whether it may run, then those of its tool.
+    are the questions to people about it, in order: whether it may run, then those of its tool. `is_client`:
+    the client runs it, which is the only question then.
     """
 
     call_id: str
@@ -70,6 +77,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     ms: int = 0
     attempt: int = 0
     needs_approval: bool = False
+    is_client: bool = False
     approvals: tuple[CallApproval, ...] = ()
 
     @property
@@ -79,8 +87,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_run(self) -> bool:
-        """Return True if it is approved or needs no approval, and has no open question."""
-        return (not self.needs_approval or self._approved is not None) and not self.pending
+        """Return True if we run it, it is approved or needs no approval, and has no open question."""
+        return (
+            not self.is_client
+            and (not self.needs_approval or self._approved is not None)
+            and not self.pending
+        )
 
     @property
     def is_denied(self) -> bool:
@@ -136,9 +148,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return decided if decided is not None and decided.decision == "approved" else None
 
 
-def _add_approval(
-    calls: tuple[Call, ...], event: events.ApprovalRequested | events.ElicitationRequested
-) -> tuple[Call, ...]:
+def _add_approval(calls: tuple[Call, ...], event: Requested) -> tuple[Call, ...]:
     """Add a question to a round's calls.
 
     All questions asked before a decision belong to one wait.
@@ -242,7 +252,7 @@ def update_call(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rou
     return _update_round(rounds, number, change)
 
 
-def add_request(rounds: Rounds, event: events.ApprovalRequested | events.ElicitationRequested) -> Rounds:
+def add_request(rounds: Rounds, event: Requested) -> Rounds:
     """Add a question to a person to a call of its round."""
     return _update_round(
         rounds, event.round, lambda each: replace(each, calls=_add_approval(each.calls, event))
@@ -253,3 +263,19 @@ def _append_call(each: Round, call: Call) -> Round:
     if any(known.call_id == call.call_id for known in each.calls):
         return each
     return replace(each, calls=(*each.calls, call))
+
+
+def list_tool_calls(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
+    """List the tool calls of a reply as events to append with it."""
+    return tuple(
+        events.ToolCalled(
+            trace_id=reply.trace_id,
+            at=reply.at,
+            round=reply.round,
+            call_id=block["id"],
+            name=block["name"],
+            input=block["input"] if isinstance(block.get("input"), dict) else {},
+        )
+        for block in reply.blocks
+        if block.get("type") == "tool_use"
+    )

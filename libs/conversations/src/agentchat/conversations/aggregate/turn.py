@@ -253,6 +253,8 @@ def _build_run_started(
         requested_model=request.requested_model,
         parameters=request.parameters,
         context=request.context,
+        client_tools=request.client_tools,
+        tool_choice=request.tool_choice,
     )
 
 
@@ -284,7 +286,8 @@ class RunTools(msgspec.Struct, frozen=True):
 class RequestApproval(msgspec.Struct, frozen=True):
     """Append an ApprovalRequested for each of these calls of the round; then the run waits.
 
-    If a tool asks a person (ElicitationRequested), these are asked about with it.
+    If a tool asks a person (ElicitationRequested), these are asked about with it. Of a client's tools, once
+    all others have returned, it is a ClientToolRequested.
     """
 
     round: int
@@ -312,14 +315,22 @@ def decide_next_step(run: Run) -> Step | None:
         return None
     if allowed := tuple(call for call in last.calls if call.output is None and call.may_run):
         return RunTools(round=last.number, calls=allowed)
-    if held := list_held_calls(last):
+    if held := list_held_calls(last) or _list_client_calls(last):
         return RequestApproval(round=last.number, calls=held)
     return _call_model(run, last.number + 1)
 
 
 def list_held_calls(last: Round) -> tuple[Call, ...]:
     """List the calls of the round that need an approval that was not requested yet."""
-    return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
+    return tuple(
+        call
+        for call in last.calls
+        if call.output is None and not (call.may_run or call.pending or call.is_client)
+    )
+
+
+def _list_client_calls(last: Round) -> tuple[Call, ...]:
+    return tuple(call for call in last.calls if call.output is None and call.is_client)
 
 
 def _call_model(run: Run, number: int) -> CallModel:
@@ -332,22 +343,6 @@ def _is_final(run: Run, last: Round) -> bool:
     It asks for no tool, or for tools that are not allowed any more.
     """
     return not last.calls or last.number > run.max_tool_rounds
-
-
-def list_tool_calls(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
-    """List the tool calls of a reply as events to append with it."""
-    return tuple(
-        events.ToolCalled(
-            trace_id=reply.trace_id,
-            at=reply.at,
-            round=reply.round,
-            call_id=block["id"],
-            name=block["name"],
-            input=block["input"] if isinstance(block.get("input"), dict) else {},
-        )
-        for block in reply.blocks
-        if block.get("type") == "tool_use"
-    )
 
 
 def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]:

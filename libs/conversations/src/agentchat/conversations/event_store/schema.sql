@@ -32,7 +32,7 @@ CREATE FUNCTION event_field(state bytea, field text) RETURNS text LANGUAGE plpgs
 CREATE INDEX conversation_events_shown_idx ON conversation_events (event_field(state, 'shown_sha256'), notification_id)
  WHERE topic = 'run_started.v1' AND event_field(state, 'shown_sha256') IS NOT NULL;
 CREATE INDEX conversation_events_decision_idx ON conversation_events (event_field(state, 'approval_id'))
- WHERE topic IN ('approval_requested.v1', 'elicitation_requested.v1');
+ WHERE topic IN ('approval_requested.v1', 'elicitation_requested.v1', 'client_tool_requested.v1');
 CREATE INDEX conversation_events_feedback_idx ON conversation_events (originator_id, originator_version)
  WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1');
 CREATE INDEX conversation_events_erased_idx ON conversation_events (originator_id)

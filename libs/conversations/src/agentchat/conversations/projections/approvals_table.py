@@ -1,6 +1,7 @@
 """The read model `approvals`: one row for each call that needs an approval.
 
-For lists and the sweeper. A tool's question has a row of its own: its `call_id` is that of the call, a `#`,
+For lists and the sweeper. A call that waits for the client to run it has a row too, which no list shows: its
+`approvers` is CLIENT. A tool's question has a row of its own: its `call_id` is that of the call, a `#`,
 and the approval's id.
 """
 
@@ -8,6 +9,8 @@ from collections.abc import Sequence
 
 from agentchat.contracts import events, wire
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
+
+CLIENT = "client"
 
 _TABLES = """
 CREATE TABLE approvals (
@@ -49,6 +52,9 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
             case events.ElicitationRequested(asked=call) as question:
                 row = _get_row(rows, fact, f"{question.call_id}#{question.approval_id}")
                 row.update(_build_question(question), name=call.name, input=wire.encode(call.input).decode())
+            case events.ClientToolRequested() as question:
+                row = _get_row(rows, fact, question.call_id)
+                row.update(_build_question(question), name=question.tool, approvers=CLIENT)
             case events.ApprovalDecided() as decision:
                 known = wire.encode(decision).decode()
                 decided.append(
@@ -91,6 +97,7 @@ PROJECTION = Projection(
             events.ToolCalled,
             events.ApprovalRequested,
             events.ElicitationRequested,
+            events.ClientToolRequested,
             events.ApprovalDecided,
             events.ConversationErased,
         }

@@ -9,7 +9,7 @@ SELECT (SELECT count(*) FROM runs WHERE ended_at IS NULL),
        coalesce((SELECT extract(epoch FROM clock_timestamp() - min(requested_at)::timestamptz)
                    FROM runs WHERE ended_at IS NULL), 0)::float8,
        (SELECT count(*) FROM approvals
-         WHERE status = 'pending' AND expires_at::timestamptz > clock_timestamp()),
+         WHERE status = 'pending' AND approvers <> 'client' AND expires_at::timestamptz > clock_timestamp()),
        (SELECT count(*) FROM waiting_line WHERE place > 0 AND expires_at > clock_timestamp())
 
 -- name: failed_runs

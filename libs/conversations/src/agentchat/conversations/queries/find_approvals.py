@@ -19,7 +19,9 @@ from agentchat.conversations.queries.find_run import load_run
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection
 
-_IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
+_IS_REQUEST: LiteralString = (
+    "topic IN ('approval_requested.v1', 'elicitation_requested.v1', 'client_tool_requested.v1')"
+)
 
 
 class FoundApproval(msgspec.Struct, frozen=True):
@@ -35,11 +37,8 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
 
     Returns None if it is unknown or its conversation erased. Raises DatabaseUnavailable, UnreadableEvent.
     """
-    async with acquire_connection(pool) as conn:
-        row = await (await conn.execute(_FIND, [approval_id])).fetchone()
-        if row is None:
-            row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
-    found = None if row is None else await load_run(pool, row[0])
+    trace_id = await find_requesting_run(pool, approval_id)
+    found = None if trace_id is None else await load_run(pool, trace_id)
     if found is None:
         return None
     conversation_id, run = found
@@ -48,9 +47,21 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     asked = approval_rules.find_approval(run, approval_id)
     return (
         None
-        if owner is None or asked is None
+        if owner is None or asked is None or asked[1].is_client
         else FoundApproval(owner.account_id, owner.user_id, _build_approval(conversation_id, *asked, now))
     )
+
+
+async def find_requesting_run(pool: Pool, approval_id: str) -> str | None:
+    """Find the trace of the run that requested an approval, or that a client runs a tool.
+
+    Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        row = await (await conn.execute(_FIND, [approval_id])).fetchone()
+        if row is None:
+            row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
+    return None if row is None else str(row[0])
 
 
 async def count_waiting_runs(pool: Pool) -> int:
@@ -145,7 +156,9 @@ SELECT trace_id FROM readable_conversation_events
 
 _FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
 
-_COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending'"
+_COUNT_WAITING = (
+    "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending' AND approvers <> 'client'"
+)
 
 # A tool's question is only in the log; a page has few of them.
 _LIST: LiteralString = f"""
@@ -159,7 +172,7 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
        SELECT topic, state FROM readable_conversation_events
         WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = approval_id LIMIT 1
        ) AS requested ON call_id LIKE '%%#%%'
- WHERE approval_id IS NOT NULL
+ WHERE approval_id IS NOT NULL AND approvers <> 'client'
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
    AND (%(user)s::text IS NULL OR EXISTS (
         SELECT FROM conversations AS owned

@@ -138,6 +138,8 @@ def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
                 yield _build_tool_bar(calls.pop(event.call_id), moment, event)
             case events.ApprovalRequested() | events.ElicitationRequested() as event:
                 asked[event.approval_id] = moment
+            case events.ApprovalDecided(is_client=True):
+                decided = True
             case events.ApprovalDecided() as event if event.approval_id in asked:
                 decided = True
                 yield _build_decision_bar(asked.pop(event.approval_id), moment, event)

@@ -5,7 +5,7 @@ from litestar import get
 from agentchat.contracts.errors import get_error_code
 from agentchat.contracts.run_results import RunError, RunResult, RunStatus, count_tokens
 from agentchat.contracts.updates import Broken, Finished
-from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
+from agentchat.conversations.aggregate.approval_rules import list_client_calls, list_needed_approvals
 from agentchat.conversations.aggregate.canonical_stream import build_last_update, list_returned_calls
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
@@ -40,7 +40,7 @@ async def get_run(request: JsonRequest, trace_id: TraceId) -> RunResult:
 def _build_result(conversation_id: str, run: Run) -> RunResult:
     status: RunStatus = run.state
     if run.pending and run.state == "running":
-        status = "waiting_for_approval"
+        status = "requires_action" if list_client_calls(run) else "waiting_for_approval"
     last = None if run.state == "running" else build_last_update(run)
     error = None
     if isinstance(last, Broken):
@@ -55,5 +55,6 @@ def _build_result(conversation_id: str, run: Run) -> RunResult:
         usage=count_tokens(run.usage),
         error=error,
         approvals=list_needed_approvals(run) or None,
+        client_tool_calls=list_client_calls(run) or None,
         warnings=run.warnings or None,
     )

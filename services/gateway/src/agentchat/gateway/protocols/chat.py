@@ -14,17 +14,19 @@ from msgspec.structs import replace
 
 from agentchat.contracts import http, ids, sse
 from agentchat.contracts.examples import CONVERSATION
-from agentchat.contracts.run_results import ChatReply, RunResult, build_chat_reply
+from agentchat.contracts.run_results import ActionRequired, ChatReply, RunResult, build_chat_reply
+from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import Form
 from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_form
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
+from agentchat.gateway.protocols.client_tools import read_client_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs, check_title
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
-from agentchat.gateway.runs.start_run import start_run
+from agentchat.gateway.runs.start_run import StartedRun, start_run
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 
 MAX_MESSAGE_BYTES = 256 * 1024
@@ -36,7 +38,7 @@ FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2", "full": "full"}
 
 STREAM_EVENTS = (
     *(http.MetaEvent, http.StartEvent, http.SourcesEvent, http.DeltaEvent, http.ToolCallEvent),
-    *(http.ToolResultEvent, http.ApprovalRequiredEvent, http.WarningEvent),
+    *(http.ToolResultEvent, http.ApprovalRequiredEvent, http.WarningEvent, http.ClientToolCallEvent),
     *(http.DoneEvent, http.MessageDoneEvent, http.ErrorEvent),
 )
 """Of all forms."""
@@ -90,15 +92,18 @@ async def chat(
     agent_id: AgentId,  # noqa: ARG001 - read by the guard
     idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
     prefer: Prefer = None,
-) -> Response[ChatReply]:
-    """Start a run and return its reply once it is complete; at once with `Prefer: respond-async`."""
+) -> Response[ChatReply | ActionRequired]:
+    """Start a run and return its reply once it is complete; at once with `Prefer: respond-async`.
+
+    If the agent calls a tool of `client_tools`, the answer has the calls instead: run them, and send their
+    results to `POST /v1/chat/{trace_id}/tool_results`.
+    """
     is_async = _RESPOND_ASYNC in (each.strip().lower() for each in re.split("[,;]", prefer or ""))
     run_request = replace(await _run_request(request, data, "json"), returns_queued=is_async)
     started = await start_run(request, run_request)
     claim = started.claim
     if not is_async:
-        finished, _ = await wait_for_reply(request, started.run)
-        return Response(build_chat_reply(claim.conversation_id, finished))
+        return Response(await wait_for_answer(request, started))
     accepted: Any = RunResult(
         trace_id=claim.trace_id,
         conversation_id=claim.conversation_id,
@@ -106,6 +111,17 @@ async def chat(
     )
     headers = {"Location": f"/v1/chat/{claim.trace_id}", "Preference-Applied": _RESPOND_ASYNC}
     return Response(accepted, status_code=202, headers=headers)
+
+
+async def wait_for_answer(request: JsonRequest, started: StartedRun) -> ChatReply | ActionRequired:
+    """Return the reply of a run, or the calls that its client has to run. Raises as `wait_for_reply`."""
+    last, _ = await wait_for_reply(request, started.run)
+    conversation_id, trace_id = started.claim.conversation_id, started.claim.trace_id
+    if isinstance(last, Finished):
+        return build_chat_reply(conversation_id, last)
+    return ActionRequired(
+        conversation_id=conversation_id, trace_id=trace_id, client_tool_calls=last.client_calls
+    )
 
 
 @post(
@@ -175,6 +191,7 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         metadata=check_new_pairs(body.metadata or {}),
         external_id=body.external_id and replace_nul(body.external_id),
         **read_options(body),
+        **read_client_tools(body.client_tools, body.tool_choice),
     )
 
 

@@ -49,6 +49,10 @@ class AfterPause:
         """Return the part of these updates that comes after the pause."""
         return [rest for update in updates if (rest := self._take_rest(update)) is not None]
 
+    def _is_new(self, call_id: str) -> bool:
+        """Return True if the reader does not know the result of this call: its client returned no other."""
+        return call_id in self.calls and not self.calls[call_id].is_client
+
     def _take_rest(self, update: Update) -> Update | None:
         match update:
             case TextUpdate():
@@ -60,7 +64,7 @@ class AfterPause:
                 return None
             case ToolStarted() if update.call_id in self._had:
                 return None
-            case ToolEnded() if update.call_id in self._had - self.calls.keys():
+            case ToolEnded() if update.call_id in self._had and not self._is_new(update.call_id):
                 return None
             case NextRound() if update.number <= self.wait.round:
                 return None

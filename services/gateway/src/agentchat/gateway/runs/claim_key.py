@@ -118,7 +118,9 @@ async def _claim(
 
 def _hash_of(request: ChatRequested) -> bytes:
     """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
-    options = tuple((name, value) for name in _OPTIONS if (value := getattr(request, name)) not in (None, {}))
+    options = tuple(
+        (name, value) for name in _OPTIONS if (value := getattr(request, name)) not in (None, {}, ())
+    )
     if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
         shown = (request.shown_sha256, request.instructions, *options)
         return hashlib.sha256(wire.encode_canonical(shown)).digest()
@@ -127,5 +129,8 @@ def _hash_of(request: ChatRequested) -> bytes:
     return hashlib.sha256(wire.encode_canonical(fields)).digest()
 
 
-_OPTIONS = ("output_schema", "parameters", "context", "title", "external_id", "metadata")
+_OPTIONS = (
+    *("output_schema", "parameters", "context", "title", "external_id", "metadata"),
+    *("client_tools", "tool_choice"),
+)
 """Fields that few requests have."""

@@ -1,7 +1,9 @@
-"""Resume a run that waits for approval: decisions come by the protocol that started it.
+"""Resume a run that waits: decisions and tool results come by the protocol that started it.
 
-A repeated decision is safe: the run is then streamed again from after its pause, whatever its state.
+Repeating them is safe: the run is then streamed again from after its pause, whatever its state.
 """
+
+from collections.abc import Sequence
 
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
@@ -15,6 +17,7 @@ from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.claim_key import make_unkeyed_claim
 from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval
 from agentchat.gateway.runs.owned_run import follow_stored_run
+from agentchat.gateway.runs.return_results import list_request_ids, return_results
 from agentchat.gateway.runs.run_request import RunRequest
 from agentchat.gateway.runs.start_run import StartedRun, check_started, start_run
 from agentchat.gateway.services import get_services
@@ -26,26 +29,42 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 
 async def start_or_resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
     """Start a run, or resume the one that the request decides about. Raises as `start_run`."""
-    if run_request.verdicts:
+    if run_request.verdicts or run_request.tool_results:
         return await resume_run(request, run_request)
     return await start_run(request, run_request)
 
 
 async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
-    """Record the decisions, then follow the resumed run.
+    """Record the decisions or the tool results, then follow the resumed run.
 
     Its place among the account's runs is for the worker to take.
 
     Raises Refusal, BusUnavailable, DatabaseUnavailable, UnreadableEvent.
     """
-    caller, bounds = request.auth, get_access(request).account_bounds
-    check_scope(caller, "approve")
+    caller, results = request.auth, run_request.tool_results
+    if not results:
+        check_scope(caller, "approve")
     await get_admitted(request).slot.give_back()
-    async with bounds.hold_read(caller):
-        conversation_id, run = await _decide_all(request, run_request)
-    pause = max(_pause_of(run, verdict.approval_id) for verdict in run_request.verdicts)
-    after_pause = AfterPause(run, pause)
-    await request.context.enter(bounds.hold_stream(caller))
+    async with get_access(request).account_bounds.hold_read(caller):
+        if not results:
+            conversation_id, run = await _decide_all(request, run_request)
+            asked = [verdict.approval_id.lower() for verdict in run_request.verdicts]
+        else:
+            conversation_id, run = await return_results(request, results, agent_id=run_request.agent_id)
+            asked = list_request_ids(results)
+    return await follow_resumed_run(request, conversation_id, run, asked)
+
+
+async def follow_resumed_run(
+    request: JsonRequest, conversation_id: str, run: Run, asked: Sequence[str]
+) -> StartedRun:
+    """Follow a run from after the pause in which it waited for `asked`: ids of approvals, or of requests.
+
+    Raises Refusal, BusUnavailable, UnreadableEvent.
+    """
+    caller = request.auth
+    after_pause = AfterPause(run, max(_pause_of(run, each) for each in asked))
+    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
     while not check_started(follower):
@@ -96,5 +115,5 @@ def _pause_of(run: Run, approval_id: str) -> PausePoint:
         for each in run.rounds
         for call in each.calls
         for approval in call.approvals
-        if approval.id == approval_id.lower()
+        if approval.id == approval_id
     )

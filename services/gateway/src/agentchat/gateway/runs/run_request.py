@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from agentchat.contracts.http import DecisionBody
-from agentchat.contracts.values import ShownMessage
+from agentchat.contracts.values import ClientTool, ClientToolResult, ShownMessage
 
 Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
 """Of a decision, as a body has it: `decide_approval.clean_decision` checks its length."""
@@ -58,15 +58,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     external_id, title, metadata: Of a new conversation, as in ChatRequested.
     form: The name that stored events have for the protocol.
     conversation_id: None for a new conversation; lists do not show it if `unlisted`.
-    history, after, instructions, output_schema, parameters, context, shown_sha256, is_task: As in
-        ChatRequested. `shown_sha256`, if given, is what a repeated Idempotency-Key must agree with.
+    history, after, instructions, output_schema, parameters, context, client_tools, tool_choice,
+        shown_sha256, is_task: As in ChatRequested. `shown_sha256`, if given, is what a repeated
+        Idempotency-Key must agree with.
     fork: If it cannot be made, a new conversation begins with the `history`.
     secrets: Kept apart from the request, sealed, until the run ends (`directory.run_secrets`).
     key: An Idempotency-Key from the body, for a request without the header.
     returns_queued: The run counts as started while its request waits for its conversation.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
-        they
-        must be all that it waits for.
+        they must be all that it waits for.
+    tool_results: Results of the client's tools: the run that waits for them continues, likewise.
     """
 
     form: str
@@ -87,6 +88,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str | None = None
     model: str | None = None
     key: str | None = None
     secrets: dict[str, str] | None = None
@@ -94,6 +97,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False
     returns_queued: bool = False
+    tool_results: tuple[ClientToolResult, ...] = ()
 
     def __repr__(self) -> str:
         """Leave out the values: some are secret."""

@@ -110,6 +110,8 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         requested_model=run_request.model,
         parameters=run_request.parameters,
         context=run_request.context,
+        client_tools=run_request.client_tools,
+        tool_choice=run_request.tool_choice,
         is_task=run_request.is_task,
         user_id=caller.user_id,
         external_id=run_request.external_id,

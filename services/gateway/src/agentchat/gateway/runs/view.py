@@ -268,7 +268,8 @@ class View:
                 self._send(Warned(frame.warning))
             case frames.ToolCalledFrame():
                 self._send(NextRound(frame.round))
-                self._send(ToolStarted(frame.call_id, frame.name, frame.input, frame.needs_approval))
+                shown = (frame.call_id, frame.name, frame.input, frame.needs_approval, frame.is_client)
+                self._send(ToolStarted(*shown))
             case frames.ToolReturnedFrame():
                 self._send(ToolEnded(frame.call_id, frame.is_error))
                 self.wants_log = self.wants_log or bool(self._sent.owed)

@@ -13,16 +13,16 @@ from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.start_run import build_run_refusal
 
 
-async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished, list[Update]]:
-    """Return the end of a run and all its updates, once it has ended.
+async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished | Broken, list[Update]]:
+    """Return the end of a run and all its updates, once it has ended or waits for its client's tools.
 
-    Raises Refusal if it failed; ClientDisconnected.
+    Raises Refusal if it failed or waits for a person; ClientDisconnected.
     """
     updates = await wait_for_end(request, run)
     last = updates[-1]
-    if isinstance(last, Broken):
+    if isinstance(last, Broken) and not last.client_calls:
         raise build_run_refusal(last)
-    assert isinstance(last, Finished)
+    assert isinstance(last, Finished | Broken)
     return last, updates
 
 

@@ -88,6 +88,7 @@ def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list
     """Return what the message asks for, in order.
 
     A part that asks for nothing extends the last. `known_ids` are the ids mentioned before, the latest first.
+    A tool that is not the shop's is asked for by its name, and called with an input that is valid.
     """
     message = re.sub(r"\border #?(\d{3,6})\b", r"ORD-\1", message, flags=re.IGNORECASE)
     found: list[tuple[Tool, ShopRule, str]] = []
@@ -100,7 +101,12 @@ def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list
     whole = _find_rule(message, offered)
     if whole is not None and (not found or whole[1].tool == "compare_products"):
         found = [(*whole, message)]
-    return [_build_wish(tool, rule, part, message, known_ids) for tool, rule, part in found]
+    return [
+        _build_wish(tool, rule, part, message, known_ids)
+        if rule in RULES
+        else Wish(tool, [fill_input(tool, part, known_ids)], [])
+        for tool, rule, part in found
+    ]
 
 
 def fill_input(tool: Tool, message: str, known_ids: list[str]) -> dict[str, Any]:

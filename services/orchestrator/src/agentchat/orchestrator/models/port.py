@@ -44,7 +44,8 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model.
 
     `parameters` are the agent's, by the provider's own names, and are sent unchanged. `use_tools` False: the
-    tools are listed for the history's sake but may not be used. `output_schema`: the reply must be JSON of
+    tools are listed for the history's sake but may not be used. `tool_choice`: the tool that the reply must
+    call by name, or "required" for any. `output_schema`: the reply must be JSON of
     this JSON Schema. `earlier`: the number of content blocks, from the first message, that belong to earlier
     runs. `settled`: the first messages, with JSON that other calls may have encoded. `compaction`: the reply
     must be the provider's own summary, by these instructions or, if "", by its own. `account_id` pays for
@@ -60,6 +61,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     tools: tuple[ToolSpec, ...] = ()
     use_tools: bool = True
+    tool_choice: str | None = None
     output_schema: dict[str, Any] | None = None
     earlier: int = 0
     settled: SettledMessages | None = None

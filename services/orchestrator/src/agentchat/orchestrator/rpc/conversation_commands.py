@@ -35,6 +35,9 @@ _UNAVAILABLE: dict[type, Answer] = {
     messages.DecideApproval: messages.ApprovalAnswered(
         code="overloaded", detail="The decision cannot be recorded at the moment. Try again."
     ),
+    messages.ReturnToolResults: messages.ApprovalAnswered(
+        code="overloaded", detail="The results cannot be recorded at the moment. Try again."
+    ),
     messages.ForkConversation: messages.ForkAnswered(outcome="unavailable"),
     messages.GiveFeedback: messages.FeedbackAnswered(outcome="unavailable"),
 }
@@ -118,7 +121,7 @@ async def _execute(services: WorkerServices, command: messages.Command) -> Answe
             if isinstance(described, int):
                 return messages.DescribeAnswered(outcome="described", version=described)
             return described
-        case messages.DecideApproval():
+        case messages.DecideApproval() | messages.ReturnToolResults():
             return await record_decision(services, command)
         case messages.ForkConversation():
             return await fork(services, command)

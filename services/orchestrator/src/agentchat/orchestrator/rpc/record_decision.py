@@ -1,7 +1,9 @@
-"""Record a person's decision about a tool call, at the conversation's version that it was made on.
+"""Record a person's decision about a tool call, or the results of a client's tools.
 
+They are recorded at the conversation's version that they were made on.
 The last decision that a run waits for ends its pause in the log. The run is requested here; if that fails,
-`projector.sweeper` requests it. Called through `gateway.runs.decide_approval`.
+`projector.sweeper` requests it. Called through `gateway.runs.decide_approval`
+and `gateway.runs.return_results`.
 """
 
 import contextlib
@@ -9,10 +11,11 @@ from typing import Any
 
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
-from agentchat.contracts.messages import ApprovalAnswered, DecideApproval
+from agentchat.contracts.messages import ApprovalAnswered, DecideApproval, ReturnToolResults
 from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, DecisionRefused
+from agentchat.conversations.aggregate.client_tool_rules import return_results
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rebuild_request import DECIDED, rebuild_request
 from agentchat.conversations.aggregate.rounds import Call
@@ -34,8 +37,10 @@ _AWAY = ApprovalAnswered(
 )
 
 
-async def record_decision(services: WorkerServices, command: DecideApproval) -> ApprovalAnswered:
-    """Record the decision if there is none; safe to repeat.
+async def record_decision(
+    services: WorkerServices, command: DecideApproval | ReturnToolResults
+) -> ApprovalAnswered:
+    """Record the decision, or the results of a client's tools, if there are none; safe to repeat.
 
     Raises:
         DatabaseUnavailable
@@ -58,18 +63,22 @@ async def record_decision(services: WorkerServices, command: DecideApproval) -> 
 
 
 async def _decide(
-    services: WorkerServices, command: DecideApproval, conversation: Conversation
+    services: WorkerServices, command: DecideApproval | ReturnToolResults, conversation: Conversation
 ) -> ApprovalAnswered:
     """Decide on a loaded conversation. Raises VersionConflict if another writer has appended."""
     run = conversation.run(command.trace_id)
     if run is None or not may_use(command, conversation):
         return _UNKNOWN
-    answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
-    outcome = approval_rules.decide_approval(run, answer, now=await read_server_time(services.pool))
+    now, answer = await read_server_time(services.pool), None
+    if isinstance(command, ReturnToolResults):
+        outcome = return_results(run, command.results, command.by, now=now)
+    else:
+        answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
+        outcome = approval_rules.decide_approval(run, answer, now=now)
     if isinstance(outcome, DecisionRefused):
-        return ApprovalAnswered(code=outcome.code)
+        return ApprovalAnswered(code=outcome.code, detail=outcome.detail)
     if isinstance(outcome, DecisionEvents):
-        if problem := await _find_problem(services, command, run, answer):
+        if answer is not None and (problem := await _find_problem(services, command.account_id, run, answer)):
             return ApprovalAnswered(code="invalid_request", detail=problem)
         failpoints.reach("orchestrator-before-decision")
         conversation = await services.store.append(conversation, outcome.events)
@@ -85,9 +94,7 @@ async def _request_run(services: WorkerServices, conversation: Conversation, run
             await services.bus.queues.request_chat(rebuild_request(conversation, run, DECIDED + run.attempt))
 
 
-async def _find_problem(
-    services: WorkerServices, command: DecideApproval, run: Run, answer: ApprovalAnswer
-) -> str:
+async def _find_problem(services: WorkerServices, account_id: str, run: Run, answer: ApprovalAnswer) -> str:
     """Return what is wrong with an edited input or with the content that a tool asked for; "" if nothing is.
 
     Raises:
@@ -103,7 +110,7 @@ async def _find_problem(
         return ""
     if len(wire.encode(given)) > MAX_INPUT_BYTES:
         return f"The input is longer than {MAX_INPUT_BYTES} bytes."
-    agent = await services.agents.load_version(command.account_id, run.agent_id, run.agent_version)
+    agent = await services.agents.load_version(account_id, run.agent_id, run.agent_version)
     if agent is None:
         return "The agent no longer exists."
     schema = await _load_schema(services, agent, call) if asked is None else asked.requested_schema or {}

@@ -267,6 +267,7 @@ def _build_tool_called(round_: int, call: Call | events.ToolCalled) -> frames.To
         name=call.name,
         input=call.input,
         needs_approval=call.needs_approval,
+        is_client=call.is_client,
     )
 
 

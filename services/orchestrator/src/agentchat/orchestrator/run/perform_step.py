@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.ids import derive_reply_id, make_id
-from agentchat.contracts.values import InputAsked, ToolSpec, Usage
+from agentchat.contracts.ids import derive_reply_id, find_request_id, make_id
+from agentchat.contracts.values import ClientTool, InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
@@ -127,12 +127,14 @@ class Performer:
                 server="" if spec is None else spec.server,
                 tool=call.name if spec is None else spec.tool,
                 expires_at=self.clock.after(agent.approval_seconds),
-                approvers=agent.approvers,
+                approvers="account" if call.is_client else agent.approvers,
                 on_expiry=agent.on_expiry,
-                on_new_message=agent.on_new_message,
+                on_new_message="supersede" if call.is_client else agent.on_new_message,
             )
-            now = self.clock.now()
-            question = request_approval(run, number, call, terms, approval_id=make_id(), now=now, asked=asks)
+            id_, now = find_request_id(call.call_id) if call.is_client else None, self.clock.now()
+            question = request_approval(
+                run, number, call, terms, approval_id=id_ or make_id(), now=now, asked=asks
+            )
             questions.append(question)
         return questions
 
@@ -143,11 +145,16 @@ class Performer:
         return frozenset(
             name
             for name, spec in offered.items()
-            if needs_approval(policies.get(spec.server, "always"), spec)
+            if name not in self._client_tools and needs_approval(policies.get(spec.server, "always"), spec)
         )
 
+    @property
+    def _client_tools(self) -> frozenset[str]:
+        """The names of the client's tools; none in a replay, which has their results."""
+        return frozenset(tool.name for tool in self.log.run.client_tools if self.asks)
+
     async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
-        """Return the agent's tools by the names that the model sees, the same for the whole run."""
+        """Return the agent's and the client's tools by the names that the model sees, the same in a run."""
         if self.offered is None:
             servers = tuple(server.name for server in self.agent.mcp_servers)
             run = self.log.run
@@ -156,7 +163,7 @@ class Performer:
                 missing = tuple(each.subject for each in run.warnings if each.subject in servers)
                 self.offered, self.missing_servers = _index_by_name(recorded), missing
                 return self.offered
-            self.offered = _index_by_name(await self.listings.get_tools(self.agent))
+            self.offered = self._add_client_tools(await self.listings.get_tools(self.agent))
             missing = self.listings.get_missing_servers(self.agent)
             self.missing_servers = servers if "*" in missing else missing
             if self.missing_servers and self.agent.on_tool_server_error == "fail":
@@ -164,13 +171,16 @@ class Performer:
                 raise ModelFailure("overloaded", message, kind="tool_server_unavailable")
         return self.offered
 
+    def _add_client_tools(self, own: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:
+        return _index_by_name([*own, *map(_to_spec, self.log.run.client_tools)])
+
     async def _find_unknown_tools(self, names: Iterable[str]) -> None:
         """Read the list again, once in an attempt, if a name is not in it; keep the list if that is vain."""
         unknown = set(names) - (await self.list_offered_tools()).keys()
         if not unknown or not self._may_refresh or not self.agent.mcp_servers:
             return
         self._may_refresh = False
-        listed = _index_by_name(await self.listings.refresh(self.agent))
+        listed = self._add_client_tools(await self.listings.refresh(self.agent))
         if unknown & listed.keys():
             self.offered = listed
 
@@ -194,14 +204,18 @@ class Performer:
             prefix_sha256=prefix if _binds_thinking(self.agent) else None,
         )
         call = replace(
-            await self.build_call(run, prompt), use_tools=step.tools, output_schema=self.output.schema
+            await self.build_call(run, prompt),
+            use_tools=step.tools,
+            tool_choice=run.tool_choice if step.round == 1 else None,
+            output_schema=self.output.schema,
         )
         await self.channel.send_warnings(each.to_warning() for each in self._build_warnings(run))
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
         if _has_tool_use(reply.blocks):
-            reply = replace(reply, blocks=make_sendable(reply.blocks, self._get_call_ids()))
+            sendable = make_sendable(reply.blocks, self._get_call_ids(), self._client_tools)
+            reply = replace(reply, blocks=sendable)
         problems = {reply.blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = self._build_reply(run, step, call, reply, meter.usage, prefix)
         if _has_tool_use(replied.blocks):
@@ -298,11 +312,12 @@ class Performer:
     ) -> Sequence[events.Event]:
         await self._find_unknown_tools(each["name"] for each in replied.blocks if each["type"] == "tool_use")
         offered = await self.list_offered_tools()
+        held = self._find_tools_needing_approval(offered)
         done: list[events.Event] = [
             *self._build_warnings(run),
             *self.channel.build_text_events(replied.at),
             replied,
-            *build_call_events(replied, offered, problems, self._find_tools_needing_approval(offered)),
+            *build_call_events(replied, offered, problems, held, self._client_tools),
         ]
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
         done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
@@ -311,6 +326,16 @@ class Performer:
 
 def _index_by_name(specs: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:
     return {spec.name: spec for spec in specs}
+
+
+def _to_spec(tool: ClientTool) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name,
+        server="",
+        tool=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+    )
 
 
 def _collect_call_ids(conversation: Conversation) -> set[str]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames
 from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Conversation, Run
@@ -21,6 +22,7 @@ from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import NoSlot, take_slot, take_slot_again
+from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.runtime import failpoints
 
 _NO_AGENT = "The agent does not exist."
@@ -163,6 +165,8 @@ async def _open_turn(
         return turn.Rejected(code="agent_not_found", message=_NO_AGENT)
     elif missing := list_missing_variables(agent.variables, request.context):
         return turn.Rejected(code="invalid_request", message=_MISSING.format(", ".join(missing)))
+    elif problem := await _find_problem_of_client_tools(services, request, agent):
+        return turn.Rejected(code="invalid_request", message=f"client_tools: {problem}")
     else:
         facts = build_agent_facts(agent)
     return open_turn(
@@ -174,6 +178,22 @@ async def _open_turn(
         worker=services.leases.worker,
         heard=await _measure_streamed_text(services, run),
     )
+
+
+async def _find_problem_of_client_tools(
+    services: WorkerServices, request: ChatRequested, agent: AgentConfig
+) -> str:
+    """Return why the agent cannot have the client's tools; "" if it can."""
+    if not request.client_tools:
+        return ""
+    if agent.client_tools == "refused":
+        return "The agent takes no tools of its clients."
+    try:
+        own = {spec.name for spec in await services.listings.get_tools(agent)}
+    except ToolsUnavailable:  # the run will say so
+        return ""
+    taken = [tool.name for tool in request.client_tools if tool.name in own]
+    return f"The agent has tools of these names: {', '.join(taken)}." if taken else ""
 
 
 async def _measure_streamed_text(services: WorkerServices, run: Run | None) -> int:

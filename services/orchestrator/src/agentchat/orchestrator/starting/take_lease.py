@@ -47,8 +47,8 @@ async def start_run_in_one_statement(
         return None
     if services.bus.traces.is_known_cancelled(request.trace_id) is not False:
         return None
-    if list_missing_variables(agent.variables, request.context):
-        return None  # `decide_request` refuses it
+    if list_missing_variables(agent.variables, request.context) or request.client_tools:
+        return None  # `decide_request` may refuse it
     now, facts = clock.now(), build_agent_facts(agent)
     opening = open_turn(conversation, request, facts, now=now, expired=False, worker=services.leases.worker)
     if not isinstance(opening, StartRun):

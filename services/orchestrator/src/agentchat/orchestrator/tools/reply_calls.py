@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts import events, wire
+from agentchat.contracts.ids import make_call_id
 from agentchat.contracts.values import ToolSpec
-from agentchat.conversations.aggregate.turn import list_tool_calls
+from agentchat.conversations.aggregate.rounds import list_tool_calls
 
 MAX_CALLS = 64
 MAX_INPUT_BYTES = 64 * 1024
@@ -21,15 +22,20 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 Block = dict[str, Any]
 
 
-def make_sendable(blocks: Iterable[Block], used_ids: set[str]) -> tuple[Block, ...]:
+def make_sendable(
+    blocks: Iterable[Block], used_ids: set[str], client_tools: Collection[str] = ()
+) -> tuple[Block, ...]:
     """Return the blocks with call ids that are unique in the thread and names that providers accept.
 
-    `used_ids` are the ids that the thread has used; those of the blocks are added.
+    `used_ids` are the ids that the thread has used; those of the blocks are added. A client finds the run by
+    the ids of the calls of its tools, so these are unique among all calls.
     """
     kept: list[Block] = []
     for block in blocks:
         if block.get("type") == "tool_use":
-            block = block | {"id": _make_unique(block["id"], used_ids), "name": _sanitize_name(block["name"])}
+            name = _sanitize_name(block["name"])
+            call_id = make_call_id() if name in client_tools else _make_unique(block["id"], used_ids)
+            block = block | {"id": call_id, "name": name}
             used_ids.add(block["id"])
         kept.append(block)
     return tuple(kept)
@@ -53,18 +59,19 @@ def build_call_events(
     offered: Mapping[str, ToolSpec],
     bad_inputs: Mapping[str, str],
     held: Collection[str] = (),
+    client_tools: Collection[str] = (),
 ) -> tuple[events.ToolCalled | events.ToolReturned, ...]:
     """Build the events of a reply's calls, with error results for those that cannot be run.
 
-    `bad_inputs` maps a call's id to what is wrong with its input. Calls of tools in `held` need an approval.
+    `bad_inputs` maps a call's id to what is wrong with its input. Calls of tools in `held` need an approval,
+    those of `client_tools` are for the client, unless they cannot be run.
     """
-    called = tuple(
-        msgspec.structs.replace(call, needs_approval=True) if call.name in held else call
-        for call in list_tool_calls(reply)
-    )
+    called: list[events.ToolCalled] = []
     answered: list[events.ToolReturned] = []
-    for number, call in enumerate(called):
+    for number, call in enumerate(list_tool_calls(reply)):
         problem = bad_inputs.get(call.call_id) or _find_problem(number, call, offered)
+        is_client = call.name in client_tools and not problem
+        called.append(msgspec.structs.replace(call, needs_approval=call.name in held, is_client=is_client))
         if problem:
             answered.append(_build_error_result(call, problem))
     return (*called, *answered)

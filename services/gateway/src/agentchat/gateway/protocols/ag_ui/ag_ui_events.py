@@ -91,6 +91,8 @@ class AgUiEvents:
                 ]
                 outcome = {"type": "interrupt", "interrupts": interrupts}
                 return self._end_text() + self._run_finished(outcome=outcome)
+            case updates.Broken(code="client_tools_required"):
+                return self._end_text() + self._run_finished()
             case updates.Broken():  # a code that the table does not hold must not reach a caller
                 row = errors.get_error_code(update.code)
                 return _encode_event("RUN_ERROR", message=update.message or row.title, code=row.code)

@@ -1,6 +1,8 @@
 """Run an agent for AG-UI: POST /ag-ui/v1/agents/{agent}, with AG-UI's RunAgentInput."""
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +13,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from agentchat.contracts.http import DecisionBody, RunOptions, RunParameters
+from agentchat.contracts.ids import find_request_id
 from agentchat.contracts.ownership import build_scope
+from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -25,6 +29,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
+from agentchat.gateway.protocols.client_tools import convert_tool, encode_output, read_client_tools
 from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -41,11 +46,13 @@ class AgUiPart(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True):
+class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A message as the client keeps it. The content of an activity is an object, which nobody reads."""
 
     role: Annotated[str, Meta(extra_json_schema={"enum": _ROLES})]
     content: str | tuple[AgUiPart, ...] | dict[str, msgspec.Raw] | None = None
+    tool_call_id: str = ""
+    error: str | None = None
 
 
 class AgUiContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +60,14 @@ class AgUiContext(msgspec.Struct, frozen=True, kw_only=True):
 
     description: str
     value: str
+
+
+class AgUiTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the application runs. `parameters` is the JSON Schema of its input."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
 
 
 class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,10 +106,11 @@ class RunAgentInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     messages: Annotated[
         tuple[AgUiMessage, ...],
         Meta(
-            description="The thread; the last message is the user's. Texts only.",
+            description="The thread; last the user's message, or results of tools. Texts only.",
             extra_json_schema={"minItems": 1},
         ),
     ]
+    tools: tuple[AgUiTool, ...] = ()
     context: tuple[AgUiContext, ...] = ()
     forwarded_props: ForwardedProps | None = None
     protocol_version: str | None = None
@@ -147,6 +163,31 @@ def read_verdicts(body: RunAgentInput) -> tuple[Verdict, ...]:
     if body.resume and body.messages and body.messages[-1].role == "user":
         raise build_field_refusal("resume", "First answer what the thread waits for, in a run of its own.")
     return tuple(_read_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
+
+
+def read_tool_results(messages: Sequence[AgUiMessage]) -> tuple[ClientToolResult, ...]:
+    """Read the results of the application's tools at the end of the thread. Raises Refusal: 400."""
+    last = list(takewhile(lambda message: message.role == "tool", reversed(messages)))
+    return tuple(
+        ClientToolResult(
+            id=message.tool_call_id,
+            output=encode_output(message.error or _read_text(message, "messages")),
+            is_error=bool(message.error),
+        )
+        for message in reversed(last)
+        if find_request_id(message.tool_call_id) is not None
+    )
+
+
+def _read_tools(body: RunAgentInput) -> dict[str, Any]:
+    """Return the fields of a RunRequest that the application's tools fill. Raises Refusal: 400."""
+    named = ((tool, {"name": tool.name, "description": tool.description}) for tool in body.tools)
+    given = [
+        fields if tool.parameters is None else fields | {"input_schema": tool.parameters}
+        for tool, fields in named
+    ]
+    tools = [convert_tool(each, f"tools[{index}]") for index, each in enumerate(given)]
+    return read_client_tools(tools, None, "tools")
 
 
 def _read_verdict(entry: ResumeEntry, place: str) -> Verdict:
@@ -208,13 +249,15 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True))
     if body.resume:
         return replace(run_request, verdicts=verdicts, decides_all=True)
+    if results := read_tool_results(body.messages):
+        return replace(run_request, tool_results=results)
     shown = read_history(body, get_max_message_bytes(request))
     hash_of = partial(find_by_history.hash_shown, scope, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     props = body.forwarded_props or ForwardedProps()
     parameters = await choose_parameters(request, agent_id, props.parameters, _FIELDS)
     options = read_options(props, "forwardedProps.")
-    run_request = replace(run_request, key=key, parameters=parameters, **options)
+    run_request = replace(run_request, key=key, parameters=parameters, **options, **_read_tools(body))
     return await place_in_conversation(request, run_request, shown, thread_id, hash_of)
 
 

@@ -10,8 +10,11 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
+from agentchat.contracts import wire
 from agentchat.contracts.http import RunOptions, RunParameters
+from agentchat.contracts.ids import find_request_id
 from agentchat.contracts.ownership import build_scope
+from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.http.json_request import JsonRequest
@@ -25,6 +28,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
+from agentchat.gateway.protocols.client_tools import convert_tool, read_client_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -43,13 +47,16 @@ class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason = None
 
 
-class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
+class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A piece of a message. Of all types but `text` and `file`, what it says is not for the model."""
 
     type: str
     text: str = ""
     state: str | None = None
     approval: GivenApproval | None = None
+    tool_call_id: str = ""
+    output: Any = None
+    error_text: str | None = None
 
     def read_verdict(self, inputs: Inputs) -> Verdict | None:
         """Read the decision about a tool call that is new in this request."""
@@ -58,6 +65,25 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
             return None
         found = inputs.get(given.id)
         return build_verdict(given.id, approved=given.approved, given=found, reason=given.reason)
+
+    def read_tool_result(self) -> ClientToolResult | None:
+        """Read the result of a tool of the application."""
+        if find_request_id(self.tool_call_id) is None or self.state not in (
+            "output-available",
+            "output-error",
+        ):
+            return None
+        is_error = self.state == "output-error"
+        output = wire.encode(self.error_text if is_error else self.output).decode()
+        return ClientToolResult(id=self.tool_call_id, output=output, is_error=is_error)
+
+
+class UiTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool that the application runs."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
 
 
 class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +117,9 @@ class UiChat(RunOptions, frozen=True, kw_only=True, rename="camel"):
         Meta(description="By the ids of approvals: what their tools ask for, or are run with."),
     ] = None
     parameters: RunParameters | None = None
+    client_tools: Annotated[
+        tuple[UiTool, ...], Meta(description="Tools that the application runs, by `onToolCall`.")
+    ] = ()
 
 
 ChatData = Annotated[
@@ -140,6 +169,25 @@ def read_verdicts(body: UiChat) -> tuple[Verdict, ...]:
     return tuple(verdict for part in parts if (verdict := part.read_verdict(inputs)) is not None)
 
 
+def read_tool_results(body: UiChat) -> tuple[ClientToolResult, ...]:
+    """Read the results of the application's tools in the last message."""
+    if not body.messages or body.messages[-1].role != "assistant":
+        return ()
+    parts = body.messages[-1].parts
+    return tuple(result for part in parts if (result := part.read_tool_result()) is not None)
+
+
+def _read_tools(body: UiChat) -> dict[str, Any]:
+    """Return the fields of a RunRequest that the application's tools fill. Raises Refusal: 400."""
+    tools = []
+    for index, tool in enumerate(body.client_tools):
+        fields: dict[str, Any] = {"name": tool.name, "description": tool.description}
+        if tool.input_schema is not None:
+            fields["input_schema"] = tool.input_schema
+        tools.append(convert_tool(fields, f"clientTools[{index}]"))
+    return read_client_tools(tools, None, "clientTools")
+
+
 def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
     """Add a message's text. Results of tools are left out: the conversation has them."""
     if any(part.type == "file" for part in message.parts):
@@ -169,9 +217,11 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
     if verdicts:
         return replace(run_request, verdicts=verdicts)
+    if results := read_tool_results(body):
+        return replace(run_request, tool_results=results)
     shown = read_history(body, get_max_message_bytes(request))
     parameters = await choose_parameters(request, agent_id, body.parameters)
-    run_request = replace(run_request, parameters=parameters, **read_options(body))
+    run_request = replace(run_request, parameters=parameters, **read_options(body), **_read_tools(body))
     if name is None:
         return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
     hash_of = partial(find_by_history.hash_named, scope, agent_id, name)

@@ -42,6 +42,9 @@ class AiSdkChunks:
                 return b"".join(map(_encode_source, update.sources))
             case updates.Warned():
                 return _encode_chunk("data-warning", data=update.warning, transient=True)
+            case updates.ToolStarted(is_client=True):
+                named = {"toolCallId": update.call_id, "toolName": update.name, "input": update.input}
+                return self._end_text() + _encode_chunk("tool-input-available", **named, dynamic=True)
             case updates.ToolStarted():
                 return self._end_text() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input
@@ -56,6 +59,8 @@ class AiSdkChunks:
                 return self._end_step() + _encode_finish(update) + _DONE
             case updates.Broken(code="approval_required"):
                 return self._end_text() + _encode_approval_requests(update) + self._end_step() + _WAITS
+            case updates.Broken(code="client_tools_required"):
+                return self._end_step() + _WAITS
             case updates.Broken():  # a code that the table does not hold must not reach a caller
                 row = errors.get_error_code(update.code)
                 return _encode_chunk("error", errorText=f"{row.code}: {update.message or row.title}")
@@ -132,7 +137,7 @@ def format_ai_sdk_error(refusal: Refusal, _: RequestIds) -> FormattedRefusal:
 
 
 _WAITS = _encode_chunk("finish", finishReason="tool-calls") + _DONE
-"""The message continues once a person has decided."""
+"""The message continues once a person has decided, or the client has run its tools."""
 
 
 def _encode_approval_requests(waits: updates.Broken) -> bytes:

@@ -1,17 +1,17 @@
 """Encode updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
 
-Calls of our own tools are never sent: a client would take them for its own to run. If it forces a function of
-its own, the reply is sent as the arguments of that function.
+Calls of our own tools are never sent: a client would take them for its own to run. Those of its own tools
+are sent once the run waits for them. If it forces one function, the reply is sent as its arguments.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
-from agentchat.contracts.values import Cut, Source
+from agentchat.contracts.values import ClientToolCall, Cut, Source
 from agentchat.gateway.protocols.openai import completion_types, openai_refusals
 from agentchat.gateway.protocols.openai.citations import list_citations
 
@@ -63,6 +63,9 @@ class CompletionChunks:
                 return b""
             case updates.Finished():
                 return self._encode_annotations(update) + self._finish(update)
+            case updates.Broken(client_calls=calls) if calls:
+                delta = completion_types.CompletionDelta(tool_calls=_build_calls(calls, streamed=True))
+                return self._encode_chunk(delta) + self._finish(update)
             case updates.Broken():
                 return self._encode_error(update)
             case _:
@@ -98,53 +101,81 @@ class CompletionChunks:
             )
         )
 
-    def _finish(self, finished: updates.Finished) -> bytes:
+    def _finish(self, finished: updates.Finished | updates.Broken) -> bytes:
         return (
             self._encode_chunk(completion_types.CompletionDelta(), _find_reason(finished, self._function))
             + self._encode_usage(finished)
             + _DONE
         )
 
-    def _encode_usage(self, finished: updates.Finished) -> bytes:
+    def _encode_usage(self, finished: updates.Finished | updates.Broken) -> bytes:
         if not self._include_usage:
             return b""
         return json.encode_sse(self._chunk_of(choices=(), usage=_count_tokens(finished)))
 
 
 def build_completion(
-    finished: updates.Finished,
-    new: Iterable[updates.Update],
+    last: updates.Finished | updates.Broken,
+    new: Sequence[updates.Update],
     completion_id: str,
     model: str,
     created: int,
     function: str | None = None,
+    text: str | None = None,
 ) -> completion_types.Completion:
-    """Build the document of a run that has `finished`, from all its updates.
+    """Build the document of a run that has finished, or waits for its client, from all its updates.
 
-    `function`: The client's function whose arguments are the reply.
+    `function`: The client's function whose arguments are the reply. `text`: A part of the reply, if this is
+    not all of it.
     """
     found = [update for update in new if isinstance(update, updates.RetrievedSources)]
-    reply = completion_types.CompletionReply(
-        role="assistant",
-        content=finished.message.content,
-        annotations=_build_annotations(finished.message.content, found[-1].sources) if found else (),
-    )
-    if function is not None:
-        called = completion_types.CalledFunction(name=function, arguments=finished.message.content)
+    if isinstance(last, updates.Broken):
+        reply = completion_types.CompletionReply(
+            role="assistant", content=join_text(new) or None, tool_calls=_build_calls(last.client_calls)
+        )
+    elif function is not None:
+        called = completion_types.CalledFunction(name=function, arguments=last.message.content)
         call_id = completion_id.replace("chatcmpl-", "call_")
         call = completion_types.FunctionCall(id=call_id, type="function", function=called)
         reply = completion_types.CompletionReply(role="assistant", content=None, tool_calls=(call,))
+    else:
+        content = last.message.content if text is None else text
+        cited = _build_annotations(content, found[-1].sources) if found else ()
+        reply = completion_types.CompletionReply(role="assistant", content=content, annotations=cited)
     return completion_types.Completion(
         id=completion_id,
         created=created,
         model=model,
-        choices=(completion_types.Choice(message=reply, finish_reason=_find_reason(finished, function)),),
-        usage=_count_tokens(finished),
+        choices=(completion_types.Choice(message=reply, finish_reason=_find_reason(last, function)),),
+        usage=_count_tokens(last),
     )
 
 
-def _find_reason(finished: updates.Finished, function: str | None) -> str:
-    return "tool_calls" if function is not None and finished.cut is None else _FINISH[finished.cut]
+def join_text(new: Iterable[updates.Update]) -> str:
+    """Join the pieces of text among these updates."""
+    return "".join(update.text for update in new if isinstance(update, updates.TextUpdate))
+
+
+def _build_calls(
+    calls: Iterable[ClientToolCall], *, streamed: bool = False
+) -> tuple[completion_types.FunctionCall, ...]:
+    return tuple(
+        completion_types.FunctionCall(
+            index=index if streamed else None,
+            id=call.id,
+            type="function",
+            function=completion_types.CalledFunction(
+                name=call.name, arguments=json.encode(call.input).decode()
+            ),
+        )
+        for index, call in enumerate(calls)
+    )
+
+
+def _find_reason(last: updates.Finished | updates.Broken, function: str | None) -> str:
+    if isinstance(last, updates.Broken):
+        return "tool_calls"
+    return "tool_calls" if function is not None and last.cut is None else _FINISH[last.cut]
 
 
 def _build_annotations(text: str, sources: tuple[Source, ...]) -> tuple[completion_types.Annotation, ...]:
@@ -158,7 +189,8 @@ def _build_annotations(text: str, sources: tuple[Source, ...]) -> tuple[completi
     )
 
 
-def _count_tokens(finished: updates.Finished) -> completion_types.Tokens:
+def _count_tokens(last: updates.Finished | updates.Broken) -> completion_types.Tokens:
     """Count the tokens as OpenAI does: cached tokens are prompt tokens."""
-    total, output = finished.message.token_count, finished.usage.output_tokens
+    total = last.usage.total if isinstance(last, updates.Broken) else last.message.token_count
+    output = last.usage.output_tokens
     return completion_types.Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)

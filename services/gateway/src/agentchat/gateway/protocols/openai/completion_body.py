@@ -1,9 +1,9 @@
 """Read the body of a chat completion, and refuse what would be wrong to ignore.
 
-Calls of the client's own tools and their results are sent to the model as text: it has to know them and
-cannot call those tools itself.
+Calls of tools that ran elsewhere, and their results, are sent to the model as text.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,15 +12,19 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
 
-from agentchat.contracts import http, wire
+from agentchat.contracts import http, ids, wire
 from agentchat.contracts.examples import AGENT
 from agentchat.contracts.ownership import MAX_USER_ID
+from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
-from agentchat.gateway.protocols.openai.structured_output import CompletionFormat, read_output_function
+from agentchat.gateway.protocols.client_tools import encode_output
+from agentchat.gateway.protocols.openai.structured_output import CompletionFormat
 
 _INSTRUCTING = ("system", "developer")
 _OF_TOOLS = ("tool", "function")
+_OUTPUT_CALL = re.compile(r"call_[0-9a-f]{32}(?:_\d+)*\Z")
+"""The id of a call whose arguments were the reply."""
 _TEXTS = ("text", "input_text", "output_text")
 
 
@@ -65,23 +69,46 @@ class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_messages(
-    given: Sequence[OpenAiMessage], field: str, output_function: str | None = None
+    given: Sequence[OpenAiMessage],
+    field: str,
+    output_function: str | None = None,
+    *,
+    keeps_client_calls: bool = True,
 ) -> MessageBuilder:
-    """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
-    _check_last(given, field, output_function)
-    read = _Reading(output_function)
+    """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`.
+
+    Not `keeps_client_calls`: calls of the client's tools, and their results, are in the conversation here.
+    """
+    _check_last(given, field)
+    read = _Reading(output_function, keeps_client_calls=keeps_client_calls)
     for index, message in enumerate(given):
         read.add(message, f"{field}[{index}]", is_last=index == len(given) - 1)
     return read.messages
 
 
-def _check_last(given: Sequence[OpenAiMessage], field: str, output_function: str | None) -> None:
-    messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
-    if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
-        raise build_field_refusal(field, 'The last message must have role "user".')
-    if given[messages[-1]].role in _OF_TOOLS and output_function is None:
-        wrong = 'The last message must have role "user". Agents run their own tools.'
-        raise build_field_refusal(f"{field}[{messages[-1]}].role", wrong)
+def read_tool_results(
+    given: Sequence[OpenAiMessage], output_function: str | None
+) -> tuple[ClientToolResult, ...]:
+    """Return the results of the client's tools, if the request brings no message but these.
+
+    The result of an output function is none: its run has ended with the call, so it is a message.
+    """
+    last = [message for message in given if message.role not in _INSTRUCTING]
+    results: list[ClientToolResult] = []
+    for message in reversed(last):
+        call_id = message.tool_call_id or ""
+        is_output = output_function is not None or _OUTPUT_CALL.match(call_id) is not None
+        if message.role != "tool" or (is_output and ids.find_request_id(call_id) is None):
+            break
+        text = _read_text(message, "messages")
+        results.insert(0, ClientToolResult(id=call_id, output=encode_output(text)))
+    return tuple(results)
+
+
+def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
+    messages = [message for message in given if message.role not in _INSTRUCTING]
+    if not messages or messages[-1].role not in ("user", *_OF_TOOLS):
+        raise build_field_refusal(field, 'The last message must have role "user" or "tool".')
 
 
 class _Reading:
@@ -91,8 +118,9 @@ class _Reading:
     another try.
     """
 
-    def __init__(self, output_function: str | None) -> None:
+    def __init__(self, output_function: str | None, *, keeps_client_calls: bool) -> None:
         self.messages = MessageBuilder()
+        self._keeps_client_calls = keeps_client_calls
         self._output_function = output_function
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
@@ -105,6 +133,8 @@ class _Reading:
                 self.messages.add_user(text)
             case "assistant":
                 self.messages.add_assistant("\n".join(filter(None, (text, *self._read_calls(message)))))
+            case "tool" if self._is_left_out(message.tool_call_id or ""):
+                pass
             case "tool" | "function":
                 name = self._called.get(message.tool_call_id or "") or message.name or "?"
                 if is_last or name != self._output_function:
@@ -113,12 +143,17 @@ class _Reading:
                 known = "This must be system, developer, user, assistant or tool."
                 raise build_field_refusal(f"{place}.role", known)
 
+    def _is_left_out(self, call_id: str) -> bool:
+        return not self._keeps_client_calls and ids.find_request_id(call_id) is not None
+
     def _read_calls(self, message: OpenAiMessage) -> list[str]:
         calls = list(message.tool_calls or ())
         if message.function_call is not None:
             calls.append(OpenAiToolCall(function=message.function_call))
         texts = []
         for call in calls:
+            if self._is_left_out(call.id):
+                continue
             called = call.function or call.custom or OpenAiFunction()
             self._called[call.id] = called.name
             given = called.arguments if called.input is None else called.input
@@ -163,10 +198,11 @@ UserName = Annotated[
     ),
 ]
 ToolChoice = Annotated[
-    Any, Meta(description="auto, none, or a function of `tools` whose arguments are to be the reply.")
+    Any,
+    Meta(description="auto, none, required, or a function of `tools`: its arguments are the reply."),
 ]
 Tools = Annotated[
-    tuple[Any, ...] | None, Meta(description="Ignored, but for a function that tool_choice forces.")
+    tuple[Any, ...] | None, Meta(description="Functions that the client runs. Others are ignored.")
 ]
 
 
@@ -183,7 +219,7 @@ class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
     messages: Annotated[
         tuple[OpenAiMessage, ...],
         Meta(
-            description="The conversation; the last message is the user's. Texts only.",
+            description="The conversation; last the user's message, or results of tools. Texts only.",
             extra_json_schema={"minItems": 1},
         ),
     ]
@@ -247,8 +283,6 @@ def check_fit(body: ChatCompletion) -> None:
         raise build_field_refusal("n", "`n` must be 1.")
     if body.logprobs or body.top_logprobs:
         raise build_field_refusal("logprobs", "Log probabilities are not available.")
-    if read_output_function(body.tools, body.tool_choice) is None:
-        check_tool_choice("tool_choice", body.tool_choice)
     check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
         raise build_field_refusal("modalities", "An agent answers in text.")

@@ -15,13 +15,19 @@ from agentchat.gateway.http.refusals import replace_nul
 from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation
 from agentchat.gateway.protocols.openai import completion_types
-from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks, build_completion
+from agentchat.gateway.protocols.openai.completion_answers import (
+    CompletionChunks,
+    build_completion,
+    join_text,
+)
 from agentchat.gateway.protocols.openai.completion_body import (
     ChatCompletion,
     CompletionData,
     check_fit,
     read_messages,
+    read_tool_results,
 )
+from agentchat.gateway.protocols.openai.function_tools import read_client_functions
 from agentchat.gateway.protocols.openai.openai_headers import (
     find_agent_of_model,
     is_open_webui_task,
@@ -35,8 +41,8 @@ from agentchat.gateway.protocols.openai.structured_output import (
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
 from agentchat.gateway.runs.event_stream import EventStream
+from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
-from agentchat.gateway.runs.start_run import start_run
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 from agentchat.gateway.services import get_services
 
@@ -69,7 +75,7 @@ async def complete(
     function = read_output_function(data.tools, data.tool_choice)
     name = None if function is None else function.name
     model = replace_nul(request.path_params.get("deployment") or data.model)
-    started = await start_run(request, await _run_request(request, data, model))
+    started = await start_or_resume_run(request, await _run_request(request, data, model))
     claim, run = started.claim, started.run
     completion_id = f"chatcmpl-{claim.trace_id}"
     created = int(datetime.fromisoformat(claim.now).timestamp())
@@ -79,8 +85,9 @@ async def complete(
             completion_id, model, created, claim.conversation_id, include_usage=include_usage, function=name
         )
         return EventStream(run, lambda: chunks.encode(run.take()))
-    finished, updates = await wait_for_reply(request, run)
-    return Response(build_completion(finished, updates, completion_id, model, created, name))
+    last, updates = await wait_for_reply(request, run)
+    text = None if started.after_pause is None else join_text(updates)
+    return Response(build_completion(last, updates, completion_id, model, created, name, text))
 
 
 complete_in_azure = [
@@ -95,27 +102,37 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
     pool, account_id = get_services(request).pool, request.auth.account_id
     check_fit(body)
     function = read_output_function(body.tools, body.tool_choice)
-    if function is None and body.tools:
-        request.context.ignored.append("tools")
-    messages = read_messages(body.messages, "messages", None if function is None else function.name)
+    name = None if function is None else function.name
+    client_tools = read_client_functions(request, body.tools, body.tool_choice, function)
+    view = ViewKind(streaming=bool(body.stream), calls_at_end=False)
+    if results := read_tool_results(body.messages, name):
+        agent_id = await find_agent_of_model(request, model)
+        return RunRequest(form="openai", agent_id=agent_id, view=view, tool_results=results)
+    key = read_conversation_key(request.headers)
+    messages = read_messages(body.messages, "messages", name, keeps_client_calls=key is None)
     shown = messages.build_history("messages", get_max_message_bytes(request))
     wanted = read_wanted_format(body.response_format, "response_format")
     wanted = wanted if function is None else function.wanted
     is_task = is_open_webui_task(request.headers, shown)
-    key = None if is_task else read_conversation_key(request.headers)
+    if is_task:
+        client_tools = {}
+    key = None if is_task else key
+    if client_tools.get("client_tools"):
+        view = view._replace(streaming=True)  # the text before a call is known by its pieces alone
     agent_id = await find_agent_of_model(request, model)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     run_request = RunRequest(
         form="openai",
         agent_id=agent_id,
         model=model,
-        view=ViewKind(streaming=bool(body.stream), calls_at_end=False),
+        view=view,
         unlisted=key is None,
         is_task=is_task,
         output_schema=await choose_schema(pool, account_id, agent_id, wanted),
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), {"max_tokens": limit}),
         metadata=check_new_pairs(body.metadata or {}),
         **read_options(body),
+        **client_tools,
     )
     hash_of = partial(find_by_history.hash_shown, build_scope(request.auth), agent_id, key or "")
     return await place_in_conversation(request, run_request, shown, key, hash_of)

@@ -112,6 +112,11 @@ def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
     body["tools"] = [_encode_tool(spec) for spec in call.tools]
     if not call.use_tools:
         body["tool_choice"] = {"type": "none"}
+    elif call.tool_choice is not None and not _is_thinking(call.parameters):  # they exclude each other
+        forced = (
+            {"type": "any"} if call.tool_choice == "required" else {"type": "tool", "name": call.tool_choice}
+        )
+        body["tool_choice"] = body.get("tool_choice", {}) | forced
 
 
 def _add_format(body: dict[str, Any], call: ModelCall) -> None:
@@ -139,10 +144,12 @@ def build_messages(call: ModelCall) -> list[dict[str, Any]]:
 
 def can_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
     """Return True if the model continues a partial assistant message; with thinking on, none does."""
+    return not _is_thinking(parameters) and _PREFILLED.match(model) is not None
+
+
+def _is_thinking(parameters: Mapping[str, Any]) -> bool:
     thinking = parameters.get("thinking")
-    if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
-        return False
-    return _PREFILLED.match(model) is not None
+    return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
 
 
 _DEFAULT = {"type": "ephemeral"}

@@ -58,6 +58,10 @@ def _add_tools(body: dict[str, Any], call: ModelCall, dialect: Dialect) -> None:
     if not call.use_tools:
         body["tool_choice"] = "none"
         body.pop("parallel_tool_calls", None)
+    elif call.tool_choice == "required":
+        body["tool_choice"] = "required"
+    elif call.tool_choice is not None:
+        body["tool_choice"] = {"type": "function", "function": {"name": call.tool_choice}}
 
 
 def _add_format(body: dict[str, Any], call: ModelCall, dialect: Dialect) -> None:

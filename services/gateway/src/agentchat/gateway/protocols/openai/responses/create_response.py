@@ -17,6 +17,7 @@ from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
 from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation
 from agentchat.gateway.protocols.openai.completions import ConversationKey
+from agentchat.gateway.protocols.openai.function_tools import read_client_functions
 from agentchat.gateway.protocols.openai.openai_headers import (
     find_agent_of_model,
     is_open_webui_task,
@@ -26,6 +27,7 @@ from agentchat.gateway.protocols.openai.responses import previous_response, resp
 from agentchat.gateway.protocols.openai.responses.input_items import (
     Reference,
     make_unknown_item,
+    read_function_outputs,
     read_verdicts,
     split_at_reference,
 )
@@ -84,7 +86,7 @@ async def create_response(
         return Response(begun)
     updates = await wait_for_end(request, run)
     match updates[-1]:
-        case Broken(code=code) as last if code != "approval_required":
+        case Broken(code=code) as last if code not in ("approval_required", "client_tools_required"):
             raise build_run_refusal(last)
     return Response(build_response(begun, updates, after_pause, name))
 
@@ -103,21 +105,25 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     if verdicts:
         agent_id = await find_agent_of_model(request, replace_nul(body.model))
         return _build_run_request(body, agent_id, verdicts=verdicts)
-    reference, first, new = split_at_reference(body.input)
     function = read_output_function(body.tools, body.tool_choice)
-    if function is None and body.tools:
-        request.context.ignored.append("tools")
-    wanted = wanted if function is None else function.wanted
     name = None if function is None else function.name
-    shown = read_history(body, new, first, get_max_message_bytes(request), name)
-    is_task = is_open_webui_task(request.headers, shown)
-    key = None if is_task else read_conversation_key(request.headers)
-    agent_id = await find_agent_of_model(request, replace_nul(body.model))
+    client_tools = read_client_functions(request, body.tools, body.tool_choice, function)
+    if results := read_function_outputs(body.input, name):
+        agent_id = await find_agent_of_model(request, replace_nul(body.model))
+        return _build_run_request(body, agent_id, tool_results=results)
+    reference, first, new = split_at_reference(body.input)
+    wanted = wanted if function is None else function.wanted
     named = (
         _read_conversation_id(body)
         or body.previous_response_id
         or (reference and (reference.response or reference.approval))
     )
+    key = read_conversation_key(request.headers)
+    most = get_max_message_bytes(request)
+    shown = read_history(body, new, first, most, name, keeps_client_calls=named is None and key is None)
+    is_task = is_open_webui_task(request.headers, shown)
+    key = None if is_task else key
+    agent_id = await find_agent_of_model(request, replace_nul(body.model))
     thread = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
     hash_of = partial(find_by_history.hash_shown, build_scope(request.auth), agent_id, thread)
     run_request = _build_run_request(
@@ -129,6 +135,7 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
         parameters=await choose_parameters(request, agent_id, body.read_parameters(), FIELDS),
         metadata=check_new_pairs(body.metadata or {}),
         **read_options(body),
+        **({} if is_task else client_tools),
     )
     if named is None:
         return await place_in_conversation(request, run_request, shown, key, hash_of)

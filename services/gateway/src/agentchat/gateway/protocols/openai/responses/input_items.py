@@ -7,12 +7,14 @@ import msgspec
 
 from agentchat.contracts import ids, wire
 from agentchat.contracts.http import DecisionBody
+from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,
     OpenAiPart,
     OpenAiToolCall,
+    read_tool_results,
 )
 from agentchat.gateway.runs.run_request import Reason, Verdict
 
@@ -111,6 +113,15 @@ def _read_verdict(item: InputItem, place: str) -> Verdict:
         decision="approved" if item.approve else "denied", input=item.input, reason=item.reason or None
     )
     return Verdict(approval_id=item.approval_request_id or "", body=decision)
+
+
+def read_function_outputs(
+    given: str | tuple[InputItem, ...], output_function: str | None
+) -> tuple[ClientToolResult, ...]:
+    """Read the results of the client's tools at the end of the items. Raises Refusal."""
+    items = () if isinstance(given, str) else given
+    new = [index for index, item in enumerate(items) if item.type != "function_call_output"][-1:]
+    return read_tool_results(as_messages(items[new[0] + 1 if new else 0 :]), output_function)
 
 
 def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:

@@ -20,11 +20,10 @@ from agentchat.gateway.protocols.openai.completion_body import (
     Tools,
     UserName,
     allow_one_of,
-    check_tool_choice,
     read_messages,
 )
 from agentchat.gateway.protocols.openai.responses.input_items import InputItem, as_messages
-from agentchat.gateway.protocols.openai.structured_output import TextFormat, read_output_function
+from agentchat.gateway.protocols.openai.structured_output import TextFormat
 
 
 class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,12 +110,18 @@ def read_history(
     first: int,
     max_message_bytes: int,
     function: str | None,
+    *,
+    keeps_client_calls: bool,
 ) -> ClientHistory:
     """Read what the client shows: the items `new`, which begin in the body at place `first`.
 
+    `keeps_client_calls`: As in `read_messages`.
+
     Raises Refusal: 400, 413.
     """
-    messages = read_messages(as_messages(new, first), "input", function)
+    messages = read_messages(
+        as_messages(new, first), "input", function, keeps_client_calls=keeps_client_calls
+    )
     messages.add_system(body.instructions or "")
     shown = messages.build_history("input", max_message_bytes)
     goes_on = first or body.conversation is not None or body.previous_response_id is not None
@@ -127,8 +132,6 @@ def read_history(
 
 def check_fit(body: CreateResponse) -> None:
     """Refuse what the caller would miss in the answer. Raises Refusal: 400."""
-    if read_output_function(body.tools, body.tool_choice) is None:
-        check_tool_choice("tool_choice", body.tool_choice)
     if body.top_logprobs:
         raise build_field_refusal("top_logprobs", "Log probabilities are not available.")
     if body.prompt is not None:

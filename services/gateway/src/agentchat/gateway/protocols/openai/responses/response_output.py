@@ -52,6 +52,7 @@ class ResponseOutput:
         self._text: list[str] = []
         self._calls: dict[str, int] = {}
         self._held: dict[str, updates.ToolStarted] = {}
+        self._client_calls: set[str] = set()
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """Encode updates as events. Tool results have their outputs."""
@@ -79,6 +80,11 @@ class ResponseOutput:
                 return b""
             case updates.Warned():
                 return b""
+            case updates.ToolStarted(is_client=True):
+                self._client_calls.add(update.call_id)
+                return self._end_message()
+            case updates.ToolEnded() if update.call_id in self._client_calls:
+                return b""
             case updates.ToolStarted():
                 # Clients take a call in the output for one that has run, whatever its status is.
                 self._held.update({update.call_id: update} if update.needs_approval else {})
@@ -93,6 +99,8 @@ class ResponseOutput:
                 return self._end_message() + self._finish(update)
             case updates.Broken(code="approval_required"):
                 return self._end_message() + self._wait(update)
+            case updates.Broken(code="client_tools_required"):
+                return self._end_message() + self._wait_for_client(update)
             case updates.Broken(local=True):
                 return self._break_off(update)
             case updates.Broken():
@@ -247,6 +255,28 @@ class ResponseOutput:
         self.response = replace(
             self.response, status="completed", output=output, usage=_to_usage(waits.usage.total, waits.usage)
         )
+        return data + self._send("response.completed", response=self.response)
+
+    def _wait_for_client(self, waits: updates.Broken) -> bytes:
+        """End the response with the calls that the client has to run; another response continues."""
+        data = b""
+        for call in waits.client_calls:
+            arguments, index = json.encode(call.input).decode(), len(self.response.output)
+            item = response_types.FunctionCallItem(
+                id=f"fc_{call.id}", call_id=call.id, name=call.name, status="in_progress"
+            )
+            data += self._send("response.output_item.added", output_index=index, item=self._put(item))
+            place = {"output_index": index, "item_id": item.id}
+            data += self._send("response.function_call_arguments.delta", **place, delta=arguments)
+            data += self._send(
+                "response.function_call_arguments.done", **place, name=call.name, arguments=arguments
+            )
+            done = self._change(
+                index, response_types.FunctionCallItem, status="completed", arguments=arguments
+            )
+            data += self._send("response.output_item.done", output_index=index, item=done)
+        usage = _to_usage(waits.usage.total, waits.usage)
+        self.response = replace(self.response, status="completed", usage=usage)
         return data + self._send("response.completed", response=self.response)
 
     def _finish(self, finished: updates.Finished) -> bytes:

@@ -1,0 +1,74 @@
+"""Return the results of a client's tools to the run that waits for them."""
+
+from collections.abc import Sequence
+
+from agentchat.bus.commands import return_tool_results
+from agentchat.contracts import ids
+from agentchat.contracts.messages import ReturnToolResults
+from agentchat.contracts.values import ClientToolResult, Decider
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.queries.find_approvals import find_requesting_run
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size
+from agentchat.gateway.runs.owned_run import find_owned_run
+from agentchat.gateway.services import get_services
+
+MAX_RESULT_BYTES = 256 * 1024
+
+
+async def return_results(
+    request: JsonRequest, results: Sequence[ClientToolResult], *, agent_id: str | None = None
+) -> tuple[str, Run]:
+    """Record the results, unless they are recorded; return the conversation's id and the run.
+
+    The run is found by the ids of its calls. With an `agent_id` it must be this agent's.
+
+    Crosses to the orchestrator: `orchestrator.rpc` records the results and resumes the run.
+
+    Raises:
+        Refusal: 409 if no run of the caller waits for one of them; 400, 413.
+        BusUnavailable, DatabaseUnavailable, UnreadableEvent
+    """
+    services, caller = get_services(request), request.auth
+    for result in results:
+        check_size("results", result.output, MAX_RESULT_BYTES)
+    request_id = ids.find_request_id(results[0].id)
+    trace_id = None if request_id is None else await find_requesting_run(services.pool, request_id)
+    found = None if trace_id is None else await load_run(services.pool, trace_id)
+    if trace_id is None or found is None or agent_id not in (None, found[1].agent_id):
+        raise build_unknown_call(results[0].id)
+    try:
+        await find_owned_run(services.pool, caller, trace_id)
+    except Refusal:
+        raise build_unknown_call(results[0].id) from None
+    request.context.conversation_id = found[0]
+    answer = await return_tool_results(
+        services.bus.rpc,
+        ReturnToolResults(
+            trace_id=trace_id,
+            account_id=caller.account_id,
+            user_id=caller.user_id,
+            conversation_id=found[0],
+            results=tuple(results),
+            by=Decider(kind="account", id=caller.key_id),
+        ),
+    )
+    if answer.code == "invalid_request":
+        raise build_field_refusal("results", answer.detail or "Some are missing.")
+    if answer.code is not None:
+        raise Refusal(answer.code, answer.detail)
+    loaded = await load_run(services.pool, trace_id)
+    if loaded is None:  # erased meanwhile
+        raise build_unknown_call(results[0].id)
+    return loaded
+
+
+def list_request_ids(results: Sequence[ClientToolResult]) -> list[str]:
+    """Return the ids of the requests for these results."""
+    return [found for each in results if (found := ids.find_request_id(each.id)) is not None]
+
+
+def build_unknown_call(call_id: str) -> Refusal:
+    """Build the refusal of a result for a call that does not exist, or is somebody else's."""
+    return Refusal("tool_result_conflict", f"No tool call {call_id[:100]} waits for a result.")

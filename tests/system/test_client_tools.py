@@ -1,0 +1,154 @@
+"""Tools that the client runs, in our own protocol: on two gateways, beside the agent's own tools."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness import RunningStack
+from tests.system.calling import Caller, events_of, pro
+from tests.system.test_approvals import read_events
+
+MAP: dict[str, Any] = {
+    "name": "show_map",
+    "description": "Show a place on the user's screen",
+    "input_schema": {
+        "type": "object",
+        "properties": {"place": {"type": "string"}},
+        "required": ["place"],
+    },
+}
+TOOLS = {"client_tools": [MAP]}
+ASK = "Where is my order ORD-1001? Then show_map of it."
+
+
+@pytest.fixture
+def shop(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    return pro(stack, http)
+
+
+async def require_action(caller: Caller, message: str = ASK, **body: Any) -> dict[str, Any]:
+    response = await caller.chat(message, **TOOLS | body)
+    assert response.status_code == 200, response.text
+    required: dict[str, Any] = response.json()
+    assert required["status"] == "requires_action", required
+    return required
+
+
+async def give(caller: Caller, required: dict[str, Any], output: Any, **result: Any) -> httpx.Response:
+    results = [{"id": each["id"], "output": output, **result} for each in required["client_tool_calls"]]
+    path = f"/v1/chat/{required['trace_id']}/tool_results"
+    return await caller.send("POST", path, json={"results": results})
+
+
+async def test_own_tools_run_and_the_client_continues_elsewhere(stack: RunningStack, shop: Caller) -> None:
+    """The results come to another gateway; sent again they get the same reply, others are a conflict."""
+    required = await require_action(shop)
+    (call,) = required["client_tool_calls"]
+    assert (call["name"], list(call["input"])) == ("show_map", ["place"])
+    other = shop.at(stack.environment.gateway_urls[1])
+    reply = await give(other, required, {"shown": "Ulm"})
+    assert reply.status_code == 200, reply.text
+    ran = {each["name"]: each["output"] for each in reply.json()["tool_calls"]}
+    assert ran["show_map"] == '{"shown":"Ulm"}'
+    assert len(ran) == 2
+    assert "Ulm" in reply.json()["message"]["content"]
+    again = await give(shop, required, {"shown": "Ulm"})
+    assert again.json()["message"] == reply.json()["message"]
+    changed = await give(shop, required, {"shown": "Paris"})
+    assert (changed.status_code, changed.json()["code"]) == (409, "tool_result_conflict")
+    listed = await shop.get("/v1/approvals", conversation_id=required["conversation_id"])
+    assert listed.json()["data"] == []
+
+
+@pytest.mark.parametrize("form", [1, 2])
+async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, form: int) -> None:
+    async with shop.opened(ASK, form, **TOOLS) as response:
+        trace_id = response.headers["X-Trace-Id"]
+        events = [event async for event in events_of(response)]
+    (call,) = [event for event in events if event["type"] == "client_tool_call"]
+    assert (events[-1]["type"], events[-1]["code"]) == ("error", "client_tools_required")
+    path = f"/v1/chat/{trace_id}/tool_results"
+    unknown = await shop.send("POST", path, json={"results": [{"id": "tc_" + "0" * 32, "output": 1}]})
+    assert (unknown.status_code, unknown.json()["code"]) == (409, "tool_result_conflict")
+    reply = await shop.send("POST", path, json={"results": [{"id": call["id"], "output": "yes"}]})
+    assert reply.status_code == 200, reply.text
+    stream = await read_events(shop, trace_id, form=form)
+    assert stream.count(b'"type":"client_tool_call"') == 1
+    assert b'"type":"done"' in stream
+
+
+async def test_a_forced_client_tool_is_called_once(shop: Caller) -> None:
+    required = await require_action(shop, "Hello there", tool_choice="show_map")
+    reply = await give(shop, required, "No map here.", is_error=True)
+    assert reply.status_code == 200, reply.text
+    (ran,) = reply.json()["tool_calls"]
+    assert (ran["name"], ran["is_error"]) == ("show_map", True)
+
+
+async def test_tools_that_cannot_be_offered_are_400(shop: Caller) -> None:
+    ran = (await shop.chat("Where is my order ORD-1001?")).json()["tool_calls"][0]["name"]
+    for given, words in (
+        ({"client_tools": [MAP | {"name": ran}]}, ran),
+        ({"client_tools": [MAP, MAP]}, "one name"),
+        ({"client_tools": [MAP], "tool_choice": "other"}, "tool_choice"),
+        ({"client_tools": [MAP | {"input_schema": {"type": "array"}}]}, "input_schema"),
+    ):
+        refused = await shop.chat("Hello", **given)
+        assert refused.status_code == 400, (given, refused.text)
+        assert words in refused.text
+
+
+def data_of(stream: bytes) -> list[dict[str, Any]]:
+    lines = [line.removeprefix(b"data: ") for line in stream.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line) for line in lines]
+
+
+async def test_frontend_tools_of_ag_ui(shop: Caller) -> None:
+    schema = MAP["input_schema"]
+    tools = [{"name": "show_map", "description": "Show a place", "parameters": schema}]
+    messages: list[Any] = [{"id": "1", "role": "user", "content": ASK}]
+
+    async def run(run_id: str) -> list[dict[str, Any]]:
+        body = {"threadId": f"map-{shop.agent_id}", "runId": run_id, "messages": messages, "tools": tools}
+        response = await shop.send("POST", f"/ag-ui/v1/agents/{shop.agent_id}", json=body)
+        assert response.status_code == 200, response.text
+        return data_of(response.content)
+
+    first = await run("run-1")
+    assert first[-1]["type"] == "RUN_FINISHED"
+    called = next(each for each in first if each.get("toolCallName") == "show_map")
+    returned = {each["toolCallId"] for each in first if each["type"] == "TOOL_CALL_RESULT"}
+    assert returned
+    assert called["toolCallId"] not in returned, "the frontend has to run it"
+    messages += [
+        {"id": "2", "role": "assistant", "content": "".join(each.get("delta", "") for each in first[:3])},
+        {"id": "3", "role": "tool", "toolCallId": called["toolCallId"], "content": "It shows Ulm."},
+    ]
+    rest = await run("run-2")
+    assert rest[-1]["type"] == "RUN_FINISHED"
+    assert not [each for each in rest if each["type"].startswith("TOOL_CALL")], "both are known"
+    text = "".join(each["delta"] for each in rest if each["type"] == "TEXT_MESSAGE_CONTENT")
+    assert "Ulm" in text
+
+
+async def test_application_tools_of_use_chat(shop: Caller) -> None:
+    tools = [{"name": "show_map", "inputSchema": MAP["input_schema"]}]
+    question = {"role": "user", "parts": [{"type": "text", "text": ASK}]}
+
+    async def send(*messages: Any) -> list[dict[str, Any]]:
+        body = {"id": f"map-{shop.agent_id}", "messages": messages, "clientTools": tools}
+        response = await shop.send("POST", f"/ai-sdk/v1/agents/{shop.agent_id}/chat", json=body)
+        assert response.status_code == 200, response.text
+        return data_of(response.content)
+
+    first = await send(question)
+    (call,) = [each for each in first if each.get("toolName") == "show_map"]
+    assert (call["type"], "providerExecuted" in call) == ("tool-input-available", False)
+    assert first[-1] == {"type": "finish", "finishReason": "tool-calls"}
+    done = {"type": "dynamic-tool", "toolCallId": call["toolCallId"], "state": "output-available"}
+    rest = await send(question, {"role": "assistant", "parts": [{**done, "output": "It shows Ulm."}]})
+    assert rest[0]["messageId"] == first[0]["messageId"], "the message goes on"
+    assert rest[-1]["finishReason"] == "stop"
+    assert "Ulm" in "".join(each["delta"] for each in rest if each["type"] == "text-delta")
