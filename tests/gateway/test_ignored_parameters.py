@@ -39,7 +39,7 @@ CASES: list[tuple[str, dict[str, Any], str | None]] = [
         {"forwardedProps": {"parameters": {"seed": 1}, "theme": "dark"}},
         "forwardedProps.theme, forwardedProps.parameters.seed",
     ),
-    (AG_UI, {"tools": [{"name": "a"}], "state": {"a": 1}, "parentRunId": "r"}, "tools, state, parentRunId"),
+    (AG_UI, {"tools": [{"name": "a"}], "state": {"a": 1}, "parentRunId": "r"}, "state, parentRunId"),
 ]
 
 
