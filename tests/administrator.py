@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration import Admin, admin_plans
 from agentchat.administration.admin_values import NewPlan, PlanChanges
 from agentchat.contracts.admin_errors import Conflict
-from agentchat.directory.caller import Callers, ResolvedCaller
+from agentchat.directory.api_keys import Callers, ResolvedCaller
 from agentchat.directory.plans import Plan
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool

@@ -21,8 +21,8 @@ from agentchat.conversations.errors import UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.conversations.projections.conversations_table import list_account_conversations
 from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.conversation_filters import list_account_conversations
 from agentchat.conversations.queries.find_approvals import find_approval
 from agentchat.conversations.queries.find_by_history import find_continued
 from agentchat.conversations.queries.find_run import find_run, load_run

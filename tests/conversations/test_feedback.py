@@ -11,7 +11,7 @@ from agentchat.contracts.values import MAX_FEEDBACK, Decider
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
 from agentchat.conversations.aggregate.feedback_rules import give_feedback
-from agentchat.conversations.projections.conversations_table import (
+from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     list_account_conversations,
 )

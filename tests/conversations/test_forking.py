@@ -12,11 +12,11 @@ from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation, ForkedFrom, fold
 from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.projections.conversations_table import (
+from agentchat.conversations.queries import threads
+from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     list_account_conversations,
 )
-from agentchat.conversations.queries import threads
 from tests.conversations.given import (
     ACCOUNT,
     AT,

@@ -13,13 +13,13 @@ from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table, messages_table, runs_table
-from agentchat.conversations.projections.conversations_table import (
+from agentchat.conversations.projections.projection import LoggedFact, Statement
+from agentchat.conversations.projections.read_model_follower import Follower
+from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     ConversationRow,
     list_account_conversations,
 )
-from agentchat.conversations.projections.projection import LoggedFact, Statement
-from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.queries.threads import load_summary
 from agentchat.gateway.api.conversation_rows import build_conversation_row
 from tests.conversations import read_models

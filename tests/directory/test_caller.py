@@ -11,7 +11,7 @@ from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.caller import CallerAgent, Callers, KeyUseRecorder
+from agentchat.directory.api_keys import CallerAgent, Callers, KeyUseRecorder
 from agentchat.directory.migrations import migrate
 from agentchat.directory.plans import Plan
 from agentchat.directory.secrets import Sealer

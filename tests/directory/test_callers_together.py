@@ -12,7 +12,7 @@ from agentchat.administration import Admin, admin_keys
 from agentchat.administration.admin_values import NewKey
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.caller import Callers, ResolvedCaller
+from agentchat.directory.api_keys import Callers, ResolvedCaller
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import (
     CALL_SECONDS,

@@ -16,7 +16,7 @@ from agentchat.contracts import ids, messages
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import runs_table
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import plan_with, put_plan

@@ -2,11 +2,9 @@
 
 from agentchat.administration.admin import Admin
 from agentchat.contracts.admin_errors import Use
-from agentchat.conversations.projections.conversations_table import (
-    count_conversations,
-    find_conversations_with_agent,
-)
+from agentchat.conversations.projections.conversations_table import find_conversations_with_agent
 from agentchat.conversations.projections.runs_table import list_open_runs_of_agent
+from agentchat.conversations.queries.conversation_filters import count_conversations
 from agentchat.runtime.postgres import Connection
 
 NAMES = 5

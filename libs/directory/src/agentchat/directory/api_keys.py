@@ -1,12 +1,28 @@
-"""Generate and hash API keys.
+"""Generate and hash API keys, and look one up with its account, plan and agent for each request.
 
-A key has a prefix and 256 random bits. Only its SHA-256 is stored: random bits need no slow hash.
+A key has a prefix and 256 random bits. Only its SHA-256 is stored: random bits need no slow hash. No look-up
+is cached, so a rotated key or a changed plan takes effect with the next request on every gateway (interface
+specification, section 3). The time of a key's last use is written apart from the requests, at most once a
+minute for each key.
 """
 
+import asyncio
 import hashlib
 import secrets
-from typing import Literal, get_args
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, TypeAlias, get_args
 
+import msgspec
+
+from agentchat.contracts.ids import is_uuid
+from agentchat.directory.plans import Plan, build_plan
+from agentchat.runtime import logs
+from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
+from agentchat.runtime.loops import repeat
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
+
+WRITE_SECONDS = 15.0
 PREFIX = "sk-ac-"
 
 Scope = Literal["chat", "read", "manage", "approve"]
@@ -30,3 +46,159 @@ def hash_key(key: str) -> bytes:
 def get_last4(key: str) -> str:
     """Return the last four characters, by which people recognise a key."""
     return key[-4:]
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """The owner of an API key, and the end user that a request names, if it names one.
+
+    `now` is the clock of Postgres: ISO 8601 UTC with microseconds. With `requires_user` the account refuses
+    requests that name no user. `scopes` are the key's.
+    """
+
+    account_id: str
+    plan: Plan
+    key_id: str
+    now: str
+    requires_user: bool = False
+    scopes: Sequence[Scope] = SCOPES
+    user_id: str | None = None
+
+
+class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's current version. `retrieves`: it has a knowledge base."""
+
+    agent_id: str
+    version: int
+    name: str
+    model: str
+    retrieves: bool
+
+
+ResolvedCaller: TypeAlias = tuple[Caller, CallerAgent | None]
+"""The owner of a key, and the agent if it is enabled and belongs to the same account."""
+
+
+class _KeyLookup(msgspec.Struct, frozen=True):
+    key_hash: bytes
+    agent: str | None
+
+
+class Callers:
+    """Resolves API keys; concurrent calls share one statement.
+
+    The statement begins after the last of them arrived. Used keys are added to `last_used`. Close it before
+    the pool.
+    """
+
+    def __init__(self, pool: Pool, last_used: "KeyUseRecorder | None" = None) -> None:
+        self._last_used = last_used
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _build_parameters, _read_results))
+
+    async def resolve(self, api_key: str, agent_id: str | None) -> ResolvedCaller | None:
+        """Return the owner of a key and the agent; None if the key is not valid.
+
+        Raises:
+            DatabaseUnavailable: If Postgres does not answer.
+        """
+        found = await self._statement.call(_KeyLookup(hash_key(api_key), _normalize_id(agent_id)))
+        if found is not None and self._last_used is not None:
+            self._last_used.add(found[0].key_id)
+        return found
+
+    async def aclose(self) -> None:
+        """Wait for statements under way, then refuse new ones."""
+        await self._statement.aclose()
+
+
+def _build_parameters(batch: Sequence[_KeyLookup]) -> Sequence[object]:
+    return [lookup.key_hash for lookup in batch], [lookup.agent for lookup in batch]
+
+
+def _read_results(batch: Sequence[_KeyLookup], rows: Rows) -> Sequence[ResolvedCaller | None]:
+    found = index_rows(rows)
+    return [_read_row(found[place]) if place in found else None for place in range(len(batch))]
+
+
+def _normalize_id(agent_id: str | None) -> str | None:
+    agent = agent_id.lower() if agent_id is not None else ""
+    return agent if is_uuid(agent) else None
+
+
+def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
+    _, account_id, key_id, now = row[:4]
+    caller = Caller(
+        account_id=account_id,
+        plan=build_plan(row[6:16]),
+        key_id=key_id,
+        now=now,
+        requires_user=row[4],
+        scopes=row[5],
+    )
+    agent_id, version, name, model, retrieves = row[16:]
+    if agent_id is None:
+        return caller, None
+    return caller, CallerAgent(
+        agent_id=agent_id, version=version, name=name, model=model, retrieves=retrieves
+    )
+
+
+class KeyUseRecorder:
+    """Records when API keys were last used, in batches: `async with KeyUseRecorder(pool)`."""
+
+    def __init__(self, pool: Pool, *, every: float = WRITE_SECONDS) -> None:
+        self._pool = pool
+        self._every = every
+        self._used: set[str] = set()
+        self._log = logs.get_logger("directory")
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "KeyUseRecorder":
+        writing = repeat(self.write, self._every, (), log=self._log, problem="last_used_not_written")
+        self._task = asyncio.create_task(writing)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self.write()
+
+    def add(self, key_id: str) -> None:
+        """Note that a key was used; the next `write` stores it."""
+        self._used.add(key_id)
+
+    async def write(self) -> None:
+        """Write the noted keys to the database, except those written within the last minute."""
+        used, self._used = self._used, set()
+        if not used:
+            return
+        try:
+            async with acquire_connection(self._pool) as conn:
+                await conn.execute(
+                    "UPDATE api_keys SET last_used_at = now() WHERE key_id = ANY(%s) "
+                    "AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')",
+                    [sorted(used)],
+                )
+        except DatabaseUnavailable as error:
+            self._log.warning("last_used_not_written", keys=len(used), reason=str(error))
+
+
+_RESOLVE = b"""
+SELECT asked.place, a.account_id, k.key_id,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+       a.require_user, k.scopes, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
+       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month,
+       g.agent_id, v.version, v.name, v.model, v.retrieves
+FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
+JOIN api_keys k ON k.key_hash = asked.key_hash
+JOIN accounts a ON a.account_id = k.account_id
+JOIN plans p ON p.name = a.plan
+LEFT JOIN agents g
+    ON g.agent_id = asked.agent AND g.account_id = a.account_id AND g.disabled_at IS NULL
+LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+WHERE k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
+"""

@@ -9,7 +9,7 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.agent_names import AgentNames
-from agentchat.directory.caller import Callers, KeyUseRecorder
+from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.gateway import app
 from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from agentchat.directory.agent_names import AgentNames
-from agentchat.directory.caller import Callers
+from agentchat.directory.api_keys import Callers
 from agentchat.gateway.access.account_bounds import AccountBounds
 from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal
 
 READS_AT_ONCE = 4

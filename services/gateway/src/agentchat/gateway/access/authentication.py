@@ -7,8 +7,7 @@ import re
 
 from litestar.datastructures import Headers
 
-from agentchat.directory.api_keys import Scope
-from agentchat.directory.caller import Caller, CallerAgent
+from agentchat.directory.api_keys import Caller, CallerAgent, Scope
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal

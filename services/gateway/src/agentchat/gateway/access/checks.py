@@ -18,8 +18,7 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.directory.api_keys import Scope
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller, Scope
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import (
     authenticate,

@@ -6,7 +6,7 @@ import msgspec
 from litestar.datastructures import Headers
 
 from agentchat.contracts.ownership import MAX_USER_ID, is_user_id
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import Connection, get_context
 

@@ -11,7 +11,7 @@ from litestar.datastructures import Headers
 from litestar.params import HeaderParameter
 
 from agentchat.conversations.claims import idempotency
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.runtime.postgres import Pool
 

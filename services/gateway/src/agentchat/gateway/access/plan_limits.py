@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
 from agentchat.conversations.queries.account_usage import AccountUsage
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.usage_limits import (
     FigureCache,
     check_month,

@@ -13,7 +13,7 @@ import msgspec
 
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage, load_user_usage
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.bounded_map import BoundedMap

@@ -7,7 +7,8 @@ from agentchat.contracts.http import Feedback, FeedbackSummary
 from agentchat.contracts.values import Role, Source, ToolCall
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls
 from agentchat.conversations.aggregate.conversation import ForkedFrom, Run
-from agentchat.conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
+from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
+from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.find_feedback import ReplyFeedback
 from agentchat.conversations.queries.threads import ThreadSummary
 from agentchat.gateway.http.pagination import NextCursor

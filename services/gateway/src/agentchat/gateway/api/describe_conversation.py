@@ -12,7 +12,7 @@ from agentchat.bus.commands import describe_conversation
 from agentchat.contracts import http
 from agentchat.contracts.messages import DescribeConversation
 from agentchat.contracts.values import MAX_PAIRS, MAX_TITLE
-from agentchat.conversations.projections.conversations_table import ConversationRow
+from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.gateway.access.checks import may_write
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.api.get_conversation import (

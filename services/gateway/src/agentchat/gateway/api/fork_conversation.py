@@ -12,7 +12,7 @@ from agentchat.contracts import ids
 from agentchat.contracts.examples import REPLY
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.event_store.mapper import UNREADABLE
-from agentchat.conversations.projections.conversations_table import ConversationRow
+from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.gateway.access.checks import may_write
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader

@@ -12,8 +12,8 @@ from litestar.params import PathParameter, QueryParameter
 
 from agentchat.contracts import ids
 from agentchat.contracts.ownership import may_use
-from agentchat.conversations.projections.conversations_table import ConversationRow
 from agentchat.conversations.queries import threads
+from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.time_travel import WRONG_VERSION_OR_TIME, parse_version_or_time
 from agentchat.gateway.access.checks import may_read

@@ -12,11 +12,11 @@ from litestar.params import QueryParameter
 
 from agentchat.contracts.ownership import MAX_USER_ID
 from agentchat.contracts.values import MAX_EXTERNAL_ID, MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
-from agentchat.conversations.projections.conversations_table import (
+from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     list_account_conversations,
 )
-from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
 from agentchat.gateway.http.json_request import JsonRequest

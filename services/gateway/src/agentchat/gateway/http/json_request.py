@@ -7,7 +7,7 @@ from litestar.datastructures import State
 
 from agentchat.administration.checked_input import read_json
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http import ignored_parameters
 from agentchat.gateway.http.refusals import to_refusal
 from agentchat.gateway.http.request_context import RequestContext, get_context

@@ -20,7 +20,7 @@ from agentchat.conversations.queries.find_by_history import (
     find_place,
 )
 from agentchat.conversations.queries.threads import Thread, find_thread
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES

@@ -8,7 +8,7 @@ from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.services import GatewayServices
 from agentchat.runtime import failpoints

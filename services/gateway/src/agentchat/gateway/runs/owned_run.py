@@ -8,7 +8,7 @@ from agentchat.contracts import ids
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.conversations.queries.find_run import FoundRun, find_run
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause

@@ -19,7 +19,7 @@ from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.claims.idempotency import Claim
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey

@@ -12,7 +12,7 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import FoundRun
-from agentchat.directory.caller import Caller
+from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
