@@ -35,6 +35,7 @@ from agentchat.gateway.access.end_user import (
 )
 from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
+from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.access.usage_limits import check_storage
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import Connection, get_context
@@ -44,8 +45,6 @@ BODY_SECONDS = 7.0
 
 AgentName = Annotated[str, PathParameter(description="The agent's id or unique name.")]
 """Of addresses that name the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
-
-_FORM_HEADER = "X-Stream-Form"
 
 
 class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,20 +201,6 @@ async def find_agent(request: Request[Any, Caller, Any], name: str) -> str:
         hint = "Use an agent's id or its unique name."
         raise Refusal("agent_not_found", f'Unknown agent "{make_printable(name)}". {hint}')
     return found
-
-
-def read_stream_form(request: Request[Any, Caller, Any], default: str | None = None) -> str:
-    """Return the form of stream that a request asks for; else `default`, or the deployment's.
-
-    Raises Refusal: 400, 403 where the plan does not have it.
-    """
-    form = request.headers.get(_FORM_HEADER, default or str(get_access(request).stream_form))
-    if form not in ("1", "2", "full"):
-        raise build_field_refusal(_FORM_HEADER, "This header must be full, 1 or 2, or be left out.")
-    plan = request.auth.plan
-    if form == "2" and not plan.form2_streaming:
-        raise Refusal("plan_upgrade_required", f"The plan {plan.name} has no streaming in form 2.")
-    return form
 
 
 def _to_request(connection: Connection) -> Request[Any, Caller, Any]:

@@ -15,7 +15,8 @@ from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
 from agentchat.gateway.access.access_services import get_access
-from agentchat.gateway.access.checks import may_act, read_stream_form
+from agentchat.gateway.access.checks import may_act
+from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import FORMS, StreamForm

@@ -16,8 +16,9 @@ from agentchat.contracts.examples import CONVERSATION
 from agentchat.contracts.run_results import ActionRequired, ChatReply, RunResult, build_chat_reply
 from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import Form
-from agentchat.gateway.access.checks import get_admitted, may_chat, read_stream_form
+from agentchat.gateway.access.checks import get_admitted, may_chat
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
+from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.client_tools import read_client_tools
