@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.contracts import ids, sse
+from agentchat.contracts import ids, sse_encoder
 from agentchat.contracts.examples import CALL, CONVERSATION, MESSAGE, SOURCE, TRACE
 from agentchat.contracts.updates import (
     Broken,
@@ -30,8 +30,8 @@ CALLED: list[Update] = [ToolStarted(CALL, "get_order", {"id": 1}), ToolEnded(CAL
 FINISHED = Finished(MESSAGE, (TOOL,), USAGE, None, (SOURCE,))
 
 
-def encode(updates: list[Update], form: sse.Form = "full") -> list[dict[str, Any]]:
-    data = sse.Encoder(form, CONVERSATION, TRACE).encode(updates).decode()
+def encode(updates: list[Update], form: sse_encoder.Form = "full") -> list[dict[str, Any]]:
+    data = sse_encoder.Encoder(form, CONVERSATION, TRACE).encode(updates).decode()
     return [json.loads(line.removeprefix("data: ")) for line in data.split("\n") if line]
 
 
@@ -83,7 +83,7 @@ def test_a_wait_and_a_failure_name_the_conversation() -> None:
         ("form2", ["start", "delta", "tool_call", "done"]),
     ],
 )
-def test_forms_1_and_2_have_their_own_events_only(form: sse.Form, kinds: list[str]) -> None:
+def test_forms_1_and_2_have_their_own_events_only(form: sse_encoder.Form, kinds: list[str]) -> None:
     told = encode([*BEGUN, *CALLED, FINISHED], form)
     assert [each["type"] for each in told] == kinds
     assert set(told[0]) == {"type", "conversation_id"} | ({"trace_id"} if form == "form1" else set())

@@ -6,7 +6,7 @@ its calls and their results (docs/change/design.md). The live counterpart is `or
 
 from collections.abc import Iterator, Sequence
 
-from agentchat.contracts import sse, updates, wire
+from agentchat.contracts import sse_encoder, updates, wire
 from agentchat.contracts.http import build_problem
 from agentchat.contracts.run_results import build_chat_reply
 from agentchat.contracts.values import Form, ToolCall
@@ -20,8 +20,8 @@ def render_answer(run: Run, form: Form, conversation_id: str) -> bytes:
     For a run in progress this is as much as the log has of the stream, and no document. A form of another
     protocol is rendered as the document.
     """
-    if form in sse.FORMS:
-        return sse.Encoder(form, conversation_id, run.trace_id).encode(replay_updates(run))
+    if form in sse_encoder.FORMS:
+        return sse_encoder.Encoder(form, conversation_id, run.trace_id).encode(replay_updates(run))
     if run.state == "running":
         return b""
     last = build_last_update(run)

@@ -10,7 +10,7 @@ from litestar import get
 from litestar.params import HeaderParameter, QueryParameter
 from msgspec.structs import replace
 
-from agentchat.contracts import sse, stream_cursors
+from agentchat.contracts import sse_encoder, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
@@ -86,12 +86,12 @@ async def follow_chat(
         found = await find_owned_run(services.pool, caller, trace_id)
     form = _read_form(request, found)
     request.context.trace_id = trace_id
-    encoder = sse.Encoder(form, conversation_id, trace_id)
+    encoder = sse_encoder.Encoder(form, conversation_id, trace_id)
     take = run.position.take_marked
     return EventStream(run, lambda: b"".join(entry.encode(form, encoder) for entry in take()))
 
 
-def _read_form(request: JsonRequest, found: FoundRun) -> sse.Form:
+def _read_form(request: JsonRequest, found: FoundRun) -> sse_encoder.Form:
     """Return the form that the header names, or in which the run was requested, or the deployment's."""
     requested = next((name for name, form in FORMS.items() if form == found.form), None)
     return FORMS[read_stream_form(request, requested)]

@@ -11,7 +11,7 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, HeaderParameter
 from msgspec.structs import replace
 
-from agentchat.contracts import http, ids, sse
+from agentchat.contracts import http, ids, sse_encoder
 from agentchat.contracts.examples import CONVERSATION
 from agentchat.contracts.run_results import ActionRequired, ChatReply, RunResult, build_chat_reply
 from agentchat.contracts.updates import Finished
@@ -33,7 +33,7 @@ MAX_MESSAGE_BYTES = 256 * 1024
 _RESPOND_ASYNC = "respond-async"
 MAX_PROMPT_BYTES = 64 * 1024
 
-FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2", "full": "full"}
+FORMS: dict[str, sse_encoder.Form] = {"1": "form1", "2": "form2", "full": "full"}
 """By the value of X-Stream-Form."""
 
 STREAM_EVENTS = (
@@ -151,7 +151,7 @@ async def stream_chat(
     """
     form = FORMS[read_stream_form(request)]
     started = await start_run(request, await _run_request(request, data, form))
-    encoder = sse.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
+    encoder = sse_encoder.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
     return EventStream(started.run, lambda: encoder.encode(started.run.take()))
 
 

@@ -9,7 +9,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
-from agentchat.contracts import sse
+from agentchat.contracts import sse_encoder
 from agentchat.contracts.timings import PING_SECONDS
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.wait_for_reply import leave_with_client
@@ -20,7 +20,7 @@ EVENTS = {
 }
 """The answer of a handler that streams, for the description of the API."""
 
-_HEADERS = {name.decode(): value.decode() for name, value in sse.HEADERS}
+_HEADERS = {name.decode(): value.decode() for name, value in sse_encoder.HEADERS}
 
 
 class EventStream(Response[Any]):
@@ -66,7 +66,7 @@ class _EventStreamResponse(ASGIResponse):
                     await self._send(send, data, more=False)
                     return
                 if data or self._ping:
-                    await self._send(send, data or sse.PING, more=True)
+                    await self._send(send, data or sse_encoder.PING, more=True)
                 await run.wait()
 
     async def _send(self, send: Send, data: bytes, *, more: bool) -> None:

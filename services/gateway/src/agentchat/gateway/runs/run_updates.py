@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from agentchat.contracts import sse, updates
+from agentchat.contracts import sse_encoder, updates
 from agentchat.contracts.stream_cursors import BEGUN, ENDED, SOURCED, Cursor, compute_digest, shorten_digest
 from agentchat.gateway.runs.progress import TextProgress
 
@@ -71,9 +71,9 @@ class MarkedUpdate:
     def __init__(self, update: updates.Update, cursor: Cursor | None) -> None:
         self.update = update
         self.cursor = cursor
-        self._data: dict[sse.Form, bytes] = {}
+        self._data: dict[sse_encoder.Form, bytes] = {}
 
-    def encode(self, form: sse.Form, encoder: sse.Encoder) -> bytes:
+    def encode(self, form: sse_encoder.Form, encoder: sse_encoder.Encoder) -> bytes:
         """Encode the update in a form, once for all readers."""
         if form not in self._data:
             self._data[form] = encoder.encode_marked(self.update, self.cursor)
