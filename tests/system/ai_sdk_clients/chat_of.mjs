@@ -17,8 +17,9 @@ export class Chat extends AbstractChat {
     const transport = new DefaultChatTransport({
       api: `${BASE_URL}/ai-sdk/v1/agents/${agent}/chat`,
       headers: { Authorization: `Bearer ${options.key ?? API_KEY}` },
+      body: options.body,
     });
-    super({ id, state, transport, sendAutomaticallyWhen: options.sendAutomaticallyWhen });
+    super({ id, state, transport, sendAutomaticallyWhen: options.sendAutomaticallyWhen, onToolCall: options.onToolCall });
   }
 }
 
