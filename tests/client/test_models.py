@@ -30,6 +30,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.MessageDone, http.MessageDoneEvent),
     (stream_events.Failure, http.ErrorEvent),
     (stream_events.ToolResult, http.ToolResultEvent),
+    (stream_events.ClientToolCall, http.ClientToolCallEvent),
     (stream_events.Warned, http.WarningEvent),
     (stream_events.ApprovalRequired, http.ApprovalRequiredEvent),
 ]
@@ -79,6 +80,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
             message=MESSAGE, tool_calls=(TOOL,), sources=(SOURCE,), usage=USAGE, cut="length"
         ),
         http.ToolResultEvent(id="c", output="{}", is_error=True),
+        http.ClientToolCallEvent(id="c", name="show_map", input={}),
         http.WarningEvent(code="tool_server_unavailable", subject="crm", message="It is away."),
         http.ApprovalRequiredEvent(
             conversation_id="c", message="A person has to.", approvals=(NEEDED,), usage=USAGE

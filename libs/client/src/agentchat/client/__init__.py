@@ -45,6 +45,7 @@ from agentchat.client.models import (
 )
 from agentchat.client.retries import Timeouts
 from agentchat.client.stream_events import (
+    ClientToolCall,
     Delta,
     Done,
     Event,
@@ -69,6 +70,7 @@ __all__ = [
     "AuthenticationFailed",
     "ChatError",
     "ChatStream",
+    "ClientToolCall",
     "Conflict",
     "ConnectionFailed",
     "Conversation",

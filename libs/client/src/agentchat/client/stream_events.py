@@ -59,6 +59,14 @@ class ToolCall(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
     id: str
 
 
+class ClientToolCall(StreamEvent, frozen=True, kw_only=True, tag="client_tool_call"):
+    """The agent calls a tool of the request's `client_tools`: the client has to run it."""
+
+    name: str
+    input: dict[str, Any]
+    id: str
+
+
 class ToolResult(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
     """`full`: a tool has returned."""
 
@@ -103,7 +111,7 @@ class ApprovalRequired(StreamEvent, frozen=True, kw_only=True, tag="approval_req
     usage: TokenCounts
 
 
-Event = Meta | Sources | Warned | Delta | Done | Start | ToolCall | ToolResult | MessageDone
+Event = Meta | Sources | Warned | Delta | Done | Start | ToolCall | ClientToolCall | ToolResult | MessageDone
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -122,6 +130,7 @@ _others: dict[str, msgspec.json.Decoder[Event | Failure | ApprovalRequired]] = {
     "done": msgspec.json.Decoder(Done),
     "start": msgspec.json.Decoder(Start),
     "tool_call": msgspec.json.Decoder(ToolCall),
+    "client_tool_call": msgspec.json.Decoder(ClientToolCall),
     "tool_result": msgspec.json.Decoder(ToolResult),
     "warning": msgspec.json.Decoder(Warned),
     "approval_required": msgspec.json.Decoder(ApprovalRequired),

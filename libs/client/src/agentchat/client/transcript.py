@@ -119,5 +119,7 @@ class Transcript:
                 self.ended = True
             case stream_events.Done():
                 self.ended = True
-            case stream_events.ToolCall() | stream_events.ToolResult() | stream_events.Warned():
+            case stream_events.ToolCall() | stream_events.ClientToolCall():
+                pass
+            case stream_events.ToolResult() | stream_events.Warned():
                 pass
