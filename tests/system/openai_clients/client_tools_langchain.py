@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]  # mypy does not see that environment
 def show_map(place: str) -> str:
     """Show a place on the user's screen."""
     return f"It shows Ulm, not {place}."
