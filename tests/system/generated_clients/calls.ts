@@ -56,6 +56,7 @@ const completion = present(
   }),
 );
 if (typeof completion === "string") throw new Error("no stream was asked for");
+if (!("message" in reply)) throw new Error("no client tools were sent");
 const models = present(await client.GET("/openai/v1/models", { headers }));
 const endpoints = present(await client.GET("/v1/webhook_endpoints"));
 const approvals = present(await client.GET("/v1/approvals", { params: { query: { limit: 1 } } }));
