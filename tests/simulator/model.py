@@ -89,6 +89,9 @@ class SimAgents:
     def unseal_key(self, _agent: AgentConfig) -> str | None:
         return "key"
 
+    def hash_user(self, _account_id: str, _user_id: str | None) -> str | None:
+        return None
+
     async def load_servers(
         self, _account: str, _agent: str, _version: int, run: str
     ) -> tuple[McpServer, ...]:
