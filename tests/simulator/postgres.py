@@ -69,7 +69,7 @@ class Postgres(Server):
             id(journal._CLAIM): self._begin_call,
             id(journal._FIND): self._find_call,
             id(database._SERVER_NOW): lambda: [(self.time(),)],
-            id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None, None)],
+            id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, *[None] * 5)],
             id(tool_clock._NOW): lambda: [((_START + timedelta(seconds=world.now)).timestamp(),)],
         }
 
