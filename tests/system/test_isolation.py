@@ -38,6 +38,7 @@ ROUTE_BODIES: dict[tuple[str, str], list[Body] | Literal["account", "open", "nam
     ("GET", "/v1/chat/{trace_id:str}"): [None],
     ("GET", "/v1/chat/{trace_id:str}/events"): [None],
     ("POST", "/v1/chat/{trace_id:str}/cancel"): [None],
+    ("POST", "/v1/chat/{trace_id:str}/tool_results"): [{"results": [{"id": "tc_0", "output": 1}]}],
     ("GET", "/v1/conversations"): "names",
     ("GET", "/v1/conversations/{conversation_id:str}"): [None],
     ("PATCH", "/v1/conversations/{conversation_id:str}"): [{"title": "Mine"}],
