@@ -51,10 +51,12 @@ async def _generate(python: Path, described: Any, target: Path) -> None:
     """Raises AssertionError with what the generator warns of."""
     source = target.with_suffix(".json")
     source.write_text(json.dumps(described))
+    config = target.with_suffix(".config.json")  # the generator does not know JSON Lines
+    config.write_text(json.dumps({"content_type_overrides": {"application/jsonl": "text/plain"}}))
     await installed.run(
         target.parent,
         *(str(python.with_name("openapi-python-client")), "generate", "--meta", "none", "--fail-on-warning"),
-        *("--path", str(source), "--output-path", str(target)),
+        *("--path", str(source), "--output-path", str(target), "--config", str(config)),
         PATH=f"{python.parent}:{os.environ['PATH']}",  # where it looks for ruff
     )
     await installed.run(target.parent, str(python), "-m", "compileall", "-q", str(target))
