@@ -8,23 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from agentchat.contracts.values import (
-    ApprovalDecision,
-    Approvers,
-    ClientTool,
-    Decider,
-    Form,
-    InputAsked,
-    Message,
-    OnExpiry,
-    OnNewMessage,
-    Role,
-    RunWarning,
-    ShownMessage,
-    Source,
-    ToolSpec,
-    Usage,
-)
+from agentchat.contracts import values
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -71,7 +55,7 @@ class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seed
     of ours. EVENTS carries the event without them, since they can be a megabyte with each request.
     """
 
-    messages: tuple[ShownMessage, ...]
+    messages: tuple[values.ShownMessage, ...]
 
 
 class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
@@ -81,15 +65,15 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     """
 
     message_id: str
-    role: Role
+    role: values.Role
     agent_id: str
     content: str
     token_count: int | None = None
     interrupted: bool = False
 
-    def to_message(self, conversation_id: str) -> Message:
+    def to_message(self, conversation_id: str) -> values.Message:
         """Return the message in the form of the API."""
-        return Message(
+        return values.Message(
             id=self.message_id,
             conversation_id=conversation_id,
             content=self.content,
@@ -122,7 +106,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     attempt: int
     agent_version: int
     model: str
-    form: Form
+    form: values.Form
     prompt_override: str | None = None
     max_tool_rounds: int = 8
     retrieves: bool = False
@@ -135,14 +119,14 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
-    client_tools: tuple[ClientTool, ...] = ()
+    client_tools: tuple[values.ClientTool, ...] = ()
     tool_choice: str | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
     """The sources that retrieval found, best first; empty if it found none."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[values.Source, ...]
 
 
 class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
@@ -173,13 +157,13 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     round: int
     blocks: tuple[dict[str, Any], ...]
     stop_reason: str
-    usage: Usage
+    usage: values.Usage
     provider: str = "anthropic"
     prompt_sha256: str | None = None
     tools_sha256: str | None = None
     repaired: str | None = None
     prefix_sha256: str | None = None
-    offered_tools: tuple[ToolSpec, ...] | None = None
+    offered_tools: tuple[values.ToolSpec, ...] | None = None
     documents: str | None = None
 
 
@@ -190,9 +174,9 @@ class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
     subject: str
     message: str
 
-    def to_warning(self) -> RunWarning:
+    def to_warning(self) -> values.RunWarning:
         """Return the warning in the form that readers get."""
-        return RunWarning(code=self.code, subject=self.subject, message=self.message)
+        return values.RunWarning(code=self.code, subject=self.subject, message=self.message)
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
@@ -202,7 +186,7 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
     """
 
     round: int
-    usage: Usage
+    usage: values.Usage
 
 
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
@@ -217,7 +201,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
     summary: str
     model: str
     prompt_sha256: str
-    usage: Usage
+    usage: values.Usage
     provider_data: dict[str, Any] | None = None
 
 
@@ -252,9 +236,9 @@ class DecisionRequested(Fact, frozen=True, kw_only=True):
     agent_id: str
     server: str
     tool: str
-    approvers: Approvers = "account"
-    on_expiry: OnExpiry = "continue"
-    on_new_message: OnNewMessage = "refuse"
+    approvers: values.Approvers = "account"
+    on_expiry: values.OnExpiry = "continue"
+    on_new_message: values.OnNewMessage = "refuse"
 
 
 class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="approval_requested.v1"):
@@ -271,7 +255,7 @@ class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="el
     `approved` answers with the decision's input, `denied` declines; then the call is made again.
     """
 
-    asked: InputAsked
+    asked: values.InputAsked
 
 
 class ClientToolRequested(DecisionRequested, frozen=True, kw_only=True, tag="client_tool_requested.v1"):
@@ -287,8 +271,8 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"
     """
 
     approval_id: str
-    decision: ApprovalDecision
-    by: Decider
+    decision: values.ApprovalDecision
+    by: values.Decider
     on_behalf_of: str | None = None
     input: dict[str, Any] | None = None
     reason: str | None = None
@@ -313,7 +297,7 @@ class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
 class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):
     """The run ended with a saved reply."""
 
-    usage: Usage
+    usage: values.Usage
     rounds: int
 
 
@@ -325,14 +309,14 @@ class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
 
     code: str
     message: str
-    usage: Usage = Usage()
+    usage: values.Usage = values.Usage()
     provider_message: str | None = None
 
 
 class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
     """The caller cancelled the run. The text so far is in its last Delta."""
 
-    usage: Usage = Usage()
+    usage: values.Usage = values.Usage()
 
 
 class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
@@ -354,7 +338,7 @@ class FeedbackGiven(Fact, frozen=True, kw_only=True, tag="feedback_given.v1"):
 
     message_id: str
     score: float
-    by: Decider
+    by: values.Decider
     on_behalf_of: str | None = None
     label: str | None = None
     comment: str | None = None
@@ -364,7 +348,7 @@ class FeedbackWithdrawn(Fact, frozen=True, kw_only=True, tag="feedback_withdrawn
     """The feedback for `on_behalf_of` on a reply no longer counts."""
 
     message_id: str
-    by: Decider
+    by: values.Decider
     on_behalf_of: str | None = None
 
 

@@ -12,18 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from agentchat.contracts import events
-from agentchat.contracts.values import (
-    ClientTool,
-    Cut,
-    Form,
-    Message,
-    RunWarning,
-    ShownMessage,
-    Source,
-    ToolSpec,
-    Usage,
-)
+from agentchat.contracts import events, values
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -38,7 +27,7 @@ from agentchat.conversations.aggregate.rounds import (
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
-_CUTS: dict[str, Cut] = {
+_CUTS: dict[str, values.Cut] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
@@ -46,11 +35,7 @@ _CUTS: dict[str, Cut] = {
 
 MAX_EVENTS = 50_000
 MAX_BYTES = 32 * 1024 * 1024
-"""The most bytes of a conversation's stored events.
-
-A run that has started may exceed it; no other starts then.
-"""
-
+"""The most bytes of a conversation's stored events. A run that has started may exceed it; no other starts."""
 
 MAX_DESCRIBED = 100
 """The last requests that set a title or metadata: an older one that is repeated is carried out again."""
@@ -82,7 +67,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     paused_seconds: float = 0.0
     agent_version: int = 0
     model: str = ""
-    form: Form = "json"
+    form: values.Form = "json"
     prompt_override: str | None = None
     instructions: str | None = None
     shown_sha256: str | None = None
@@ -90,20 +75,20 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     requested_model: str | None = None
     parameters: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
-    client_tools: tuple[ClientTool, ...] = ()
+    client_tools: tuple[values.ClientTool, ...] = ()
     tool_choice: str | None = None
-    sources: tuple[Source, ...] | None = None
+    sources: tuple[values.Source, ...] | None = None
     documents: str | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
-    warnings: tuple[RunWarning, ...] = ()
+    warnings: tuple[values.RunWarning, ...] = ()
     rounds: tuple[Round, ...] = ()
-    reply: Message | None = None
+    reply: values.Message | None = None
     state: RunState = "running"
     code: str | None = None
     detail: str | None = None
     provider_message: str | None = None
-    usage: Usage = Usage()
+    usage: values.Usage = values.Usage()
     ended_at: str | None = None
     feedback: tuple[events.FeedbackGiven, ...] = ()
 
@@ -142,7 +127,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
         return any(each.resumed == 0 for call in calls for each in call.approvals)
 
     @property
-    def cut(self) -> Cut | None:
+    def cut(self) -> values.Cut | None:
         """The reason why the last round's text ends early; None if it is complete."""
         return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
 
@@ -173,12 +158,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None = None
     started_at: str | None = None
     forked_from: ForkedFrom | None = None
-    seed: tuple[ShownMessage, ...] = ()
+    seed: tuple[values.ShownMessage, ...] = ()
     runs: tuple[Run, ...] = ()
     title: str | None = None
     metadata: dict[str, str] = {}
     described: tuple[tuple[str, int], ...] = ()
-    tool_lists: dict[str, tuple[ToolSpec, ...]] = {}
+    tool_lists: dict[str, tuple[values.ToolSpec, ...]] = {}
     erased_by: str | None = None
     stored_bytes: int = 0
 
@@ -202,7 +187,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         """The run in progress; there is at most one."""
         return next((run for run in reversed(self.runs) if run.state == "running"), None)
 
-    def get_recorded_tools(self, run: Run) -> tuple[ToolSpec, ...] | None:
+    def get_recorded_tools(self, run: Run) -> tuple[values.ToolSpec, ...] | None:
         """Return the tools that the run's last reply was offered, None if they were not recorded."""
         replies = run.replies
         return self.tool_lists.get(replies[-1].tools_sha256 or "") if replies else None
