@@ -103,6 +103,9 @@ class SimAgents:
             raise ToolFailed("ended")
         return self._agent.mcp_servers
 
+    async def add_request_headers(self, server: McpServer, _account_id: str, _trace_id: str) -> McpServer:
+        return server
+
 
 class SimTools(Server):
     """The tool server, as every runner sees it: it counts what it does."""
