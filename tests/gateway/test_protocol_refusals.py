@@ -79,6 +79,16 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({"input": [{"type": "mcp_approval_response"}]}, "input[0].approve"),
         ({"input": "hi", "tool_choice": "required"}, "tool_choice"),
         ({"input": "hi", "prompt": {"id": "p"}}, "prompt"),
+        (
+            {
+                "input": [
+                    {"type": "function_call_output", "call_id": f"tc_{'0' * 32}", "output": "1"},
+                    {"role": "user", "content": "hi"},
+                ],
+                "previous_response_id": "resp_x",
+            },
+            "input[0]",
+        ),
         ({"input": "hi", "previous_response_id": "resp_x"}, "previous_response_id"),
         ({"input": "hi", "conversation": "mine"}, "conversation"),
         ({"input": "hi", "conversation": "c", "previous_response_id": "r"}, "previous_response_id"),

@@ -102,6 +102,9 @@ async def test_customers_approve_run_client_tools_and_are_deleted(shop: str, cal
         assert (await eve.post(path, results)).status_code == 404
         assert (await bob.post(path, results)).json()["message"]["content"]
 
+        foreign = await bob.say("Where is order ORD-1032?")  # the shop's tools learn who asks
+        assert [event["is_error"] for event in foreign if event["type"] == "tool_result"] == [True]
+
         assert await eve.get("/conversations") == {"data": [], "next_cursor": None}
         assert await eve.get(f"/conversations/{conversation}/messages") == 404
         assert (await eve.http.get("/v1/users")).status_code == 403  # the account's own, not a customer's

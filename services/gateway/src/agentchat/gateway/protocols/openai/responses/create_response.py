@@ -26,6 +26,7 @@ from agentchat.gateway.protocols.openai.openai_headers import (
 from agentchat.gateway.protocols.openai.responses import previous_response, response_types
 from agentchat.gateway.protocols.openai.responses.input_items import (
     Reference,
+    check_no_outputs,
     make_unknown_item,
     read_function_outputs,
     read_verdicts,
@@ -118,6 +119,8 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
         or body.previous_response_id
         or (reference and (reference.response or reference.approval))
     )
+    if named is not None:
+        check_no_outputs(new, first)
     key = read_conversation_key(request.headers)
     most = get_max_message_bytes(request)
     shown = read_history(body, new, first, most, name, keeps_client_calls=named is None and key is None)

@@ -124,6 +124,17 @@ def read_function_outputs(
     return read_tool_results(as_messages(items[new[0] + 1 if new else 0 :]), output_function)
 
 
+def check_no_outputs(given: str | tuple[InputItem, ...], first: int) -> None:
+    """Raise Refusal, 400, if new items have the output of a call of ours before something else.
+
+    The run that waits for the output would end without it.
+    """
+    for index, item in enumerate(() if isinstance(given, str) else given, start=first):
+        if item.type == "function_call_output" and ids.find_request_id(item.call_id) is not None:
+            message = "Send the outputs of function calls alone, and what follows after the response to them."
+            raise build_field_refusal(f"input[{index}]", message)
+
+
 def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:
     """Return the items as messages, in order; they begin in the body at place `first`. Raises Refusal."""
     if isinstance(given, str):
