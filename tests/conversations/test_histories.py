@@ -28,6 +28,7 @@ STATES = {
     "elicitation": ["completed", "completed"],
     "rated": ["completed", "completed"],
     "warned": ["completed"],
+    "client_tool": ["completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
     "handed_over": ["completed"],

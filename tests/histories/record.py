@@ -123,6 +123,20 @@ class Recorder:
         self._heard.append({"trace_id": waiting.json()["trace_id"], "form": "json", "body": reply.text})
         return str(reply.json()["conversation_id"])
 
+    async def show_map(self, message: str) -> str:
+        """Send a message whose client runs a tool, and the tool's result; return the conversation."""
+        base, headers = self.env.base_url, {"X-Api-Key": self.env.api_key, "X-Agent-Id": self._agents["shop"]}
+        schema = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+        tool = {"name": "show_map", "description": "Show a place", "input_schema": schema}
+        body = {"message": message, "client_tools": [tool]}
+        waiting = (await self._http.post(f"{base}/v1/chat", json=body, headers=headers)).json()
+        trace_id, (call,) = waiting["trace_id"], waiting["client_tool_calls"]
+        results = {"results": [{"id": call["id"], "output": {"shown": True}}]}
+        path = f"{base}/v1/chat/{trace_id}/tool_results"
+        reply = await self._http.post(path, json=results, headers=headers)
+        self._heard.append({"trace_id": trace_id, "form": "json", "body": reply.text})
+        return str(reply.json()["conversation_id"])
+
     async def fork(self, thread: str, **described: Any) -> str:
         """A fork of a conversation of the shop's, which is then described; returns it."""
         address, key = f"{self.env.base_url}/v1/conversations", {"X-Api-Key": self.env.api_key}
@@ -191,6 +205,7 @@ async def record_all(recorder: Recorder) -> None:
     await recorder.allow("Cancel ORD-1033", thread, decision="denied", reason="Too late.")
     await recorder.write("forked", thread)
 
+    await recorder.write("client_tool", await recorder.show_map("show_map of Berlin"))
     await record_rated(recorder)
     await recorder.write("warned", await recorder.complete("warned", "Hello"))
 

@@ -32,22 +32,28 @@ def _refuse_for_litestar(request: AnyRequest, error: HTTPException) -> Response[
     """Answer what the framework refuses: no such address or method, a parameter that is wrong."""
     if error.status_code >= 500:
         return _refuse_internal_error(request, error)
-    code = _CODES.get(error.status_code, "invalid_request")
+    status = 404 if _is_path_of_openai(request) else error.status_code
+    code = _CODES.get(status, "invalid_request")
     if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
         # Litestar lists a body that may be left out, and was, among what is wrong.
         found = [each for each in error.extra if each.get("key") != "data"] or error.extra
         fields = [_name_field(request, each) for each in found[:_MAX_FIELDS]]
         detail = "; ".join(f"{each.field}: {each.message}" for each in fields)
         return _refuse(request, Refusal(code, detail, fields=fields))
-    allowed = {
-        name.lower(): value for name, value in (error.headers or {}).items() if name.lower() == "allow"
-    }
-    said = error.detail if error.status_code == 400 else None
-    if error.status_code == 404:
+    allow = (error.headers or {}) if status == 405 else {}
+    allowed = {name.lower(): value for name, value in allow.items() if name.lower() == "allow"}
+    said = error.detail if status == 400 else None
+    if status == 404:
         said = _describe_unknown_path(request)
-    if error.status_code == 413:
+    if status == 413:
         said = f"The body is larger than {request.route_handler.resolve_request_max_body_size()} bytes."
     return _refuse(request, Refusal(code, said, headers=allowed))
+
+
+def _is_path_of_openai(request: AnyRequest) -> bool:
+    """Return True for an address of OpenAI's API without its prefix: one may look like a run's address."""
+    path = request.scope["path"]
+    return path.startswith("/v1/") and path.endswith(_OPENAI_PATHS)
 
 
 def _describe_unknown_path(request: AnyRequest) -> str:
