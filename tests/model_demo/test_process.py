@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import httpx
+import pytest
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 
@@ -58,6 +59,7 @@ def test_sigterm_lets_streams_end_and_the_process_leaves_with_0() -> None:
     assert text.endswith('{"type":"message_stop"}\n\n')
 
 
+@pytest.mark.slow
 def test_a_stream_that_hangs_does_not_hold_the_process() -> None:
     with open_stream("demo-load?hang_after=1") as (process, chunks):
         next(chunks)

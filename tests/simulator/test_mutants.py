@@ -9,6 +9,8 @@ from tests.simulator.search import first_failure, report_of, shrunk
 from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1_000, 3_000)
 """Each of the bugs is found by one of these."""
 

@@ -5,6 +5,7 @@ import uuid
 from collections import Counter
 
 import httpx
+import pytest
 
 from agentchat.contracts import events
 from agentchat.conversations.event_store.log import open_log
@@ -19,6 +20,7 @@ def _keyed(caller: Caller, key: str) -> Caller:
     return again
 
 
+@pytest.mark.slow
 async def test_retries_after_their_gateway_was_killed_are_answered_once(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
