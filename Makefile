@@ -24,7 +24,7 @@ run: ## start the whole system on embedded servers (Ctrl-C stops it)
 	@exec $(BIN)/agentchat up
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
-	@$(BIN)/python -m pytest -n 4 $(ARGS)
+	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
 test-slow: $(READY) ## run the slow proofs: kills, outages, hostile inputs, wheels, foreign clients, stacks of their own (nightly)
 	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
