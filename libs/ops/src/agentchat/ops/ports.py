@@ -4,10 +4,13 @@
 standard library only.
 """
 
+import fcntl
 import itertools
 import os
 import socket
 import sys
+import tempfile
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
@@ -16,8 +19,10 @@ GATEWAY_PORT = 8080
 _FIRST, _BLOCKS, _BLOCK = 10_000, 355, 64
 """Blocks of ports below 32768, where the kernel chooses none for outgoing connections."""
 _NEXT_BLOCK = 177
-"""A process whose block is used up goes on so many blocks further, far from those of the next process ids."""
-_next = itertools.count()
+"""A process looks so many blocks further for the next one, far from those of the next process ids."""
+_offsets = itertools.count()
+_claimed: list[tuple[int, int]] = []
+"""The blocks of this process, each with the file descriptor that holds its lock until the process ends."""
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -35,19 +40,34 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 def find_free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
     """Return a free port; `preferred` if it is free.
 
-    Each process takes its ports from a block of its own, by its id, so that processes that choose at the same
-    time do not choose the same ones. A process that needs more goes on to another block: nothing may listen
-    yet on the ports that it was given before.
+    Each process takes its ports from blocks that it has claimed, so that processes that choose at the same
+    time do not choose the same ones. A port is given once: nothing may listen on it yet.
     """
     if preferred is not None and is_free(preferred, host):
         return preferred
     for _ in range(_BLOCKS * _BLOCK):
-        full_blocks, offset = divmod(next(_next), _BLOCK)
-        block = (os.getpid() + full_blocks * _NEXT_BLOCK) % _BLOCKS
-        port = _FIRST + block * _BLOCK + offset
+        full_blocks, offset = divmod(next(_offsets), _BLOCK)
+        if full_blocks == len(_claimed):
+            _claimed.append(_claim_block())
+        port = _FIRST + _claimed[full_blocks][0] * _BLOCK + offset
         if is_free(port, host):
             return port
     raise OSError(f"no free port from {_FIRST} to {_FIRST + _BLOCKS * _BLOCK - 1} on {host}")
+
+
+def _claim_block() -> tuple[int, int]:
+    """Lock the file of a block that no process has. Raises OSError if all are taken."""
+    for step in range(_BLOCKS):
+        block = (os.getpid() + step * _NEXT_BLOCK) % _BLOCKS
+        path = Path(tempfile.gettempdir()) / f"agentchat-ports-{os.getuid()}-{block}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            continue
+        return block, descriptor
+    raise OSError("all blocks of ports are taken by other processes")
 
 
 def _check_port_of_run() -> str | None:
