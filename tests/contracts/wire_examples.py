@@ -10,6 +10,7 @@ from agentchat.contracts.examples import (
     CALL,
     CONVERSATION,
     FEED_EXAMPLES,
+    FILE,
     KEY,
     MESSAGE,
     REPLY,
@@ -37,6 +38,7 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         form="form1",
         requested_at=AT,
         deadline="2026-11-21T09:30:15.123456Z",
+        attachments=(FILE,),
     ),
     tool_messages.ToolRequested(
         trace_id=TRACE,

@@ -40,6 +40,10 @@ _ROWS = (
         "unsupported_media_type", 415, "Unsupported media type", "Send Content-Type: application/json."
     ),
     ErrorCode("message_too_large", 413, "Message too large", "Shorten the message or the body."),
+    ErrorCode("file_too_large", 413, "The file is too large", "Send at most 32 MiB."),
+    ErrorCode(
+        "unsupported_attachment", 400, "The file cannot be used", "Send another file, or ask another agent."
+    ),
     ErrorCode("conversation_too_large", 413, "The conversation is too large", "Fork it at an earlier place."),
     ErrorCode(
         "conversation_full",

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from agentchat.contracts import values
+from agentchat.contracts.files import StoredFile
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -62,6 +63,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     """A message of the conversation. `token_count`, on replies only, is that of the complete run.
 
     `interrupted`: the text of a run that failed or was cancelled, as far as it came. Its end follows.
+    `attachments`, on user messages only, are its files, in order; `content` is empty for an image alone.
     """
 
     message_id: str
@@ -70,6 +72,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     content: str
     token_count: int | None = None
     interrupted: bool = False
+    attachments: tuple[StoredFile, ...] = ()
 
     def to_message(self, conversation_id: str) -> values.Message:
         """Return the message in the form of the API."""

@@ -1,6 +1,7 @@
 """Give one example of every message on EVENTS and DEAD, and the ids that the documentation shows."""
 
 from agentchat.contracts import events, messages
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import Decider, InputAsked, Message, ShownMessage, Source, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
@@ -27,6 +28,13 @@ SOURCE = Source(
 MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
+FILE = StoredFile(
+    file_id="0192f0c1-7c4e-7aaa-8bbb-0000000000f2",
+    sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    media_type="image/png",
+    bytes=48_213,
+    name="parcel.png",
+)
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationStarted(
@@ -41,7 +49,13 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         messages=(ShownMessage("user", "Hello"), ShownMessage("assistant", "Hello! How can I help?")),
     ),
     events.MessageSaved(
-        trace_id=TRACE, at=AT, message_id=USER_MESSAGE, role="user", agent_id=AGENT, content="Where is it?"
+        trace_id=TRACE,
+        at=AT,
+        message_id=USER_MESSAGE,
+        role="user",
+        agent_id=AGENT,
+        content="Where is it?",
+        attachments=(FILE,),
     ),
     events.RunStarted(
         trace_id=TRACE,

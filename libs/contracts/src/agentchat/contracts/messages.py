@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.tool_messages import ServerCheck
 from agentchat.contracts.values import ClientTool, ClientToolResult, Decider, Form, ShownMessage
 
@@ -43,6 +44,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `user_id` is the end user who asks: the conversation must be that user's (`contracts.ownership`). A new
     conversation gets it, with `external_id`, `title` and `metadata`.
+
+    `attachments` are the message's files, stored before this is published.
     """
 
     trace_id: str
@@ -73,6 +76,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     external_id: str | None = None
     title: str | None = None
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    attachments: tuple[StoredFile, ...] = ()
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):

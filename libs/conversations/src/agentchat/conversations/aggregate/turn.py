@@ -215,6 +215,7 @@ def _build_first_events(
         role="user",
         agent_id=request.agent_id,
         content=request.message,
+        attachments=request.attachments,
     )
     started = _build_run_started(request, agent, 1, now, worker)
     if conversation.version > 0:
