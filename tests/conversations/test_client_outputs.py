@@ -8,6 +8,7 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.updates import Finished, ToolEnded
 from agentchat.conversations.aggregate.canonical_stream import build_last_update, replay_updates
 from agentchat.conversations.aggregate.conversation import fold
+from agentchat.conversations.queries.user_export import ToolCallLine, list_lines
 from tests.conversations.given import (
     build_answer,
     build_conversation_started,
@@ -51,3 +52,5 @@ def test_clients_get_no_text_of_an_exception(
     (call,) = last.tool_calls
     assert (call.id, call.is_error, call.output) == ("c", is_error, shown)
     assert msgspec.json.decode(call.output)
+    exported = [line.output for line in list_lines(fold("c", told)) if isinstance(line, ToolCallLine)]
+    assert exported == [shown]

@@ -63,6 +63,16 @@ def test_refusals_are_described_in_the_form_of_their_address() -> None:
         assert [*paths[path]["post"]["responses"]["429"]["content"]] == [media_type]
 
 
+def test_deletions_that_continue_are_answered_with_202() -> None:
+    deletions = {
+        path: methods["delete"]["responses"].keys()
+        for path, methods in fetch_document(admin=True)["paths"].items()
+        if path.startswith("/admin/") and "delete" in methods
+    }
+    continuing = {path.rpartition("/")[2] for path, answers in deletions.items() if "202" in answers}
+    assert continuing == {"{account_id}", "{user}"}
+
+
 async def test_document_is_served_without_admin_routes(client: Client) -> None:
     served = (await client.http.get(f"{client.url}/openapi.json")).json()
     assert served == fetch_document(admin=False)

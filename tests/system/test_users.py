@@ -4,9 +4,12 @@ import asyncio
 import json
 import secrets
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from typer.testing import CliRunner
 
+from agentchat.ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 from tests.system.scanning import places_of
@@ -39,11 +42,27 @@ async def _read_until_counted(caller: Caller, user: str, conversations: int) -> 
             await asyncio.sleep(0.1)
 
 
+async def _read_account(stack: RunningStack, one: Caller) -> str:
+    headers = {"Authorization": f"Bearer {stack.environment.admin_token}"}
+    found = await one.http.get(f"{one.base_url}/admin/v1/agents/{one.agent_id}", headers=headers)
+    account_id: str = found.json()["account_id"]
+    return account_id
+
+
+def _run_admin(stack: RunningStack, *arguments: str) -> str:
+    found = stack.environment
+    environ = {"AGENTCHAT_ADMIN_URL": found.base_url, "AGENTCHAT_ADMIN_TOKEN": found.admin_token}
+    result = CliRunner().invoke(app, ["admin", *arguments], env=environ)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: Caller) -> None:
-    user, other, canary = (f"{name}-{secrets.token_hex(8)}" for name in ("ada", "bob", "canary"))
+    name, other, canary = (f"{name}-{secrets.token_hex(8)}" for name in ("shop/ada%2F", "bob", "canary"))
+    user = quote(name, safe="")
     question = f"Open a ticket for customer CUST-001 with this subject: zip {canary} is stuck."
-    first = await _say(one, user, question, external_id=f"ticket-{canary}", metadata={"about": canary})
-    await _say(one, user, "Hello")
+    first = await _say(one, name, question, external_id=f"ticket-{canary}", metadata={"about": canary})
+    await _say(one, name, "Hello")
     await _say(one, other, "Hello")
     comment = {"score": -1, "comment": f"{canary} is not stuck."}
     await one.send("POST", f"/v1/messages/{first['message']['id']}/feedback", json=comment)
@@ -54,7 +73,7 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
     assert (month["runs"], found["deleting"]) == (2, False)
     listed = (await one.get("/v1/users", limit=100, order="conversations")).json()["data"]
     counts = {row["user_id"]: row["conversations"] for row in listed}
-    assert (counts[user], counts[other]) == (2, 1)
+    assert (counts[name], counts[other]) == (2, 1)
     assert [row["conversations"] for row in listed] == sorted(counts.values(), reverse=True)
     page = (await one.get("/v1/users", limit=1)).json()
     following = (await one.get("/v1/users", limit=100, cursor=page["next_cursor"])).json()["data"]
@@ -67,6 +86,10 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
     expected = {"conversation": 2, "message": 4, "tool_call": 2, "feedback": 1}
     assert {kind: kinds.count(kind) for kind in expected} == expected
     assert lines[-1]["conversations"] == 2
+    path = f"/accounts/{(await _read_account(stack, one))}/users/{user}"
+    printed = await asyncio.to_thread(_run_admin, stack, "GET", f"{path}/export")
+    assert printed.splitlines() == exported, "the command line prints the lines as they are"
+    assert name in await asyncio.to_thread(_run_admin, stack, "GET", path)
 
     removed = await one.send("DELETE", f"/v1/users/{user}")
     assert (removed.status_code, removed.json()["conversations"]) == (202, 2)
@@ -74,7 +97,7 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
         while (await one.get(f"/v1/users/{user}")).status_code != 404:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
     async with asyncio.timeout(SECONDS):
-        while any(left := (await places_of(stack, [user, canary])).values()):
+        while any(left := (await places_of(stack, [name, user, canary])).values()):
             assert left is not None
             await asyncio.sleep(0.5)
     assert (await one.get(f"/v1/users/{other}")).json()["conversations"] == 1

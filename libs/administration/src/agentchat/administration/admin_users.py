@@ -1,4 +1,6 @@
-"""List, show and delete the end users of an account."""
+"""List, show, export and delete the end users of an account."""
+
+from collections.abc import AsyncIterator
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin, translate_errors
@@ -6,6 +8,8 @@ from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.parameters import After, DryRun, Limit, OfUser, OrderOfUsers
 from agentchat.contracts.admin_errors import Invalid, NotFound, Use
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.user_export import ExportLine, export_user
 from agentchat.conversations.queries.user_summaries import (
     EndUser,
     UserDetails,
@@ -44,23 +48,38 @@ async def get(admin: Admin, account_id: str, user: OfUser) -> UserDetails:
     return found
 
 
+async def export(admin: Admin, account_id: str, user: OfUser) -> AsyncIterator[ExportLine]:
+    """Export all that the service has of an end user, as JSON Lines. Raises NotFound, Unavailable.
+
+    The last line is an EndLine: without it the export is incomplete.
+    """
+    account = await admin_accounts.get(admin, account_id)
+    found = await _find(admin, account.id, user)
+    return export_user(Log(admin.pool), admin.pool, account.id, found)
+
+
 async def delete(admin: Admin, account_id: str, user: OfUser, *, dry_run: DryRun = False) -> Deletion:
     """Delete an end user: the projector erases the conversations; calling this again tells what is left.
 
     The audit log has the account alone. Raises NotFound, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
-    with translate_errors():
-        found = await find_user(admin.pool, account.id, user)
-        if found is None:
-            raise NotFound("user", user[:100])
-        if not dry_run:
-            await request_user_deletion(admin.pool, account.id, user)
+    found = await _find(admin, account.id, user)
     if not dry_run:
+        with translate_errors():
+            await request_user_deletion(admin.pool, account.id, user)
         async with admin.connection() as conn:
             await admin.note(conn, "delete", "user", account.id)
     goes = (Use("conversations", found.conversations),)
     return Deletion(kind="user", id=user, dry_run=dry_run, goes=goes, pending=not dry_run)
+
+
+async def _find(admin: Admin, account_id: str, user: str) -> EndUser:
+    with translate_errors():
+        found = await find_user(admin.pool, account_id, user)
+    if found is None:
+        raise NotFound("user", user[:100])
+    return found
 
 
 def _parse_place(after: str | None) -> tuple[int, str] | None:

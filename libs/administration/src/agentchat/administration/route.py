@@ -1,7 +1,7 @@
 """Describe an operation of the admin API by the signature of the function behind it."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -12,6 +12,8 @@ from agentchat.administration.admin_values import Page
 
 PREFIX = "/admin/v1"
 MAX_BODY_BYTES = 1024 * 1024
+
+Shape = Literal["one", "page", "all", "lines"]
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +27,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation. `gives` is the type of one item; `many` says if the answer is one, a page, or all.
+    """An operation. `gives` is the type of one item; `many` says if the answer is one, a page, all, or lines.
 
     `body` is the type of its JSON body, passed as `body_argument`; it may be omitted if all its members are
-    optional. A Deletion is returned only for a dry run.
+    optional. A Deletion is returned for a dry run, and with 202 by a route that `continues` after its answer.
     """
 
     method: str
@@ -41,9 +43,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_argument: str
     optional: bool
     gives: type
-    many: Literal["one", "page", "all"]
+    many: Shape
     status: int
     max_bytes: int
+    continues: bool
 
     @property
     def address(self) -> str:
@@ -58,6 +61,7 @@ def route(
     *,
     status: int = 200,
     max_bytes: int = MAX_BODY_BYTES,
+    continues: bool = False,
 ) -> Route:
     """Describe `call(admin, ...)` as an operation.
 
@@ -88,6 +92,7 @@ def route(
         many=many,
         status=status,
         max_bytes=max_bytes,
+        continues=continues,
     )
 
 
@@ -114,9 +119,11 @@ def _build_parameter(argument: inspect.Parameter, hint: Any, *, in_path: bool) -
     )
 
 
-def _read_return_type(hint: Any) -> tuple[type, Literal["one", "page", "all"]]:
+def _read_return_type(hint: Any) -> tuple[type, Shape]:
     if get_origin(hint) is Page:
         return get_args(hint)[0], "page"
     if get_origin(hint) is tuple:
         return get_args(hint)[0], "all"
+    if get_origin(hint) is AsyncIterator:
+        return get_args(hint)[0], "lines"
     return hint, "one"

@@ -24,6 +24,7 @@ from agentchat.administration import (
 from agentchat.administration.route import Route, route
 
 _ACCOUNT = "/accounts/{account_id}"
+_USER = f"{_ACCOUNT}/users/{{user}}"
 _KEY = "/keys/{key_id}"
 _PLAN = "/plans/{name}"
 _AGENT = "/agents/{agent_id}"
@@ -42,11 +43,12 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/accounts", admin_accounts.page),
     route("GET", _ACCOUNT, admin_accounts.get),
     route("PATCH", _ACCOUNT, admin_accounts.change),
-    route("DELETE", _ACCOUNT, admin_accounts.delete),
+    route("DELETE", _ACCOUNT, admin_accounts.delete, continues=True),
     route("GET", f"{_ACCOUNT}/usage", admin_usage.get_month),
     route("GET", f"{_ACCOUNT}/users", admin_users.page),
-    route("GET", f"{_ACCOUNT}/users/{{user}}", admin_users.get),
-    route("DELETE", f"{_ACCOUNT}/users/{{user}}", admin_users.delete),
+    route("GET", _USER, admin_users.get),
+    route("GET", f"{_USER}/export", admin_users.export),
+    route("DELETE", _USER, admin_users.delete, continues=True),
     route("POST", f"{_ACCOUNT}/keys", admin_keys.create, status=201),
     route("GET", f"{_ACCOUNT}/keys", admin_keys.page),
     route("GET", _KEY, admin_keys.get),

@@ -32,7 +32,7 @@ class AdminApi(msgspec.Struct, frozen=True):
     def call(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: object = None
     ) -> Any:
-        """Call a route and return the JSON of the answer, or None for 204. Raises StackError."""
+        """Call a route and return the answer's JSON, JSON Lines as text, None for 204. Raises StackError."""
         headers = {"Authorization": f"Bearer {self.token}", "X-Admin-Actor": name_actor()}
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         try:
@@ -45,6 +45,8 @@ class AdminApi(msgspec.Struct, frozen=True):
             raise RefusedError(f"{self.url} does not answer: {error or type(error).__name__}") from None
         if not response.is_success:
             raise _build_error(self.url, response)
+        if response.headers.get("Content-Type", "").startswith("application/jsonl"):
+            return response.text
         return None if response.status_code == 204 else response.json()
 
     def list_all(self, path: str, most: int | None = None, **query: Any) -> list[dict[str, Any]]:

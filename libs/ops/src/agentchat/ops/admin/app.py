@@ -185,7 +185,9 @@ def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
 def show(answer: Any, *, as_json: bool) -> int:
     """Print an answer of the API. Return the exit code of a comparison's verdict, else 0."""
     listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer
-    if as_json:
+    if isinstance(answer, str):
+        sys.stdout.write(answer)
+    elif as_json:
         printing.print_json(answer)
     elif isinstance(listed, list):
         printing.print_rows(listed)

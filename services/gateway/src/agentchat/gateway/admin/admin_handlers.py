@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import AsyncIterator
 from types import GenericAlias
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -10,17 +11,19 @@ from litestar import HttpMethod, Response, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
+from litestar.response import Stream
 
-from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route import Parameter, Route
 from agentchat.administration.routes import ROUTES
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.gateway.admin.admin_token import get_admin_access, may_administer
+from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import decode_cursor, encode_cursor, make_wrong_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.request_context import decode_slashes
 
 _ACTOR = re.compile(r"[!-~]{1,100}")
 _Actor = Annotated[
@@ -89,7 +92,7 @@ def _build_handler(route: Route) -> HTTPRouteHandler:
         for each in route.query
     ]
     parameters.append(inspect.Parameter("admin_actor", _KEYWORD, annotation=_Actor, default=None))
-    answer = GenericAlias(Response, (_get_response_type(route),))
+    answer = Stream if route.many == "lines" else GenericAlias(Response, (_get_response_type(route),))
     handle.__signature__ = inspect.Signature(parameters, return_annotation=answer)  # type: ignore[attr-defined]
     handle.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": answer}
     handle.__doc__ = None
@@ -100,6 +103,7 @@ def _build_handler(route: Route) -> HTTPRouteHandler:
         status_code=route.status,
         operation_id="_".join(["admin", route.method.lower(), *names]),
         summary=route.summary,
+        media_type=JSON_LINES if route.many == "lines" else None,
         responses=_list_other_successes(route),
         guards=[may_administer],
         request_max_body_size=route.max_bytes,
@@ -118,15 +122,17 @@ def _get_response_type(route: Route) -> Any:
             return AdminPage[route.gives]  # type: ignore[name-defined]
         case "all":
             return AdminList[route.gives]  # type: ignore[name-defined]
-        case "one":
+        case "one" | "lines":
             return route.gives
 
 
 def _list_other_successes(route: Route) -> dict[int, ResponseSpec]:
+    if route.many == "lines":
+        return {200: LINES_RESPONSE}
     if route.method == "DELETE":
         others = {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
-        if route.call is admin_accounts.delete:
-            under_way = "Its conversations are being erased; `goes` is what is left."
+        if route.continues:
+            under_way = "Conversations are being erased; `goes` is what is left."
             others[202] = ResponseSpec(Deletion, description=under_way, generate_examples=False)
         return others
     if route.gives is PutDocument and route.status == 201:
@@ -151,6 +157,8 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
         return Response(found, status_code=202) if found.pending else Response(None, status_code=204)
     if isinstance(found, PutDocument) and found.outcome != "added":
         status = 200
+    if isinstance(found, AsyncIterator):
+        return stream_lines(found)
     if isinstance(found, Page):
         cursor = None if found.after is None else encode_cursor(found.after.encode())
         found = {"data": found.items, "next_cursor": cursor}
@@ -206,7 +214,7 @@ def _read_position(cursor: str) -> str | None:
 def _read_path_part(each: Parameter, text: str) -> Any:
     """Read a part of the path. Raises NotFound for a number that is none."""
     if each.schema["type"] != "integer":
-        return text
+        return decode_slashes(text)
     if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 10):
         raise NotFound(each.name, text[:20])
     return int(text)

@@ -1,15 +1,13 @@
 """List, show, export and delete the end users of an account: /v1/users."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
 from litestar import delete, get
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
-from agentchat.contracts import wire
+from agentchat.conversations.queries.user_export import export_user
 from agentchat.conversations.queries.user_summaries import (
     EndUser,
     UserDetails,
@@ -20,10 +18,11 @@ from agentchat.conversations.queries.user_summaries import (
 )
 from agentchat.conversations.user_deletions import request_user_deletion
 from agentchat.gateway.access.checks import may_manage_account, may_read_account
-from agentchat.gateway.api.user_export import export_user
+from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import decode_slashes
 from agentchat.gateway.services import get_services
 
 UserId = Annotated[str, PathParameter(description="The end user, percent-encoded, as X-User-Id named it.")]
@@ -78,7 +77,8 @@ async def list_all(
 )
 async def get_one(request: JsonRequest, user_id: UserId) -> UserDetails:
     """Return the user. 404 for one who has neither conversations nor used tokens."""
-    found = await load_user_details(get_services(request).pool, request.auth.account_id, user_id)
+    pool = get_services(request).pool
+    found = await load_user_details(pool, request.auth.account_id, decode_slashes(user_id))
     if found is None:
         raise _make_not_found()
     return found
@@ -86,17 +86,10 @@ async def get_one(request: JsonRequest, user_id: UserId) -> UserDetails:
 
 @get(
     "/v1/users/{user_id:str}/export",
-    media_type="application/jsonl",
+    media_type=JSON_LINES,
     operation_id="exportUser",
     summary="Export all that the service has of an end user, as JSON Lines.",
-    responses={
-        200: ResponseSpec(
-            str,
-            description="One JSON object in each line.",
-            media_type="application/jsonl",
-            generate_examples=False,
-        )
-    },
+    responses={200: LINES_RESPONSE},
     guards=[may_read_account],
 )
 async def export(request: JsonRequest, user_id: UserId) -> Stream:
@@ -106,7 +99,7 @@ async def export(request: JsonRequest, user_id: UserId) -> Stream:
     """
     user = await _find_user(request, user_id)
     lines = export_user(get_services(request).log, get_services(request).pool, request.auth.account_id, user)
-    return Stream(_encode_lines(lines), media_type="application/jsonl")
+    return stream_lines(lines)
 
 
 @delete(
@@ -122,13 +115,14 @@ async def remove(request: JsonRequest, user_id: UserId) -> UserDeletionState:
     404 once the user is gone. The account's own usage keeps the tokens, without the user.
     """
     found = await _find_user(request, user_id)
-    await request_user_deletion(get_services(request).pool, request.auth.account_id, user_id)
-    return UserDeletionState(user_id=user_id, conversations=found.conversations)
+    await request_user_deletion(get_services(request).pool, request.auth.account_id, found.user_id)
+    return UserDeletionState(user_id=found.user_id, conversations=found.conversations)
 
 
 async def _find_user(request: JsonRequest, user_id: str) -> EndUser:
     """Find the account's user. Raises Refusal: 404; DatabaseUnavailable."""
-    found = await find_user(get_services(request).pool, request.auth.account_id, user_id)
+    pool = get_services(request).pool
+    found = await find_user(pool, request.auth.account_id, decode_slashes(user_id))
     if found is None:
         raise _make_not_found()
     return found
@@ -136,11 +130,6 @@ async def _find_user(request: JsonRequest, user_id: str) -> EndUser:
 
 def _make_not_found() -> Refusal:
     return Refusal("not_found", "There is no such user.")
-
-
-async def _encode_lines(lines: AsyncIterator[msgspec.Struct]) -> AsyncIterator[bytes]:
-    async for line in lines:
-        yield wire.encode(line) + b"\n"
 
 
 HANDLERS = (list_all, get_one, export, remove)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from litestar.connection import ASGIConnection
 from litestar.enums import ScopeType
@@ -25,6 +26,10 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 _QUIET = ("/healthz", "/readyz")
 _MAX_PATH = 256
 _USER = re.compile("/users/[^/]+")
+_RAW_USER = re.compile(b"/users/[^/]+")
+_ENCODED_SLASH = "\x00"
+"""Stands for %2F in the path of an end user: routing splits at slashes, and no id holds a NUL."""
+
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
@@ -113,6 +118,7 @@ class TraceMiddleware:
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
+        scope["path"] = _decode_path(scope)
         method, path = scope["method"], _shorten_path(scope["path"])
         attributes = {"http.request.method": method, "url.path": path}
         with telemetry.open_trace(method, _read_trace_context(scope), attributes) as span:
@@ -157,6 +163,19 @@ class TraceMiddleware:
             ms=round(seconds * 1000, 1),
             **fields,
         )
+
+
+def decode_slashes(segment: str) -> str:
+    """Return a segment of the path with the slashes that were percent-encoded in it."""
+    return segment.replace(_ENCODED_SLASH, "/")
+
+
+def _decode_path(scope: HTTPScope) -> str:
+    """Return the decoded path, in which an encoded slash of an end user's id separates nothing."""
+    raw = scope["raw_path"]
+    if b"%2" not in raw:
+        return scope["path"]
+    return unquote(_RAW_USER.sub(lambda user: re.sub(b"%2[Ff]", b"%00", user[0]), raw).decode("ascii"))
 
 
 def _shorten_path(path: str) -> str:

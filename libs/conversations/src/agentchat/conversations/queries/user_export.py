@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts.values import Decider, Role
+from agentchat.conversations.aggregate.canonical_stream import get_client_output
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.user_summaries import EndUser, list_conversations_of_user
@@ -119,7 +120,8 @@ def _list_lines_of_run(conversation_id: str, run: Run) -> Iterator[ExportLine]:
         created_at=run.requested_at,
     )
     for call in (call for each in run.rounds for call in each.calls):
-        yield ToolCallLine(**where, name=call.name, input=call.input, output=call.output, created_at=call.at)
+        output = None if call.output is None else get_client_output(call)
+        yield ToolCallLine(**where, name=call.name, input=call.input, output=output, created_at=call.at)
     text = run.text if run.reply is None else run.reply.content
     if text:
         reply = run.reply
