@@ -1,9 +1,10 @@
-"""PDF and DOCX files as tests want them."""
+"""PDF, DOCX and XLSX files as tests want them."""
 
 import io
 import zipfile
 from html import escape
 
+from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject, StreamObject
 
@@ -95,4 +96,16 @@ def _render_lines(text: str) -> DecodedStreamObject:
 def _write_file(writer: PdfWriter) -> bytes:
     file = io.BytesIO()
     writer.write(file)
+    return file.getvalue()
+
+
+def make_xlsx(**sheets: list[list[object]]) -> bytes:
+    """Make a workbook of sheets, each a list of rows."""
+    book = Workbook(write_only=True)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    file = io.BytesIO()
+    book.save(file)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""Convert PDF and DOCX files to HTML, in a bounded process of its own, since a file may contain anything.
+"""Convert PDF, DOCX and XLSX files to HTML or text, in a bounded process: a file may contain anything.
 
 `read_file` starts the process; `reader_process` is the process.
 """

@@ -11,10 +11,13 @@ from collections.abc import Callable
 import mammoth
 from lxml import etree
 
-from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS, ConvertedFile, UnreadableFile
+from agentchat.knowledge.reading.file_errors import (
+    MOST_CHARACTERS,
+    ConvertedFile,
+    UnreadableFile,
+    refuse_swollen,
+)
 
-MOST_UNPACKED = 256 * 1024 * 1024
-MOST_PARTS = 10_000
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 """The first bytes of an encrypted DOCX and of a file of an older Word."""
 
@@ -32,9 +35,7 @@ def convert_to_html(content: bytes) -> ConvertedFile:
     """
     if content.startswith(_OLE):
         raise UnreadableFile("is encrypted, or of a Word before 2007")
-    parts = zipfile.ZipFile(io.BytesIO(content)).infolist()
-    if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_UNPACKED:
-        raise UnreadableFile(f"unpacks to more than {MOST_UNPACKED // 1024**2} MiB, or {MOST_PARTS:,} parts")
+    refuse_swollen(zipfile.ZipFile(io.BytesIO(content)))
     html, warnings = _convert(content)
     if len(html) > MOST_CHARACTERS:
         raise UnreadableFile(f"holds more than {MOST_CHARACTERS:,} characters")

@@ -15,16 +15,18 @@ MEMORY_BYTES = 1024 * 1024 * 1024
 
 
 class ReadRequest(msgspec.Struct, frozen=True):
-    """A file of a kind, "pdf" or "docx"."""
+    """A file of a kind, "pdf", "docx" or "xlsx", to be read as HTML or, with `as_text`, as plain text."""
 
     kind: str
     content: bytes
+    as_text: bool = False
 
 
 class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The file's text, or why it could not be read."""
+    """The file's HTML or text, or why it could not be read."""
 
     html: str = ""
+    text: str = ""
     problem: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -41,11 +43,13 @@ def main() -> None:
 
 
 def convert_file(request: ReadRequest) -> ReadResult:
-    """Convert the file to HTML, or return why it cannot be read."""
+    """Convert the file, or return why it cannot be read."""
     # Imported after the limits are set, and only the one that is needed.
     convert = importlib.import_module(f"agentchat.knowledge.reading.{request.kind}").convert_to_html
     try:
         html, warnings = convert(request.content)
+        if request.as_text:
+            return ReadResult(text=_render_text(html), warnings=warnings)
         return ReadResult(html=html, warnings=warnings)
     except UnreadableFile as unfit:
         return ReadResult(problem=unfit.reason)
@@ -53,6 +57,17 @@ def convert_file(request: ReadRequest) -> ReadResult:
         return ReadResult(problem="takes too much time or memory to be read")
     except Exception:  # noqa: BLE001 - a library may raise anything for a broken file
         return ReadResult(problem="is broken, or of another kind than its name says")
+
+
+def _render_text(html: str) -> str:
+    """Return the text of the sections, each under the headings above it."""
+    from agentchat.knowledge.documents.html import parse_html
+
+    parts = []
+    for section in parse_html(html).sections:
+        parts += [f"## {' > '.join(section.path)}"] if section.path else []
+        parts += [section.text]
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":
