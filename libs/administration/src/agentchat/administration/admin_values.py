@@ -259,6 +259,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     on_expiry: OnExpiry
     on_new_message: OnNewMessage
     client_tools: ClientToolsPolicy
+    vision: bool | None
     compaction: Compaction | None
     provider_key: SecretHint
 

@@ -220,6 +220,7 @@ _NEWER = {
     "request_parameters": DEFAULT_NAMES,
     "variables": (),
     "client_tools": "allowed",
+    "vision": None,
     "time_zone": "UTC",
 }
 """Defaults of fields that earlier releases do not have."""

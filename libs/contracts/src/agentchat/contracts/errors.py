@@ -32,6 +32,7 @@ _ROWS = (
     ErrorCode(
         "conversation_not_found", 404, "No such conversation", "Leave conversation_id out to start one."
     ),
+    ErrorCode("file_not_found", 404, "No such file", "Upload it again: its id is unknown, or it is deleted."),
     ErrorCode("not_found", 404, "Not found", "Check the address."),
     ErrorCode("method_not_allowed", 405, "Method not allowed", "Use one of the methods in Allow."),
     ErrorCode("invalid_request", 400, "Invalid request", "Mend the fields that `errors` names."),

@@ -83,8 +83,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
     parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
-    request may bring tools that its client runs. With `compaction` None, a thread
-    that no longer fits into the model's context fails.
+    request may bring tools that its client runs. `vision` says whether the model sees images; None: as
+    `model_inputs` knows. With `compaction` None, a thread that no longer fits into the model's context fails.
     """
 
     name: Name
@@ -109,6 +109,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
     client_tools: ClientToolsPolicy = "allowed"
+    vision: bool | None = None
     compaction: Compaction | None = Compaction()
 
 

@@ -117,6 +117,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     on_expiry: OnExpiry | UnsetType = UNSET
     on_new_message: OnNewMessage | UnsetType = UNSET
     client_tools: ClientToolsPolicy | UnsetType = UNSET
+    vision: bool | UnsetType | None = UNSET
     compaction: Compaction | UnsetType | None = UNSET
     provider_key: str | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
