@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import ids, sse_encoder
-from agentchat.contracts.examples import CALL, CONVERSATION, MESSAGE, SOURCE, TRACE
+from agentchat.contracts.examples import CALL, CONVERSATION, FILE, MESSAGE, SOURCE, TRACE
 from agentchat.contracts.updates import (
     Broken,
     Finished,
@@ -54,6 +54,18 @@ def test_full_has_everything_of_a_run() -> None:
     assert set(done) == {"type", "message", "usage", "sources", "tool_calls"}
     assert (done["usage"], done["tool_calls"][0]["id"]) == (TOKENS, CALL)
     assert done["sources"][0]["id"] == SOURCE.id
+
+
+def test_a_tools_images_have_addresses_of_their_bytes() -> None:
+    (told,) = encode([ToolEnded(CALL, False, "{}", (FILE,))])
+    (file,) = told["files"]
+    assert file == {
+        "file_id": FILE.file_id,
+        "media_type": "image/png",
+        "bytes": FILE.bytes,
+        "name": "parcel.png",
+        "url": f"/v1/files/{FILE.file_id}/content",
+    }
 
 
 def test_full_always_has_the_same_fields_at_its_end() -> None:

@@ -283,7 +283,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
-    """A tool's result. `output` is a string that parses as JSON; `ms` is the time it took.
+    """A tool's result. `output` parses as JSON, `files` are its images and files, `ms` is the time it took.
 
     `quotes_server`: the error has text of the tool's server, which may hold addresses and secrets. The model
     and operators get it, API clients do not.
@@ -295,6 +295,7 @@ class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
     is_error: bool
     ms: int
     quotes_server: bool = False
+    files: tuple[StoredFile, ...] = ()
 
 
 class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agentchat.contracts import errors
+from agentchat.contracts.files import FileLink
 from agentchat.contracts.run_results import TokenCounts
 from agentchat.contracts.values import (
     MAX_COMMENT,
@@ -182,11 +183,12 @@ class ClientToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="client_to
 
 
 class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
-    """`full`: a tool has returned. `output` is a string that parses as JSON."""
+    """`full`: a tool has returned. `output` parses as JSON, `files` are the images and files it returned."""
 
     id: str
     output: str
     is_error: bool
+    files: tuple[FileLink, ...] = ()
 
 
 class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approval_required"):

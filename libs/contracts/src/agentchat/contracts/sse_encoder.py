@@ -118,7 +118,10 @@ class Encoder:
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolEnded():
                 return http.ToolResultEvent(
-                    id=update.call_id, output=update.output or "null", is_error=update.is_error
+                    id=update.call_id,
+                    output=update.output or "null",
+                    is_error=update.is_error,
+                    files=tuple(file.to_link() for file in update.files),
                 )
             case NextRound():
                 return None

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.timings import TOOL_SECONDS
 from agentchat.contracts.values import Elicitation, ElicitationAction, ToolSpec
 
@@ -81,7 +82,8 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     Published by `tool_runner.calls.handler`; consumed by `orchestrator.tools.tool_calls`.
 
-    `quotes_server`: the error is, or has, text of the tool's server, which API clients do not get.
+    `quotes_server`: the error is, or has, text of the tool's server, which API clients do not get. `files`
+    are the images and files of the result, which the tool-runner has stored.
 
     `recorded`: the log has the outcome, and this message, with an empty `output`, replaced it on the subject.
 
@@ -95,6 +97,7 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     is_error: bool
     ms: int
     quotes_server: bool = False
+    files: tuple[StoredFile, ...] = ()
     recorded: bool = False
     leg: int = 0
     input_requests: tuple[InputRequest, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import (
     ApprovalNeeded,
     ClientToolCall,
@@ -59,12 +60,14 @@ class ToolStarted(msgspec.Struct, frozen=True):
 class ToolEnded(msgspec.Struct, frozen=True):
     """A tool call has returned. `output` parses as JSON.
 
-    Frames do not carry outputs: a reader of the live run gets None here and the output in Finished.
+    Frames do not carry outputs: a reader of the live run gets None here and the output in Finished. `files`
+    come with the output.
     """
 
     call_id: str
     is_error: bool
     output: str | None = None
+    files: tuple[StoredFile, ...] = ()
 
 
 class NextRound(msgspec.Struct, frozen=True):

@@ -71,7 +71,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
             )
         for call in each.calls:
             if call.output is not None:
-                yield updates.ToolEnded(call.call_id, call.is_error, get_client_output(call))
+                yield updates.ToolEnded(call.call_id, call.is_error, get_client_output(call), call.files)
     if run.state != "running":
         yield build_last_update(run)
 

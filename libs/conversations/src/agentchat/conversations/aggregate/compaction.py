@@ -85,14 +85,16 @@ def _estimate_tokens(runs: tuple[Run, ...], place: int) -> int:
     Those of the last reply and its prompt, and what was added since. 0 if nothing was replied since the last
     summary.
     """
-    waiting = 0
+    waiting = files = 0
     for run in reversed(runs[: place + 1]):
         replies = run.replies
         if replies[run.compacted_behind :]:
             last = replies[-1]
             outputs = sum(len((call.output or "").encode()) for call in last.calls)
-            return last.usage.total + (waiting + outputs) // BYTES_A_TOKEN
+            files += sum(file.estimated_tokens for call in last.calls for file in call.files)
+            return last.usage.total + files + (waiting + outputs) // BYTES_A_TOKEN
         if run.compacted is not None:
             return 0
         waiting += len(run.user_text.encode())
+        files += sum(file.estimated_tokens for file in run.attachments)
     return 0

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events, values
+from agentchat.contracts.files import StoredFile
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -42,11 +43,9 @@ MAX_DESCRIBED = 100
 
 
 class Run(events.AgentFacts, frozen=True, kw_only=True):
-    """One request, from its user message to its end.
+    """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
 
-    `attempt` is 0 until a worker has started it. `inherited`: a copy of a run of the conversation that this
-    one was forked from.
-
+    `inherited`: a copy of a run of the conversation that this one was forked from.
     `attempts_without_progress` counts the attempts since the run last progressed, by an event or by text that
     reached readers; attempts that were handed over do not count. `offset` is the most text, in code points,
     that readers are known to have had when an attempt started. `documents` is as in ModelReplied,
@@ -59,6 +58,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     user_message_id: str
     user_text: str
     requested_at: str
+    attachments: tuple[StoredFile, ...] = ()
     version: int = 0
     inherited: bool = False
     attempt: int = 0
@@ -263,6 +263,7 @@ def _build_run(message: events.MessageSaved, version: int) -> Run:
         agent_id=message.agent_id,
         user_message_id=message.message_id,
         user_text=message.content,
+        attachments=message.attachments,
         requested_at=message.at,
         version=version,
         inherited=message.inherited_from is not msgspec.UNSET,
@@ -319,7 +320,8 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.ApprovalDecided():
             return _apply_decision(run, event)
         case events.ToolReturned():
-            result = {name: getattr(event, name) for name in ("output", "is_error", "quotes_server", "ms")}
+            names = ("output", "is_error", "quotes_server", "files", "ms")
+            result = {name: getattr(event, name) for name in names}
             rounds = update_call(run.rounds, event.round, event.call_id, **result)
             return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():

@@ -5,15 +5,17 @@ answered by a tool_result with its id at the head of the next message; no text b
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.approval_rules import NOT_RUN
+from agentchat.conversations.aggregate.attached_files import build_file_block
 from agentchat.conversations.aggregate.compaction import Compact, Opening, find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rounds import Call, Round
@@ -246,7 +248,10 @@ def _find_bound_round(run: Run, prefix_sha256: str | None) -> int:
 
 
 def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool, thinking_from: int = 0) -> None:
-    thread.add_user(_build_text_block(run.user_text or _BLANK))
+    for file in run.attachments:
+        thread.add_user(build_file_block(file))
+    if run.user_text.strip() or not run.attachments:
+        thread.add_user(_build_text_block(run.user_text))
     for each in run.rounds:
         _add_round(thread, each, provider, current=current, thinks=each.number >= thinking_from)
     if run.reply is not None and not run.rounds:
@@ -286,7 +291,8 @@ def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool, 
                 said = INTERRUPTED if call is None or call.may_run else NOT_RUN
                 thread.add_result(block, said, is_error=True)
             else:
-                thread.add_result(block, _build_result_text(call, call.output), is_error=call.is_error)
+                shown = _build_result_text(call, call.output)
+                thread.add_result(block, shown, call.files, is_error=call.is_error)
 
 
 def _build_result_text(call: Call, output: str) -> str:
@@ -333,12 +339,17 @@ class _Thread:
             block = _build_text_block(f"[Tool call {block['name']}: {arguments}]")
         self._add("assistant", block)
 
-    def add_result(self, call: Block, output: str, *, is_error: bool) -> None:
+    def add_result(
+        self, call: Block, output: str, files: Sequence[StoredFile] = (), *, is_error: bool
+    ) -> None:
+        blocks = [build_file_block(file) for file in files]
         if not self._tools_offered:
             kind = "error" if is_error else "result"
-            self._add("user", _build_text_block(f"[Tool {kind} {call['name']}: {output}]"))
+            for each in (_build_text_block(f"[Tool {kind} {call['name']}: {output}]"), *blocks):
+                self._add("user", each)
             return
-        block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": output or "null"}
+        content = [_build_text_block(output or "null"), *blocks] if blocks else output or "null"
+        block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": content}
         self._add("user", block | {"is_error": True} if is_error else block)
 
     def _add(self, role: str, block: Block) -> None:

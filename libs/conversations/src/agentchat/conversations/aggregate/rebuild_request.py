@@ -25,6 +25,7 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         new_conversation=False,
         message_id=run.user_message_id,
         message=run.user_text,
+        attachments=run.attachments,
         form=run.form,
         requested_at=run.requested_at,
         deadline=run.requested_at,  # it has started, so no deadline applies

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.tool_messages import InputResponse
 from agentchat.contracts.values import ElicitationAction, InputAsked, Usage
 
@@ -61,10 +62,10 @@ class CallApproval(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call of a round, recorded at `at` (ISO 8601 UTC) by an attempt.
 
-    `output` (a string that parses as JSON) is None until it returned; `quotes_server` is as in
-    `ToolReturned`. `input` is the model's own. `approvals`
-    are the questions to people about it, in order: whether it may run, then those of its tool. `is_client`:
-    the client runs it, which is the only question then.
+    `output` (a string that parses as JSON) is None until it returned; `quotes_server` and `files` are as in
+    `ToolReturned`. `input` is the model's own. `approvals` are the questions to people about it, in order:
+    whether it may run, then those of its tool. `is_client`: the client runs it, which is the only question
+    then.
     """
 
     call_id: str
@@ -74,6 +75,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     output: str | None = None
     is_error: bool = False
     quotes_server: bool = False
+    files: tuple[StoredFile, ...] = ()
     ms: int = 0
     attempt: int = 0
     needs_approval: bool = False
