@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from agentchat.contracts.files import StoredFile
+
 Form = str
 """The protocol that requested a run: json, form1, form2, or a later one.
 
@@ -92,11 +94,15 @@ class RunWarning(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class ShownMessage(msgspec.Struct, frozen=True):
-    """An earlier message of a conversation as the caller sends it. It is not verified."""
+class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An earlier message of a conversation as the caller sends it. It is not verified.
+
+    `attachments`, on user messages only, are its files, in order.
+    """
 
     role: Role
     content: str
+    attachments: tuple[StoredFile, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
