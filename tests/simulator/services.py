@@ -17,7 +17,7 @@ from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import FollowedRuns
-from agentchat.gateway.runs.run_request import STREAM, ViewKind
+from agentchat.gateway.runs.run_request import STREAM, RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import RunStarter
 from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.inbox import Inbox
@@ -195,7 +195,7 @@ class Gateway:
         request = caller.request
         now = self._postgres.time()
         caller.lives.append([])
-        asked = ChatRequested(
+        chat = ChatRequested(
             trace_id=caller.trace_id,
             attempt=1,
             account_id=ACCOUNT,
@@ -213,8 +213,9 @@ class Gateway:
             return
         try:
             context, slot = cast(Any, _Context()), cast(Any, _Slot())
-            view = ViewKind(streaming=asked.form != "json")
-            start = RunStarter(cast(Any, self), context, asked, IdempotencyKey(), slot, view)
+            view = ViewKind(streaming=chat.form != "json")
+            wanted = RunRequest(form=chat.form, agent_id=AGENT, view=view)
+            start = RunStarter(cast(Any, self), context, chat, IdempotencyKey(), slot, wanted)
             started = await start.start()
             async with contextlib.aclosing(started.run):
                 await self._listen(caller, started.run)

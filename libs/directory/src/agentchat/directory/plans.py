@@ -26,6 +26,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     user_concurrent_runs: int | None = None
     user_tokens_per_month: int | None = None
 
+    def drop_rates(self) -> "Plan":
+        """Return the plan for a request that has taken its token of the rate."""
+        return msgspec.structs.replace(self, requests_per_minute=None, user_requests_per_minute=None)
+
 
 async def load_plan(pool: Pool, account_id: str) -> Plan | None:
     """Return the account's present plan; None for an unknown account.

@@ -66,6 +66,8 @@ def render_prompt(
 
     A variable without a value, and one that is not declared, stays as it is.
     """
+    if "{{" not in prompt:
+        return RenderedPrompt(prompt)
     values = {
         name: _format_value(value)
         for name, value in (context or {}).items()

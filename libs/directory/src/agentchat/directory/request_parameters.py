@@ -27,7 +27,7 @@ def select_parameters(agent: "AgentSettings", requested: Mapping[str, Any]) -> d
     if agent.provider != "anthropic":
         return allowed
     allowed.pop("seed", None)
-    if _has_thinking_on(agent.parameters):  # the provider refuses these next to thinking
+    if has_thinking_on(agent.parameters):  # the provider refuses these next to thinking
         allowed.pop("temperature", None)
         allowed.pop("top_p", None)
     if "temperature" in allowed:  # the provider takes one of the two
@@ -83,7 +83,8 @@ def _list_stops(requested: Mapping[str, Any]) -> list[str]:
     return [each for each in ((stop,) if isinstance(stop, str) else stop) if each.strip()]
 
 
-def _has_thinking_on(parameters: Mapping[str, Any]) -> bool:
+def has_thinking_on(parameters: Mapping[str, Any]) -> bool:
+    """Return True if parameters for Anthropic ask the model to think."""
     thinking = parameters.get("thinking")
     return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
 

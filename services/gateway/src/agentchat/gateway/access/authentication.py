@@ -41,7 +41,8 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         raise Refusal("invalid_api_key")
     caller, agent = found
     context.account_id, connection.scope["auth"] = caller.account_id, caller
-    set_user(connection, read_user_header(connection.headers))
+    if (user_id := read_user_header(connection.headers)) is not None:
+        set_user(connection, user_id)
     return agent
 
 

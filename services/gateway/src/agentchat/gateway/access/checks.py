@@ -101,7 +101,8 @@ async def _check_chat(
     # 2. The user, if the account requires one (400). A body that may name the user is received now.
     if body_names_user and request.auth.user_id is None:
         await _receive_body(request)
-        set_user(request, read_user_in_body(await request.body()))
+        if (user_id := read_user_in_body(await request.body())) is not None:
+            set_user(request, user_id)
     check_user_named(request.auth)
     # 3. The plan's limits: rate, runs, month (429), storage, form of stream (403). A slot is held from here.
     key, slot = await _take_slot(request)

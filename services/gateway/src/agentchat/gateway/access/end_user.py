@@ -45,7 +45,7 @@ def read_user_in_body(body: bytes) -> str | None:
     return None
 
 
-def set_user(connection: Connection, user_id: str | None) -> None:
+def set_user(connection: Connection, user_id: str) -> None:
     """Set the user of the connection's caller."""
     caller: Caller = connection.scope["auth"]
     connection.scope["auth"] = msgspec.structs.replace(caller, user_id=user_id)

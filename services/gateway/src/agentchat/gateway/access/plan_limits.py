@@ -5,8 +5,6 @@ policy for each number of the plan: "minute", "runs" (concurrent), "month" (toke
 "user-minute", "user-runs", "user-month" for those of the end user.
 """
 
-from msgspec.structs import replace
-
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
 from agentchat.conversations.queries.account_usage import AccountUsage
 from agentchat.directory.api_keys import Caller
@@ -39,7 +37,7 @@ class Slot:
         if self._trace_id != trace_id:
             await self.give_back()
             caller = self._caller
-            plan = replace(caller.plan, requests_per_minute=None, user_requests_per_minute=None)
+            plan = caller.plan.drop_rates()
             _check(await self._limiter.admit(caller.account_id, plan, trace_id, user_id=caller.user_id))
             self._trace_id = trace_id
 
@@ -117,7 +115,7 @@ def _build_headers(
 
     "month", "user-month" and "storage" have no state while nobody knows it.
     """
-    plan, until_next_month = caller.plan, count_seconds_to_next_month(caller)
+    plan = caller.plan
     policies: list[str] = []
     states: list[str] = []
 
@@ -135,7 +133,8 @@ def _build_headers(
         if most is not None:
             policies.append(f'"{name}";q={most};qu="tokens"')
             if spent is not None:
-                states.append(f'"{name}";r={max(0, most - spent.month_tokens)};t={until_next_month}')
+                left, seconds = max(0, most - spent.month_tokens), count_seconds_to_next_month(caller)
+                states.append(f'"{name}";r={left};t={seconds}')
 
     report_rate("minute", plan.requests_per_minute, admission.remaining, admission.reset_s)
     report_runs("runs", plan.concurrent_runs, admission.runs_remaining)

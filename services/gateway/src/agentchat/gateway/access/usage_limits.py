@@ -102,18 +102,18 @@ class FigureCache:
 
 def check_month(caller: Caller, figures: AccountUsage | None) -> None:
     """Raise Refusal, 429, where the month's tokens are spent."""
-    tokens = caller.plan.tokens_per_month
-    if tokens is not None and figures is not None and figures.month_tokens >= tokens:
-        metrics.REFUSED_REQUESTS.labels(code="quota_exceeded").inc()
-        raise Refusal("quota_exceeded", retry_after=count_seconds_to_next_month(caller))
+    _check_tokens(caller, caller.plan.tokens_per_month, figures, "quota_exceeded")
 
 
 def check_user_month(caller: Caller, figures: AccountUsage | None) -> None:
     """Raise Refusal, 429, where the user's tokens of the month are spent."""
-    tokens = caller.plan.user_tokens_per_month
-    if tokens is not None and figures is not None and figures.month_tokens >= tokens:
-        metrics.REFUSED_REQUESTS.labels(code="user_quota_exceeded").inc()
-        raise Refusal("user_quota_exceeded", retry_after=count_seconds_to_next_month(caller))
+    _check_tokens(caller, caller.plan.user_tokens_per_month, figures, "user_quota_exceeded")
+
+
+def _check_tokens(caller: Caller, most: int | None, figures: AccountUsage | None, code: str) -> None:
+    if most is not None and figures is not None and figures.month_tokens >= most:
+        metrics.REFUSED_REQUESTS.labels(code=code).inc()
+        raise Refusal(code, retry_after=count_seconds_to_next_month(caller))
 
 
 def check_storage(caller: Caller, figures: AccountUsage | None) -> None:

@@ -100,7 +100,7 @@ async def describe(
     answer = await describe_conversation(services.bus.rpc, command)
     match answer.outcome:
         case "too_many_pairs":
-            raise build_field_refusal("metadata", f"There may be {MAX_PAIRS} pairs.")
+            raise build_field_refusal("metadata", f"There may be at most {MAX_PAIRS} pairs.")
         case "full":
             raise Refusal("conversation_full")
         case "described":

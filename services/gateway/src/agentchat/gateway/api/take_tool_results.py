@@ -14,7 +14,7 @@ from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.protocols.chat import wait_for_answer
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
 from agentchat.gateway.runs.resume_run import follow_resumed_run
-from agentchat.gateway.runs.return_results import build_unknown_call, list_request_ids, return_results
+from agentchat.gateway.runs.return_results import list_request_ids, return_results
 from agentchat.gateway.services import get_services
 
 ToolResultsData = Annotated[
@@ -47,9 +47,7 @@ async def take_tool_results(
     """
     await find_owned_run(get_services(request).pool, request.auth, trace_id)
     results = [_build_result(each) for each in data.results]
-    conversation_id, run = await return_results(request, results)
-    if run.trace_id != trace_id:
-        raise build_unknown_call(results[0].id)
+    conversation_id, run = await return_results(request, results, trace_id=trace_id)
     resumed = await follow_resumed_run(request, conversation_id, run, list_request_ids(results))
     return await wait_for_answer(request, resumed)
 

@@ -180,7 +180,7 @@ def _decode_path(scope: HTTPScope) -> str:
 
 def _shorten_path(path: str) -> str:
     """Return the path as logs and spans have it, without an end user: its length is the caller's choice."""
-    path = _USER.sub("/users/…", path)
+    path = _USER.sub("/users/…", path) if "/users/" in path else path
     return path if len(path) <= _MAX_PATH else path[:_MAX_PATH] + "…"
 
 

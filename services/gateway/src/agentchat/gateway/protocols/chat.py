@@ -173,10 +173,10 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     agent_id = get_admitted(request).agent_id
-    for field in ("title", "metadata", "external_id"):
-        if conversation_id is not None and getattr(body, field) is not None:
-            message = "Only a new conversation takes this. Change it by PATCH /v1/conversations/{id}."
-            raise build_field_refusal(field, message)
+    labels = [name for name in ("title", "metadata", "external_id") if getattr(body, name) is not None]
+    if conversation_id is not None and labels:
+        hint = "Only a new conversation takes this. Change it by PATCH /v1/conversations/{id}."
+        raise build_field_refusal(labels[0], hint)
     return RunRequest(
         form=form,
         agent_id=agent_id,

@@ -1,6 +1,6 @@
 """Read the tools that a client brings for its run, and check them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ def read_client_tools(
 
     `choice` is auto, none, required, or a tool's name. Raises Refusal: 400.
     """
+    if not tools and choice is None:
+        return {}
     for index, tool in enumerate(tools):
         _check_tool(tool, f"{field}[{index}]")
     names = [tool.name for tool in tools]
@@ -37,6 +39,18 @@ def read_client_tools(
     if not names or choice not in ("required", *names):
         raise build_field_refusal("tool_choice", "This must be auto, none, required or a client tool.")
     return {"client_tools": tuple(tools), "tool_choice": choice}
+
+
+def read_declared_tools(
+    declared: Iterable[tuple[str, str, dict[str, Any] | None]], field: str
+) -> dict[str, Any]:
+    """Do the same for tools that are declared by name, description and, unless it takes nothing, schema."""
+    tools = []
+    for index, (name, description, schema) in enumerate(declared):
+        given: dict[str, Any] = {"name": name, "description": description}
+        given |= {} if schema is None else {"input_schema": schema}
+        tools.append(convert_tool(given, f"{field}[{index}]"))
+    return read_client_tools(tools, None, field)
 
 
 def convert_tool(given: Any, field: str) -> ClientTool:

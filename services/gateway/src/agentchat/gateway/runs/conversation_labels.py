@@ -23,7 +23,7 @@ def check_new_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the metadata of a new conversation, without null values. Raises Refusal: 400."""
     pairs = {name: value for name, value in check_changed_pairs(metadata).items() if value is not None}
     if len(pairs) > MAX_PAIRS:
-        raise build_field_refusal("metadata", f"There may be {MAX_PAIRS} pairs.")
+        raise build_field_refusal("metadata", f"There may be at most {MAX_PAIRS} pairs.")
     return pairs
 
 

@@ -15,7 +15,7 @@ from agentchat.contracts.updates import (
     Update,
     Warned,
 )
-from agentchat.contracts.values import RunWarning
+from agentchat.contracts.values import RunWarning, Source
 
 
 class TextProgress:
@@ -55,7 +55,7 @@ class SentUpdates:
         self.round = 1
         self.owed: set[str] = set()
         self._needs_outputs = needs_outputs
-        self._has_sources = False
+        self.sources: tuple[Source, ...] | None = None
         self._warnings: set[RunWarning] = set()
         self._called: set[str] = set()
         self._ended: set[str] = set()
@@ -69,8 +69,8 @@ class SentUpdates:
                 is_new, self.started = not self.started, True
                 return is_new
             case RetrievedSources():
-                is_new = not self._has_sources and self.text.length == 0
-                self._has_sources = self._has_sources or is_new
+                is_new = self.sources is None and self.text.length == 0
+                self.sources = update.sources
                 return is_new
             case Warned():
                 is_new = update.warning not in self._warnings

@@ -46,24 +46,24 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
         check_scope(caller, "approve")
     await get_admitted(request).slot.give_back()
     async with get_access(request).account_bounds.hold_read(caller):
-        if not results:
-            conversation_id, run = await _decide_all(request, run_request)
-            asked = [verdict.approval_id.lower() for verdict in run_request.verdicts]
-        else:
+        if results:
             conversation_id, run = await return_results(request, results, agent_id=run_request.agent_id)
-            asked = list_request_ids(results)
-    return await follow_resumed_run(request, conversation_id, run, asked)
+            request_ids = list_request_ids(results)
+        else:
+            conversation_id, run = await _decide_all(request, run_request)
+            request_ids = [verdict.approval_id.lower() for verdict in run_request.verdicts]
+    return await follow_resumed_run(request, conversation_id, run, request_ids)
 
 
 async def follow_resumed_run(
-    request: JsonRequest, conversation_id: str, run: Run, asked: Sequence[str]
+    request: JsonRequest, conversation_id: str, run: Run, request_ids: Sequence[str]
 ) -> StartedRun:
-    """Follow a run from after the pause in which it waited for `asked`: ids of approvals, or of requests.
+    """Follow a run from after the pause for these requests: approvals, or calls of a client's tools.
 
     Raises Refusal, BusUnavailable, UnreadableEvent.
     """
     caller = request.auth
-    after_pause = AfterPause(run, max(_pause_of(run, each) for each in asked))
+    after_pause = AfterPause(run, max(_pause_of(run, each) for each in request_ids))
     await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id

@@ -18,11 +18,16 @@ MAX_RESULT_BYTES = 256 * 1024
 
 
 async def return_results(
-    request: JsonRequest, results: Sequence[ClientToolResult], *, agent_id: str | None = None
+    request: JsonRequest,
+    results: Sequence[ClientToolResult],
+    *,
+    trace_id: str | None = None,
+    agent_id: str | None = None,
 ) -> tuple[str, Run]:
     """Record the results, unless they are recorded; return the conversation's id and the run.
 
-    The run is found by the ids of its calls. With an `agent_id` it must be this agent's.
+    The run is found by the ids of its calls. It must have the `trace_id` and be of the agent `agent_id`, if
+    given.
 
     Crosses to the orchestrator: `orchestrator.rpc` records the results and resumes the run.
 
@@ -30,26 +35,29 @@ async def return_results(
         Refusal: 409 if no run of the caller waits for one of them; 400, 413.
         BusUnavailable, DatabaseUnavailable, UnreadableEvent
     """
-    services, caller = get_services(request), request.auth
+    services, caller, unknown = get_services(request), request.auth, build_unknown_call(results[0].id)
     for result in results:
         check_size("results", result.output, MAX_RESULT_BYTES)
     request_id = ids.find_request_id(results[0].id)
-    trace_id = None if request_id is None else await find_requesting_run(services.pool, request_id)
-    found = None if trace_id is None else await load_run(services.pool, trace_id)
-    if trace_id is None or found is None or agent_id not in (None, found[1].agent_id):
-        raise build_unknown_call(results[0].id)
+    waiting = None if request_id is None else await find_requesting_run(services.pool, request_id)
+    if waiting is None or trace_id not in (None, waiting):
+        raise unknown
     try:
-        await find_owned_run(services.pool, caller, trace_id)
+        found = await find_owned_run(services.pool, caller, waiting)
     except Refusal:
-        raise build_unknown_call(results[0].id) from None
-    request.context.conversation_id = found[0]
+        raise unknown from None
+    if agent_id is not None:
+        loaded = await load_run(services.pool, waiting)
+        if loaded is None or loaded[1].agent_id != agent_id:
+            raise unknown
+    request.context.conversation_id = found.conversation_id
     answer = await return_tool_results(
         services.bus.rpc,
         ReturnToolResults(
-            trace_id=trace_id,
+            trace_id=waiting,
             account_id=caller.account_id,
             user_id=caller.user_id,
-            conversation_id=found[0],
+            conversation_id=found.conversation_id,
             results=tuple(results),
             by=Decider(kind="account", id=caller.key_id),
         ),
@@ -58,9 +66,9 @@ async def return_results(
         raise build_field_refusal("results", answer.detail or "Some are missing.")
     if answer.code is not None:
         raise Refusal(answer.code, answer.detail)
-    loaded = await load_run(services.pool, trace_id)
+    loaded = await load_run(services.pool, waiting)
     if loaded is None:  # erased meanwhile
-        raise build_unknown_call(results[0].id)
+        raise unknown
     return loaded
 
 

@@ -31,7 +31,7 @@ from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_claim
 from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import Stopping
-from agentchat.gateway.runs.run_request import Fork, RunRequest, ViewKind
+from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.services import GatewayServices, get_sealer, get_services
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -70,17 +70,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     if run_request.metadata and (run_request.conversation_id or run_request.fork):
         context.ignored.append("metadata")  # a conversation gets them when it begins
     chat = _build_request(context.trace_id, request.auth, run_request)
-    start = RunStarter(
-        services,
-        context,
-        chat,
-        key,
-        admitted.slot,
-        run_request.view,
-        run_request.fork,
-        run_request.secrets,
-        run_request.returns_queued,
-    )
+    start = RunStarter(services, context, chat, key, admitted.slot, run_request)
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
     return started
@@ -128,10 +118,7 @@ class RunStarter(msgspec.Struct):
     request: ChatRequested
     key: IdempotencyKey
     slot: Slot
-    view: ViewKind
-    fork: Fork | None = None
-    secrets: dict[str, str] | None = None
-    returns_queued: bool = False
+    wanted: RunRequest
     published: bool = False
 
     async def start(self) -> StartedRun:
@@ -160,7 +147,7 @@ class RunStarter(msgspec.Struct):
         run = await self.services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
-            self.view,
+            self.wanted.view,
             from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
@@ -206,13 +193,12 @@ class RunStarter(msgspec.Struct):
             requested_at=claim.now,
             deadline=deadline.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         )
-        if self.fork is not None:
+        if self.wanted.fork is not None:
             await self.slot.take_write()
-            request = await _fork(self.services, request, self.fork)
-        if self.secrets:
+            request = await _fork(self.services, request, self.wanted.fork)
+        if secrets := self.wanted.secrets:
             sealer = get_sealer(self.services)
-            account_id = request.account_id
-            await save_run_secrets(self.services.pool, sealer, account_id, claim.trace_id, self.secrets)
+            await save_run_secrets(self.services.pool, sealer, request.account_id, claim.trace_id, secrets)
         self.published, self.context.conversation_id = True, claim.conversation_id
         failpoints.reach("gateway-before-publish")
         await self.services.bus.queues.request_chat(request)
@@ -228,7 +214,7 @@ class RunStarter(msgspec.Struct):
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
                         await extend_claim(self.services.pool, claim, TURN_SECONDS)
-                        if self.returns_queued:
+                        if self.wanted.returns_queued:
                             return
                     await run.wait()
         except TimeoutError:

@@ -25,7 +25,7 @@ from agentchat.contracts.updates import (
     Update,
     Warned,
 )
-from agentchat.contracts.values import Cut, Message, Source, ToolCall, Usage
+from agentchat.contracts.values import Cut, Message, ToolCall, Usage
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
@@ -104,7 +104,6 @@ class View:
         self._publication = publication
         self._sent = SentUpdates(needs_outputs=kind.outputs)
         self._calls: tuple[ToolCall, ...] = ()  # that have returned, as the log has them
-        self._sources: tuple[Source, ...] | None = None
         self._new: list[Update] = []
 
     @property
@@ -328,8 +327,6 @@ class View:
             self._send(Started())
 
     def _send(self, update: Update) -> None:
-        if isinstance(update, RetrievedSources):
-            self._sources = update.sources
         if self._sent.add(update):
             self._new.append(update)
 
@@ -374,7 +371,7 @@ class View:
             self._end(INTERRUPTED)
 
     def _complete(self, frame: frames.Completed) -> None:
-        misses_sources = frame.is_sourced and self._sources is None
+        misses_sources = frame.is_sourced and self._sent.sources is None
         if self._kind.calls_at_end and (misses_sources or len(self._calls) < frame.tool_calls):
             self.awaits_calls = self.wants_log = True
         else:
@@ -386,7 +383,7 @@ class View:
             self._end(INTERRUPTED)
             return
         self._add_text(message.content[self._sent.text.length :])
-        self._end(Finished(message, self._calls, usage, cut, self._sources))
+        self._end(Finished(message, self._calls, usage, cut, self._sent.sources))
 
     def _end(self, last: Finished | Broken) -> None:
         self.phase = Phase.ENDED

@@ -131,21 +131,22 @@ class Performer:
                 on_expiry=agent.on_expiry,
                 on_new_message="supersede" if call.is_client else agent.on_new_message,
             )
-            id_, now = find_request_id(call.call_id) if call.is_client else None, self.clock.now()
-            question = request_approval(
-                run, number, call, terms, approval_id=id_ or make_id(), now=now, asked=asks
+            approval_id = (find_request_id(call.call_id) if call.is_client else None) or make_id()
+            now = self.clock.now()
+            questions.append(
+                request_approval(run, number, call, terms, approval_id=approval_id, now=now, asked=asks)
             )
-            questions.append(question)
         return questions
 
     def _find_tools_needing_approval(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
         policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
         if not self.asks or all(policy == "never" for policy in policies.values()):
             return frozenset()
+        client_tools = self._client_tools
         return frozenset(
             name
             for name, spec in offered.items()
-            if name not in self._client_tools and needs_approval(policies.get(spec.server, "always"), spec)
+            if name not in client_tools and needs_approval(policies.get(spec.server, "always"), spec)
         )
 
     @property
@@ -193,7 +194,8 @@ class Performer:
         documents = run.documents
         if documents is None:
             documents = await self.retriever.load_documents(run.sources)
-        prefix = self._hash_prefix(run, offered, documents)
+        system = self._build_system_prompt(run)
+        prefix = self._hash_prefix(run, system.text, offered, documents)
         prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
@@ -204,7 +206,7 @@ class Performer:
             prefix_sha256=prefix if _binds_thinking(self.agent) else None,
         )
         call = replace(
-            await self.build_call(run, prompt),
+            await self.build_call(run, prompt, system),
             use_tools=step.tools,
             tool_choice=run.tool_choice if step.round == 1 else None,
             output_schema=self.output.schema,
@@ -222,9 +224,9 @@ class Performer:
             replied = self._record_prefix(replied, run, call.tools, documents)
         return await self._build_reply_events(run, replied, problems)
 
-    async def build_call(self, run: Run, prompt: Prompt) -> ModelCall:
+    async def build_call(self, run: Run, prompt: Prompt, system: RenderedPrompt | None = None) -> ModelCall:
         """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
-        system = self._build_system_prompt(run)
+        system = self._build_system_prompt(run) if system is None else system
         return ModelCall(
             model=run.model,
             system=system.text,
@@ -258,6 +260,7 @@ class Performer:
 
     def _build_warnings(self, run: Run) -> list[events.WarningRaised]:
         """Build the warnings of servers that the run has none of yet."""
+        known = {each.subject for each in run.warnings}
         return [
             events.WarningRaised(
                 trace_id=run.trace_id,
@@ -267,14 +270,14 @@ class Performer:
                 message=f"The tool server {server} cannot be reached.",
             )
             for server in self.missing_servers
-            if server not in {each.subject for each in run.warnings}
+            if server not in known
         ]
 
-    def _hash_prefix(self, run: Run, offered: Mapping[str, ToolSpec], documents: str) -> str:
+    def _hash_prefix(self, run: Run, system: str, offered: Mapping[str, ToolSpec], documents: str) -> str:
         runs = self.log.conversation.runs
         opening, _ = find_opening(self.log.conversation, find_run_index(run.trace_id, runs))
         covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
-        return hash_prefix(self._build_system_prompt(run).text, tuple(offered.values()), documents, covered)
+        return hash_prefix(system, tuple(offered.values()), documents, covered)
 
     def _build_reply(
         self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str

@@ -5,7 +5,6 @@ starts, by the plan as of then and without another token of the rate limit.
 """
 
 import msgspec
-from msgspec.structs import replace
 
 from agentchat.directory.plans import load_plan
 from agentchat.orchestrator.request_stages import LeasedRequest, ReceivedRequest
@@ -41,9 +40,8 @@ async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | No
     plan = await load_plan(services.pool, request.account_id)
     if plan is None:  # the account was deleted; another check handles that
         return None
-    plan = replace(plan, requests_per_minute=None, user_requests_per_minute=None)
     admission = await services.limiter.admit(
-        request.account_id, plan, request.trace_id, user_id=request.user_id
+        request.account_id, plan.drop_rates(), request.trace_id, user_id=request.user_id
     )
     if admission.allowed:
         return None

@@ -29,7 +29,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from agentchat.gateway.protocols.client_tools import convert_tool, encode_output, read_client_tools
+from agentchat.gateway.protocols.client_tools import encode_output, read_declared_tools
 from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -90,7 +90,7 @@ class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ForwardedProps(RunOptions, frozen=True, kw_only=True):
-    """What the application sends beside the thread: the fields that count."""
+    """The fields that count of what the application sends beside the thread."""
 
     parameters: RunParameters | None = None
 
@@ -180,14 +180,9 @@ def read_tool_results(messages: Sequence[AgUiMessage]) -> tuple[ClientToolResult
 
 
 def _read_tools(body: RunAgentInput) -> dict[str, Any]:
-    """Return the fields of a RunRequest that the application's tools fill. Raises Refusal: 400."""
-    named = ((tool, {"name": tool.name, "description": tool.description}) for tool in body.tools)
-    given = [
-        fields if tool.parameters is None else fields | {"input_schema": tool.parameters}
-        for tool, fields in named
-    ]
-    tools = [convert_tool(each, f"tools[{index}]") for index, each in enumerate(given)]
-    return read_client_tools(tools, None, "tools")
+    return read_declared_tools(
+        ((each.name, each.description, each.parameters) for each in body.tools), "tools"
+    )
 
 
 def _read_verdict(entry: ResumeEntry, place: str) -> Verdict:

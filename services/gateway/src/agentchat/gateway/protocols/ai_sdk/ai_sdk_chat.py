@@ -28,7 +28,7 @@ from agentchat.gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from agentchat.gateway.protocols.client_tools import convert_tool, read_client_tools
+from agentchat.gateway.protocols.client_tools import read_declared_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
@@ -178,14 +178,8 @@ def read_tool_results(body: UiChat) -> tuple[ClientToolResult, ...]:
 
 
 def _read_tools(body: UiChat) -> dict[str, Any]:
-    """Return the fields of a RunRequest that the application's tools fill. Raises Refusal: 400."""
-    tools = []
-    for index, tool in enumerate(body.client_tools):
-        fields: dict[str, Any] = {"name": tool.name, "description": tool.description}
-        if tool.input_schema is not None:
-            fields["input_schema"] = tool.input_schema
-        tools.append(convert_tool(fields, f"clientTools[{index}]"))
-    return read_client_tools(tools, None, "clientTools")
+    declared = ((each.name, each.description, each.input_schema) for each in body.client_tools)
+    return read_declared_tools(declared, "clientTools")
 
 
 def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:

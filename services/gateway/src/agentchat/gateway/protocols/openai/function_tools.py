@@ -6,7 +6,7 @@ from typing import Any
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_tools import convert_tool, read_client_tools
-from agentchat.gateway.protocols.openai.structured_output import OutputFunction
+from agentchat.gateway.protocols.openai.structured_output import OutputFunction, read_function_name
 
 _CHOICES = 'This must be "auto", "none", "required", or a function of `tools`.'
 
@@ -41,18 +41,10 @@ def _read_choice(choice: Any) -> tuple[str | None, set[str] | None]:
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         rules = choice.get("allowed_tools", choice)
         if isinstance(rules, dict) and isinstance(rules.get("tools"), list):
-            names = {_read_name(each) for each in rules["tools"]} - {None}
+            names = {read_function_name(each) for each in rules["tools"]} - {None}
             return ("required" if rules.get("mode") == "required" else None), names  # type: ignore[return-value]
-    elif isinstance(choice, dict) and (name := _read_name(choice)) is not None:
+    elif isinstance(choice, dict) and (name := read_function_name(choice)) is not None:
         return name, None
     elif choice in (None, "auto", "none", "required"):
         return choice, None
     raise build_field_refusal("tool_choice", _CHOICES)
-
-
-def _read_name(choice: Any) -> str | None:
-    if not isinstance(choice, dict) or choice.get("type") != "function":
-        return None
-    found = choice.get("function", choice)
-    name = found.get("name") if isinstance(found, dict) else None
-    return name if isinstance(name, str) else None

@@ -118,10 +118,17 @@ def _read_forced_name(choice: Any, names: list[str]) -> str | None:
             tools = allowed.get("tools")
             is_one = isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], dict)
             return _read_forced_name(tools[0], names) if is_one and tools else None
-        found = choice.get("function", choice)
-        name = found.get("name") if choice.get("type") == "function" and isinstance(found, dict) else None
-        return name if isinstance(name, str) else None
+        return read_function_name(choice)
     return names[0] if choice == "required" and len(names) == 1 else None
+
+
+def read_function_name(choice: Any) -> str | None:
+    """Return the name of the function that a choice or a tool names, nested or flat; None for another."""
+    if not isinstance(choice, dict) or choice.get("type") != "function":
+        return None
+    found = choice.get("function", choice)
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else None
 
 
 async def choose_schema(

@@ -11,6 +11,7 @@ import msgspec
 
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.model_parameters import DEFAULT_MAX_TOKENS
+from agentchat.directory.request_parameters import has_thinking_on
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
 from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
@@ -112,7 +113,7 @@ def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
     body["tools"] = [_encode_tool(spec) for spec in call.tools]
     if not call.use_tools:
         body["tool_choice"] = {"type": "none"}
-    elif call.tool_choice is not None and not _is_thinking(call.parameters):  # they exclude each other
+    elif call.tool_choice is not None and not has_thinking_on(call.parameters):  # they exclude each other
         forced = (
             {"type": "any"} if call.tool_choice == "required" else {"type": "tool", "name": call.tool_choice}
         )
@@ -144,12 +145,7 @@ def build_messages(call: ModelCall) -> list[dict[str, Any]]:
 
 def can_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
     """Return True if the model continues a partial assistant message; with thinking on, none does."""
-    return not _is_thinking(parameters) and _PREFILLED.match(model) is not None
-
-
-def _is_thinking(parameters: Mapping[str, Any]) -> bool:
-    thinking = parameters.get("thinking")
-    return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
+    return not has_thinking_on(parameters) and _PREFILLED.match(model) is not None
 
 
 _DEFAULT = {"type": "ephemeral"}

@@ -39,7 +39,7 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasoningOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the model thinks."""
+    """The reasoning options of a request."""
 
     effort: http.ReasoningEffort | None = None
 
