@@ -32,7 +32,7 @@ PUBLISHES = {
     "chat.requests.account": {"gateway", "orchestrator", "projector", "console"},
     "chat.tools.requests.trace": {"orchestrator"},
     "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
-    "chat.traces.trace": {"orchestrator"},
+    "chat.traces.trace": {"orchestrator", "tool-runner"},
     "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner", "console"},
     "chat.commands.account": {"gateway", "operator", "console", "projector"},
     subjects.TOOLS_LIST: {"orchestrator", "operator", "console"},

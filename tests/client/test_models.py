@@ -29,10 +29,12 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.ToolCall, http.ToolCallEvent),
     (stream_events.MessageDone, http.MessageDoneEvent),
     (stream_events.Failure, http.ErrorEvent),
+    (stream_events.ToolProgress, http.ToolProgressEvent),
     (stream_events.ToolResult, http.ToolResultEvent),
     (stream_events.ClientToolCall, http.ClientToolCallEvent),
     (stream_events.Warned, http.WarningEvent),
     (stream_events.ApprovalRequired, http.ApprovalRequiredEvent),
+    (stream_events.ClientToolsRequired, http.ClientToolsRequiredEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
 USAGE = run_results.TokenCounts(input=1, cache_read=0, cache_write=2, output=3, total=6)

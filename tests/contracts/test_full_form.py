@@ -15,11 +15,12 @@ from agentchat.contracts.updates import (
     Started,
     TextUpdate,
     ToolEnded,
+    ToolProgressed,
     ToolStarted,
     Update,
     Warned,
 )
-from agentchat.contracts.values import ApprovalNeeded, RunWarning, ToolCall, Usage
+from agentchat.contracts.values import ApprovalNeeded, ClientToolCall, RunWarning, ToolCall, Usage
 
 USAGE = Usage(input_tokens=5, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=1)
 TOKENS = {"input": 5, "cache_read": 3, "cache_write": 1, "output": 2, "total": 11}
@@ -68,6 +69,14 @@ def test_a_tools_images_have_addresses_of_their_bytes() -> None:
     }
 
 
+def test_progress_is_told_in_full_alone() -> None:
+    update = ToolProgressed(CALL, 1.0, 3.0, "Looking.")
+    (told,) = encode([update])
+    assert told == {"type": "tool_progress", "id": CALL, "progress": 1.0, "total": 3.0, "message": "Looking."}
+    for form in ("form1", "form2"):
+        assert sse_encoder.Encoder(form, CONVERSATION, TRACE).encode([update]) == b""
+
+
 def test_full_always_has_the_same_fields_at_its_end() -> None:
     *_, done = encode([Started(), Finished(MESSAGE, (), cut="length")])
     assert (done["tool_calls"], done["sources"], done["cut"]) == ([], [], "length")
@@ -79,6 +88,11 @@ def test_a_wait_and_a_failure_name_the_conversation() -> None:
     *_, waits = encode([Started(), wait])
     assert (waits["type"], waits["conversation_id"]) == ("approval_required", CONVERSATION)
     assert (waits["approvals"][0]["id"], waits["usage"]) == ("a", TOKENS)
+    needs = ClientToolCall(id=CALL, name="show_map", input={})
+    client = Broken("client_tools_required", "Run the tools.", local=True, client_calls=(needs,), usage=USAGE)
+    *_, asks = encode([Started(), client])
+    assert (asks["type"], asks["conversation_id"]) == ("client_tools_required", CONVERSATION)
+    assert (asks["client_tool_calls"][0]["id"], asks["usage"]) == (CALL, TOKENS)
     *_, failed = encode([Started(), Broken("provider_error", "It failed.")])
     assert failed == {
         "type": "error",

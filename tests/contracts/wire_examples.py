@@ -192,6 +192,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     frames.ToolCalledFrame(
         seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
     ),
+    frames.ToolProgressFrame(seq=0, attempt=0, call_id=CALL, progress=1.0, total=3.0, message="Looking."),
     frames.ToolReturnedFrame(seq=5, attempt=1, call_id=CALL, is_error=False),
     frames.Paused(seq=6, attempt=1),
     frames.Alive(seq=6, attempt=1),

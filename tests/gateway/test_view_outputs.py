@@ -4,10 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import frames
-from agentchat.contracts.updates import Finished, Started, TextUpdate, ToolEnded, ToolStarted, Warned
+from agentchat.contracts.updates import (
+    Finished,
+    Started,
+    TextUpdate,
+    ToolEnded,
+    ToolProgressed,
+    ToolStarted,
+    Warned,
+)
 from agentchat.contracts.values import RunWarning, ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.gateway.runs.run_request import ViewKind
+from agentchat.gateway.runs.progress import CallOrder
+from agentchat.gateway.runs.run_request import STREAM, ViewKind
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
@@ -104,3 +113,20 @@ def test_a_warning_is_told_once_whoever_repeats_it() -> None:
     told += feed(view, frames.WarningFrame(seq=3, attempt=1, warning=warning))
     told += view.feed_log(run(warnings=(warning,)))
     assert told == [Started(), Warned(warning)]
+
+
+def test_progress_is_told_of_a_running_call_as_it_grows() -> None:
+    def report(progress: float) -> frames.ToolProgressFrame:
+        return frames.ToolProgressFrame(seq=0, attempt=0, call_id="call", progress=progress)
+
+    view = View(ViewKind(outputs=True))
+    assert feed(view, ACCEPTED, report(1)) == [Started()], "it is not running yet"
+    told = feed(view, make_called(2), report(1), report(1), report(3), report(2), make_returned(3), report(4))
+    assert told == [STARTED, ToolProgressed("call", 1), ToolProgressed("call", 3)]
+    assert feed(View(STREAM), ACCEPTED, make_called(2), report(1)) == [Started(), STARTED]
+
+
+def test_progress_waits_for_no_other_call() -> None:
+    order, other = CallOrder(), ToolStarted("other", "find", {})
+    assert order.add([STARTED, other, ToolEnded("other", is_error=False)]) == [STARTED, other]
+    assert order.add([ToolProgressed("call", 1)]) == [ToolProgressed("call", 1)]

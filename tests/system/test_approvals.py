@@ -45,7 +45,7 @@ async def waiting(caller: Caller, order: int, key: str | None = None) -> dict[st
     return problem
 
 
-async def read_events(caller: Caller, trace_id: str, cursor: str = "", form: int = 2) -> bytes:
+async def read_events(caller: Caller, trace_id: str, cursor: str = "", form: int | str = 2) -> bytes:
     """All that GET /v1/chat/{trace_id}/events sends, but for comments."""
     headers = {"X-Stream-Form": str(form), **({"Last-Event-ID": cursor} if cursor else {})}
     response = await caller.send("GET", f"/v1/chat/{trace_id}/events", headers=headers)

@@ -62,13 +62,17 @@ async def test_own_tools_run_and_the_client_continues_elsewhere(stack: RunningSt
     assert listed.json()["data"] == []
 
 
-@pytest.mark.parametrize("form", [1, 2])
-async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, form: int) -> None:
+@pytest.mark.parametrize("form", [1, 2, "full"])
+async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, form: int | str) -> None:
     async with shop.opened(ASK, form, **TOOLS) as response:
         trace_id = response.headers["X-Trace-Id"]
         events = [event async for event in events_of(response)]
     (call,) = [event for event in events if event["type"] == "client_tool_call"]
-    assert (events[-1]["type"], events[-1]["code"]) == ("error", "client_tools_required")
+    if form == "full":
+        assert events[-1]["type"] == "client_tools_required"
+        assert events[-1]["client_tool_calls"] == [{name: call[name] for name in ("id", "name", "input")}]
+    else:
+        assert (events[-1]["type"], events[-1]["code"]) == ("error", "client_tools_required")
     path = f"/v1/chat/{trace_id}/tool_results"
     unknown = await shop.send("POST", path, json={"results": [{"id": "tc_" + "0" * 32, "output": 1}]})
     assert (unknown.status_code, unknown.json()["code"]) == (409, "tool_result_conflict")

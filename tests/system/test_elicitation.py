@@ -13,7 +13,7 @@ import pytest
 
 from agentchat.ops import demo
 from tests.harness import RunningStack
-from tests.system.calling import Caller, pro
+from tests.system.calling import Caller, events_of, pro
 from tests.system.test_approvals import decide, read_events, reply_of
 from tests.system.test_approvals import waiting as waiting_to_cancel
 from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
@@ -96,6 +96,24 @@ async def until_decided(caller: Caller, conversation_id: str, count: int) -> lis
             if len(rows) == count and all(row["status"] != "pending" for row in rows):
                 return rows
             await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_full_stream_has_the_progress_of_a_tool(town: Town, version: str) -> None:
+    restaurant = town.restaurants[version]
+    restaurant.served.clear()
+    caller = await town.agent(version, "cook", {})
+    events = []
+    async with caller.opened("Soup, please.", "full") as response:
+        async for event in events_of(response):
+            events.append(event)
+            if event["type"] == "tool_progress":
+                restaurant.served.set()
+    kinds = [event["type"] for event in events]
+    assert kinds[kinds.index("tool_call") + 1] == "tool_progress"
+    progress = events[kinds.index("tool_progress")]
+    assert (progress["id"], progress["total"]) == (events[kinds.index("tool_call")]["id"], 100)
+    assert kinds[-1] == "done"
 
 
 @pytest.mark.slow

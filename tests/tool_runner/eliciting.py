@@ -1,5 +1,6 @@
 """A restaurant whose tools ask a person, made with the SDK: one code for each version of the protocol."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,13 +27,17 @@ class Name(BaseModel):
 
 
 class Restaurant:
-    """`booked` is what has been done, `paid` whether somebody has been at the link."""
+    """`booked` is what has been done, `paid` whether somebody has been at the link.
+
+    `cook` reports its progress and then waits until it is `served`.
+    """
 
     def __init__(self, link: str = "https://pay.example.com/allow") -> None:
         self.port = 0
         self.booked: list[str] = []
         self.paid = False
         self.link = link
+        self.served = asyncio.Event()
         self._numbers = itertools.count(1)
 
     @property
@@ -70,6 +75,13 @@ class Restaurant:
                 return self._ask_for_link(f"Again {next(self._numbers)}")
             answer = await context.elicit(f"Again {next(self._numbers)}", Name)
             return answer.action
+
+        @server.tool()
+        async def cook(context: Context) -> str:
+            for step in range(1, 101):
+                await context.report_progress(step, 100, f"Step {step}\x00")
+            await self.served.wait()
+            return "Bon appétit."
 
         @server.tool()
         async def pay(context: Context) -> str | InputRequiredResult:

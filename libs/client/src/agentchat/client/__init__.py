@@ -54,6 +54,7 @@ from agentchat.client.stream_events import (
     Sources,
     Start,
     ToolCall,
+    ToolProgress,
     ToolResult,
     Warned,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "Timeouts",
     "TokenCounts",
     "ToolCall",
+    "ToolProgress",
     "ToolResult",
     "ToolRun",
     "Warned",

@@ -32,6 +32,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
+class ClientCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a client's tool, which the run waits for."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
 class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
     """One tool that ran for a reply: `output` is a string that parses as JSON; `is_error` if it failed."""
 

@@ -1,16 +1,16 @@
 """Define and decode the events of a stream, in all forms.
 
-The form `full` is Start, Sources, Warned, Delta, ToolCall, ToolResult, MessageDone. Form 1 is Meta, Sources,
-Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone (interface specification, section 5). The events
-`error` and `approval_required` are raised as ChatError. Unknown types and fields are ignored, since the
-service may add some.
+The form `full` is Start, Sources, Warned, Delta, ToolCall, ToolProgress, ToolResult, MessageDone. Form 1 is
+Meta, Sources, Delta, Done; form 2 Start, Delta, ToolCall, MessageDone (specification, section 5). The events
+`error`, `approval_required` and `client_tools_required` are raised as ChatError. Unknown types and
+fields are ignored, since the service may add some.
 """
 
 from typing import Any
 
 import msgspec
 
-from agentchat.client.models import Approval, Message, Source, TokenCounts, ToolRun
+from agentchat.client.models import Approval, ClientCall, Message, Source, TokenCounts, ToolRun
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -67,6 +67,15 @@ class ClientToolCall(StreamEvent, frozen=True, kw_only=True, tag="client_tool_ca
     id: str
 
 
+class ToolProgress(StreamEvent, frozen=True, kw_only=True, tag="tool_progress"):
+    """`full`: a running tool reports its progress, in a unit of its own."""
+
+    id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
 class ToolResult(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
     """`full`: a tool has returned."""
 
@@ -111,7 +120,29 @@ class ApprovalRequired(StreamEvent, frozen=True, kw_only=True, tag="approval_req
     usage: TokenCounts
 
 
-Event = Meta | Sources | Warned | Delta | Done | Start | ToolCall | ClientToolCall | ToolResult | MessageDone
+class ClientToolsRequired(StreamEvent, frozen=True, kw_only=True, tag="client_tools_required"):
+    """`full`, last: the run waits for the client's tools. Callers get it as ChatError."""
+
+    conversation_id: str
+    message: str
+    client_tool_calls: tuple[ClientCall, ...]
+    usage: TokenCounts
+
+
+Event = (
+    Meta
+    | Sources
+    | Warned
+    | Delta
+    | Done
+    | Start
+    | ToolCall
+    | ClientToolCall
+    | ToolProgress
+    | ToolResult
+    | MessageDone
+)
+Refusal = Failure | ApprovalRequired | ClientToolsRequired
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -123,7 +154,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 _head = msgspec.json.Decoder(_Head)
 _message_done = msgspec.json.Decoder(MessageDone)
-_others: dict[str, msgspec.json.Decoder[Event | Failure | ApprovalRequired]] = {
+_others: dict[str, msgspec.json.Decoder[Event | Refusal]] = {
     "meta": msgspec.json.Decoder(Meta),
     "sources": msgspec.json.Decoder(Sources),
     "delta": msgspec.json.Decoder(Delta),
@@ -131,14 +162,16 @@ _others: dict[str, msgspec.json.Decoder[Event | Failure | ApprovalRequired]] = {
     "start": msgspec.json.Decoder(Start),
     "tool_call": msgspec.json.Decoder(ToolCall),
     "client_tool_call": msgspec.json.Decoder(ClientToolCall),
+    "tool_progress": msgspec.json.Decoder(ToolProgress),
     "tool_result": msgspec.json.Decoder(ToolResult),
     "warning": msgspec.json.Decoder(Warned),
     "approval_required": msgspec.json.Decoder(ApprovalRequired),
+    "client_tools_required": msgspec.json.Decoder(ClientToolsRequired),
     "error": msgspec.json.Decoder(Failure),
 }
 
 
-def decode(data: bytes) -> Event | Failure | ApprovalRequired | None:
+def decode(data: bytes) -> Event | Refusal | None:
     """Decode one event from its JSON; None for an unknown type. Raises ValueError, RecursionError."""
     head = _head.decode(data)
     if head.type == "done" and head.message is not None:

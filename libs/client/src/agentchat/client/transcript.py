@@ -1,10 +1,11 @@
 """Turn a stream's bytes into events, and collect the reply. No I/O."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 from agentchat.client import stream_events
 from agentchat.client.errors import ChatError, InvalidResponse, StreamInterrupted
-from agentchat.client.models import Message, Source, TokenCounts, ToolRun
+from agentchat.client.models import Approval, Message, Source, TokenCounts, ToolRun
 from agentchat.client.stream_events import Event
 
 _PREFIX = b"data: "
@@ -92,12 +93,20 @@ class Transcript:
                 f"The stream holds a line that is no event: {error}", self.trace_id
             ) from error
         self.last_event_id = self._lines.id  # of a complete event
-        if isinstance(event, stream_events.Failure | stream_events.ApprovalRequired):
-            code = event.code if isinstance(event, stream_events.Failure) else "approval_required"
-            raise ChatError(code, event.message, self.trace_id, self.conversation_id, event.approvals)
-        if event is not None:
-            self._note(event)
+        match event:
+            case stream_events.Failure():
+                self._fail(event.code, event.message, event.approvals)
+            case stream_events.ApprovalRequired():
+                self._fail("approval_required", event.message, event.approvals)
+            case stream_events.ClientToolsRequired():
+                self._fail("client_tools_required", event.message)
+            case None:
+                return None
+        self._note(event)
         return event
+
+    def _fail(self, code: str, message: str, approvals: tuple[Approval, ...] = ()) -> NoReturn:
+        raise ChatError(code, message, self.trace_id, self.conversation_id, approvals)
 
     def _note(self, event: Event) -> None:
         match event:
@@ -121,5 +130,5 @@ class Transcript:
                 self.ended = True
             case stream_events.ToolCall() | stream_events.ClientToolCall():
                 pass
-            case stream_events.ToolResult() | stream_events.Warned():
+            case stream_events.ToolProgress() | stream_events.ToolResult() | stream_events.Warned():
                 pass

@@ -1,6 +1,6 @@
 """Define the live frames of a run, on `chat.traces.<trace_id>`: a view of the log while it is written.
 
-Published by `bus.traces.Traces.publish_frame` for the orchestrator, followed by the gateway. Frames of one
+Published by `bus.traces.Traces.publish_frame`, followed by the gateway. Frames of one
 attempt are numbered by `seq` from 1. A reader that misses one reads the log (docs/change/rules.md 4). `seq`
 0 is unnumbered: frames outside an attempt, and results that are announced again. What API clients get is
 defined in `contracts.updates`.
@@ -90,6 +90,18 @@ class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
     is_client: bool = False
 
 
+class ToolProgressFrame(LiveFrame, frozen=True, kw_only=True, omit_defaults=True, tag="ToolProgress"):
+    """A running tool reports its progress, in a unit of its own. Unnumbered: nobody misses it.
+
+    Published by the tool-runner, at most a few a second for each call.
+    """
+
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
 class ToolReturnedFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolReturned"):
     """A tool has returned.
 
@@ -140,6 +152,7 @@ Frame = (
     | WarningFrame
     | DeltaFrame
     | ToolCalledFrame
+    | ToolProgressFrame
     | ToolReturnedFrame
     | Paused
     | Alive

@@ -18,6 +18,7 @@ from agentchat.contracts.values import (
     ApprovalDecision,
     ApprovalNeeded,
     ClientTool,
+    ClientToolCall,
     Cut,
     Decider,
     Elicitation,
@@ -174,12 +175,21 @@ class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
 class ClientToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tool_call"):
     """All forms: the agent calls a tool of `client_tools`.
 
-    The stream ends with the error `client_tools_required` once all other tools have returned.
+    The stream ends with `client_tools_required`, an error in forms 1 and 2, once all other tools returned.
     """
 
     name: str
     input: dict[str, Any]
     id: str
+
+
+class ToolProgressEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_progress", omit_defaults=True):
+    """`full`: a running tool reports its progress, in a unit of its own. Not repeated to later readers."""
+
+    id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
 
 
 class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
@@ -200,6 +210,18 @@ class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approva
     conversation_id: str
     message: str
     approvals: tuple[ApprovalNeeded, ...]
+    usage: TokenCounts
+
+
+class ClientToolsRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tools_required"):
+    """`full`: last event of a run that waits for its client's tools, in the place of `done`.
+
+    After the results `GET /v1/chat/{trace_id}/events` has the rest.
+    """
+
+    conversation_id: str
+    message: str
+    client_tool_calls: tuple[ClientToolCall, ...]
     usage: TokenCounts
 
 

@@ -20,6 +20,7 @@ from agentchat.contracts.updates import (
     Started,
     TextUpdate,
     ToolEnded,
+    ToolProgressed,
     ToolStarted,
     Update,
     Warned,
@@ -76,7 +77,7 @@ class Encoder:
                 return _to_error_event(update)
             case ToolStarted(is_client=True):
                 return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
-            case Warned() | ToolStarted() | ToolEnded() | NextRound():
+            case Warned() | ToolStarted() | ToolProgressed() | ToolEnded() | NextRound():
                 return None
 
     def _to_form2(self, update: Update) -> http.StreamEvent | None:
@@ -95,7 +96,7 @@ class Encoder:
                 )
             case Broken():
                 return _to_error_event(update)
-            case RetrievedSources() | Warned() | ToolEnded() | NextRound():
+            case RetrievedSources() | Warned() | ToolProgressed() | ToolEnded() | NextRound():
                 return None
 
     def _to_full(self, update: Update) -> http.StreamEvent | None:
@@ -116,6 +117,10 @@ class Encoder:
                 return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
+            case ToolProgressed():
+                return http.ToolProgressEvent(
+                    id=update.call_id, progress=update.progress, total=update.total, message=update.message
+                )
             case ToolEnded():
                 return http.ToolResultEvent(
                     id=update.call_id,
@@ -138,6 +143,13 @@ class Encoder:
                     conversation_id=self._conversation_id,
                     message=update.message,
                     approvals=update.approvals,
+                    usage=count_tokens(update.usage),
+                )
+            case Broken(code="client_tools_required"):
+                return http.ClientToolsRequiredEvent(
+                    conversation_id=self._conversation_id,
+                    message=update.message,
+                    client_tool_calls=update.client_calls,
                     usage=count_tokens(update.usage),
                 )
             case Broken():

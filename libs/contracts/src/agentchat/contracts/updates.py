@@ -1,8 +1,8 @@
 """Define what a reader of a run receives, before a form encodes it. Built from `frames` and the log.
 
-The order: Started; RetrievedSources if retrieval ran; Warned; TextUpdate, ToolStarted, ToolEnded and
-NextRound as they come; Finished or Broken. Round 1 begins with Started. The reply will have the id
-`ids.derive_reply_id(trace_id)`.
+The order: Started; RetrievedSources if retrieval ran; Warned; TextUpdate, ToolStarted, ToolProgressed,
+ToolEnded and NextRound as they come; Finished or Broken. Round 1 begins with Started. The reply will have
+the id `ids.derive_reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -55,6 +55,15 @@ class ToolStarted(msgspec.Struct, frozen=True):
     input: dict[str, Any]
     needs_approval: bool = False
     is_client: bool = False
+
+
+class ToolProgressed(msgspec.Struct, frozen=True):
+    """A running tool reports its progress. Live only, and only for a reader of outputs."""
+
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
 
 
 class ToolEnded(msgspec.Struct, frozen=True):
@@ -111,7 +120,16 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 Update = (
-    Started | RetrievedSources | Warned | TextUpdate | ToolStarted | ToolEnded | NextRound | Finished | Broken
+    Started
+    | RetrievedSources
+    | Warned
+    | TextUpdate
+    | ToolStarted
+    | ToolProgressed
+    | ToolEnded
+    | NextRound
+    | Finished
+    | Broken
 )
 
 INTERRUPTED = Broken(

@@ -38,7 +38,8 @@ FORMS: dict[str, sse_encoder.Form] = {"1": "form1", "2": "form2", "full": "full"
 
 STREAM_EVENTS = (
     *(http.MetaEvent, http.StartEvent, http.SourcesEvent, http.DeltaEvent, http.ToolCallEvent),
-    *(http.ToolResultEvent, http.ApprovalRequiredEvent, http.WarningEvent, http.ClientToolCallEvent),
+    *(http.ToolProgressEvent, http.ToolResultEvent, http.WarningEvent, http.ClientToolCallEvent),
+    *(http.ApprovalRequiredEvent, http.ClientToolsRequiredEvent),
     *(http.DoneEvent, http.MessageDoneEvent, http.ErrorEvent),
 )
 """Of all forms."""

@@ -11,6 +11,7 @@ from agentchat.contracts.updates import (
     Started,
     TextUpdate,
     ToolEnded,
+    ToolProgressed,
     ToolStarted,
     Update,
     Warned,
@@ -59,6 +60,7 @@ class SentUpdates:
         self._warnings: set[RunWarning] = set()
         self._called: set[str] = set()
         self._ended: set[str] = set()
+        self._progress: dict[str, float] = {}
 
     def add(self, update: Update) -> bool:
         """Record an update. Return False for one that was sent, or that cannot be sent."""
@@ -83,10 +85,21 @@ class SentUpdates:
                 is_new = update.call_id not in self._called
                 self._called.add(update.call_id)
                 return is_new
+            case ToolProgressed():
+                return self._advance_call(update)
             case ToolEnded():
                 return self._end_call(update)
             case _:
                 pass
+        return True
+
+    def _advance_call(self, update: ToolProgressed) -> bool:
+        """Return True if the call is running and the progress is more than before, as MCP asks."""
+        known = self._progress.get(update.call_id)
+        is_running = update.call_id in self._called - self._ended - self.owed
+        if not is_running or (known is not None and update.progress <= known):
+            return False
+        self._progress[update.call_id] = update.progress
         return True
 
     def _end_call(self, update: ToolEnded) -> bool:
@@ -123,6 +136,8 @@ class CallOrder:
             case ToolEnded() if update.call_id in self._open:
                 self._open[update.call_id] = update
                 self._release(due)
+            case ToolProgressed():
+                due += [update] if update.call_id in self._open else []
             case Finished() | Broken():
                 self._end(due)
                 due.append(update)

@@ -125,7 +125,7 @@ class UpdateHistory:
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
             case updates.ToolEnded() | updates.Warned():
                 self.cursor = replace(self.cursor, extras=self.cursor.extras + self._has_outputs)
-            case updates.NextRound():
+            case updates.NextRound() | updates.ToolProgressed():
                 pass
             case updates.Broken() if update.local:
                 return None
@@ -207,6 +207,8 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
             is_known = after.calls <= cursor.calls
         case updates.ToolEnded() | updates.Warned():
             is_known = after.extras <= cursor.extras
+        case updates.ToolProgressed():
+            is_known = after.is_within(cursor) and after != cursor
         case updates.NextRound():
             is_known = after.is_within(cursor)
         case _:

@@ -21,6 +21,7 @@ from agentchat.contracts.updates import (
     Started,
     TextUpdate,
     ToolEnded,
+    ToolProgressed,
     ToolStarted,
     Update,
     Warned,
@@ -131,6 +132,9 @@ class View:
             case frames.Completed() | frames.Failed():
                 self._start()
                 self._apply(frame)
+            case frames.ToolProgressFrame():
+                if self._kind.outputs:
+                    self._send(ToolProgressed(frame.call_id, frame.progress, frame.total, frame.message))
             case frames.Paused() if not frame.seq:
                 self._apply(frame)
             case frames.Queued() | frames.Refused():

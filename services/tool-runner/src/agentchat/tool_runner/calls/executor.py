@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -98,10 +99,16 @@ class Executor:
         return tool
 
     async def call(
-        self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, until: float
+        self,
+        server: ToolServer,
+        tool: OfferedTool,
+        request: tool_messages.ToolRequested,
+        until: float,
+        on_progress: ProgressFnT,
     ) -> CallToolResult | InputRequired:
         """Run the tool, until `until` on the loop's clock."""
-        attempt = CallAttempt(request.leg, request.responses, request.request_state, request.meta)
+        earlier = (request.leg, request.responses, request.request_state)
+        attempt = CallAttempt(*earlier, request.meta, on_progress)
         with _trace_call(server, request):
             async with self._contain_failures(request):
                 outcome = await server.call(tool, request.input, until, attempt)

@@ -30,6 +30,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.calls.call_output import build_finished_call, record_call
 from agentchat.tool_runner.calls.executor import Executor
 from agentchat.tool_runner.calls.result_quota import ResultQuota
+from agentchat.tool_runner.calls.tool_progress import ProgressReporter
 from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
 from agentchat.tool_runner.journal import Execution, Journal
@@ -195,7 +196,8 @@ class CallHandler:
             return earlier_start
         began = time.perf_counter()
         try:
-            outcome = await self._executor.call(server, tool, request, until)
+            reporter = ProgressReporter(self._bus.traces, request)
+            outcome = await self._executor.call(server, tool, request, until, reporter.report)
         except ToolFailed as failed:
             if tool.repeatable and failed.fault.kind == "stopped":
                 return Redeliver()

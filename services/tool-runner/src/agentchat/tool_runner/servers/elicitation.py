@@ -16,6 +16,7 @@ import mcp_types
 import msgspec
 from mcp import MCPError
 from mcp.client import ClientRequestContext
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import UrlElicitationRequiredError
 
 from agentchat.contracts.text import clean_text
@@ -42,13 +43,15 @@ _KEY_CHARS = 256
 class CallAttempt(msgspec.Struct, frozen=True):
     """One of a call's attempts.
 
-    How often it was made before, and the responses to all questions so far. `meta` is the request's `_meta`.
+    How often it was made before, and the responses to all questions so far. `meta` is the request's `_meta`,
+    `on_progress` is called with what the server reports while the tool runs.
     """
 
     number: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
     meta: dict[str, Any] = {}
+    on_progress: ProgressFnT | None = None
 
     @property
     def newest(self) -> mcp_types.InputResponses | None:

@@ -168,11 +168,11 @@ class ToolSession:
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta)
         with self._count_use():
             if self._reader is not None and self.needs_handshake:
-                return await self._call_and_answer(params, until, ElicitationRound(self._reader, attempt))
+                return await self._call_and_answer(params, until, attempt, self._reader)
             params.input_responses, params.request_state = attempt.newest, attempt.request_state
             for _ in range(_STATE_ONLY_CALLS):
                 async with limit_requests(until):
-                    result = await self._send(params, until)
+                    result = await self._send(params, until, attempt)
                 if not isinstance(result, InputRequiredResult):
                     return result
                 if self._reader is None:
@@ -184,14 +184,19 @@ class ToolSession:
         raise ToolFailed("input")
 
     async def _call_and_answer(
-        self, params: mcp_types.CallToolRequestParams, until: float, asked: ElicitationRound
+        self,
+        params: mcp_types.CallToolRequestParams,
+        until: float,
+        attempt: CallAttempt,
+        reader: ElicitationReader,
     ) -> CallToolResult | InputRequired:
         """Make a call during which the server may ask. If it asked, its result is ignored."""
+        asked = ElicitationRound(reader, attempt)
         try:
             async with limit_requests(until):
                 try:
                     with asked.open():
-                        result = await self._send(params, until)
+                        result = await self._send(params, until, attempt)
                 except MCPError as error:
                     if error.code != URL_ELICITATION_REQUIRED:
                         raise
@@ -206,12 +211,13 @@ class ToolSession:
         return result
 
     async def _send(
-        self, params: mcp_types.CallToolRequestParams, until: float
+        self, params: mcp_types.CallToolRequestParams, until: float, attempt: CallAttempt
     ) -> CallToolResult | InputRequiredResult:
         return await self._opened.result().session.send_request(
             mcp_types.CallToolRequest(params=params),
             self._results,
             request_read_timeout_seconds=max(until - asyncio.get_running_loop().time(), 0.001),
+            progress_callback=attempt.on_progress,
         )
 
     @contextmanager

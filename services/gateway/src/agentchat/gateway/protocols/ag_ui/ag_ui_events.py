@@ -66,6 +66,8 @@ class AgUiEvents:
                 return _encode_event("CUSTOM", name="warning", value=update.warning)
             case updates.ToolStarted():
                 return self._end_text() + self._encode_call(update)
+            case updates.ToolProgressed():
+                return b""
             case updates.ToolEnded():
                 failed = {"metadata": {"isError": True}} if update.is_error else {}
                 return _encode_event(

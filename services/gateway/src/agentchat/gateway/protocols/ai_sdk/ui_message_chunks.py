@@ -49,6 +49,8 @@ class AiSdkChunks:
                 return self._end_text() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input
                 )
+            case updates.ToolProgressed():
+                return b""
             case updates.ToolEnded():
                 return self._encode_return(update)
             case updates.NextRound():

@@ -78,7 +78,7 @@ class ResponseOutput:
             case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
-            case updates.Warned():
+            case updates.Warned() | updates.ToolProgressed():
                 return b""
             case updates.ToolStarted(is_client=True):
                 self._client_calls.add(update.call_id)
