@@ -5,9 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
-from agentchat.contracts.values import Decider, Usage
+from agentchat.contracts.values import AgentFacts, Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 

@@ -7,8 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from agentchat.contracts import events
-from agentchat.contracts.events import AgentFacts
-from agentchat.contracts.values import Role, ShownMessage
+from agentchat.contracts.values import AgentFacts, Role, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.history import INTERRUPTED, build_prompt
 from agentchat.conversations.aggregate.rounds import list_tool_calls

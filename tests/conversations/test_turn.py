@@ -4,8 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.events import AgentFacts
-from agentchat.contracts.values import ShownMessage, Usage
+from agentchat.contracts.values import AgentFacts, ShownMessage, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply

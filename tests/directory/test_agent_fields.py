@@ -27,7 +27,7 @@ def test_changes_and_the_shown_agent_have_every_field_with_its_type() -> None:
     assert list(changes) == [*draft, "disabled"]
     for name, hint in draft.items():
         assert changes[name] == hint | UnsetType, name
-        assert name in ("mcp_servers", "provider_key") or shown[name] == hint, name
+        assert name in ("mcp_servers", "provider_key", "fallbacks") or shown[name] == hint, name
 
 
 def test_the_body_of_a_tool_server_has_its_fields_but_the_name() -> None:

@@ -16,9 +16,9 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import change_agent, create_agent, delete_agent
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, frames, subjects, wire
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLettered
+from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store.log import Log

@@ -8,8 +8,8 @@ import pytest
 
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts import events, frames
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.ids import make_id, make_unlisted_id
+from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.aggregate.turn import StartRun, open_turn

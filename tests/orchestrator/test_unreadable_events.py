@@ -7,8 +7,8 @@ import pytest
 from redis.asyncio import Redis
 
 from agentchat.contracts import frames
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper

@@ -78,9 +78,9 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
         """Judge the address of a tool server as a call now would. Raises Invalid."""
         await _check_callable(self.tool_hosts, url, field, "AGENTCHAT_MCP_ALLOW")
 
-    async def check_model_url(self, url: str) -> None:
+    async def check_model_url(self, url: str, field: str) -> None:
         """Judge the address of a model server as a call now would. Raises Invalid."""
-        await _check_callable(self.model_hosts, url, "base_url", "AGENTCHAT_MODEL_ALLOW")
+        await _check_callable(self.model_hosts, url, field, "AGENTCHAT_MODEL_ALLOW")
 
 
 async def _check_callable(guard: Guard, url: str, field: str, setting: str) -> None:

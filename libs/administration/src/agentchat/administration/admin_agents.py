@@ -28,7 +28,7 @@ from agentchat.bus.commands import check_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import AgentCheck
-from agentchat.directory.agent_config import McpServer, Retrieval
+from agentchat.directory.agent_config import Fallback, McpServer, Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.runtime.postgres import Connection
 
@@ -38,7 +38,7 @@ _OURS = ("account_id", "id")
 async def create(admin: Admin, new: NewAgent) -> Agent:
     """Create an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = validate(new)
-    await _check_addresses(admin, new.base_url, new.mcp_servers)
+    await _check_addresses(admin, new.base_url, new.mcp_servers, new.fallbacks)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     async with admin.transaction() as conn:
         account_id = await admin_accounts.find_named_account(conn, new.account_id)
@@ -79,7 +79,8 @@ async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
     changes = validate(changes)
     given = changes.to_dict()
-    await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
+    addresses = given.get("base_url"), given.get("mcp_servers") or (), given.get("fallbacks") or ()
+    await _check_addresses(admin, *addresses)
     async with admin.transaction() as conn:
         present = await find_agent(conn, agent_id)
         await _check_retrieval(conn, present.account_id, given.get("retrieval"))
@@ -104,7 +105,7 @@ async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
     """Make a new version equal to an old one, with its secrets. Raises NotFound, Invalid."""
     async with admin.connection() as conn:
         settings = (await find_agent(conn, agent_id, version)).settings
-    await _check_addresses(admin, settings.base_url, settings.mcp_servers)
+    await _check_addresses(admin, settings.base_url, settings.mcp_servers, settings.fallbacks)
     async with admin.transaction() as conn:
         old = await find_agent(conn, agent_id, version)
         await _check_retrieval(conn, old.account_id, old.settings.retrieval)
@@ -154,13 +155,16 @@ def _build_conflict(uses: tuple[Use, ...]) -> Conflict:
     return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
 
 
-async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable[McpServer]) -> None:
+async def _check_addresses(
+    admin: Admin, base_url: str | None, servers: Iterable[McpServer], fallbacks: Iterable[Fallback]
+) -> None:
     """Check that calls to these addresses are allowed, resolving names concurrently. Raises Invalid."""
     checks = [
         admin.check_tool_url(server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
     ]
-    if base_url is not None:
-        checks.append(admin.check_model_url(base_url))
+    urls = {"base_url": base_url}
+    urls |= {f"fallbacks[{place}].base_url": each.base_url for place, each in enumerate(fallbacks)}
+    checks += [admin.check_model_url(url, field) for field, url in urls.items() if url is not None]
     await asyncio.gather(*checks)
 
 

@@ -13,6 +13,7 @@ from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
     ClientToolsPolicy,
+    FallbackReason,
     HeadersFromRequest,
     MaxCallSeconds,
     MaxToolRounds,
@@ -228,6 +229,17 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     headers_from_request: dict[str, str]
 
 
+class ShownFallback(msgspec.Struct, frozen=True, kw_only=True):
+    """A fall-back, with a hint at its own key."""
+
+    provider: str
+    model: str
+    base_url: str | None
+    provider_key: SecretHint | UnsetType
+    parameters: dict[str, Any] | None
+    on: tuple[FallbackReason, ...]
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """A version of an agent, made at `changed_at`. Without a provider key the service's is used."""
 
@@ -261,6 +273,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     client_tools: ClientToolsPolicy
     vision: bool | None
     compaction: Compaction | None
+    fallbacks: tuple[ShownFallback, ...]
     provider_key: SecretHint
 
 

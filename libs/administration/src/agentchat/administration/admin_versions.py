@@ -15,13 +15,15 @@ from agentchat.administration.agent_rows import (
     AgentRow,
     Sealed,
     find_agent,
+    open_fallbacks,
     open_headers,
+    seal_fallback_keys,
     seal_headers,
     seal_key,
 )
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
-from agentchat.directory.agent_config import AgentSettings, McpServer
+from agentchat.directory.agent_config import AgentSettings, Fallback, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.request_parameters import DEFAULT_NAMES
 from agentchat.directory.secrets import Sealer
@@ -54,6 +56,7 @@ async def create_agent(
             raise Conflict.from_existing("agent", agent_id) from None
         sealed = Sealed(
             seal_key(sealer, account_id, agent_id, draft.provider_key),
+            seal_fallback_keys(sealer, account_id, agent_id, draft.fallbacks),
             seal_headers(sealer, account_id, agent_id, draft.mcp_servers),
         )
         config = _encode_config(draft)
@@ -102,7 +105,7 @@ async def change_servers(
         sealed = before.sealed
         if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
             fresh = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
-            sealed = Sealed(sealed.provider_key, fresh)
+            sealed = msgspec.structs.replace(sealed, mcp_headers=fresh)
         return await _add_next_version(conn, before, draft, sealed, actor)
 
 
@@ -133,14 +136,32 @@ async def _change_settings(
 ) -> int:
     # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
     draft = validate_draft(AgentDraft(**asdict(before.settings) | given))
-    key, headers = before.provider_key, before.mcp_headers
+    sealed, owner = asdict(before.sealed), (sealer, before.account_id, before.agent_id)
     if "provider_key" in given:
-        key = seal_key(sealer, before.account_id, before.agent_id, draft.provider_key)
-    elif key is not None:
+        sealed["provider_key"] = seal_key(*owner, draft.provider_key)
+    elif before.provider_key is not None:
         _check_key_stays(before.settings, draft)
+    if "fallbacks" in given:
+        kept = _keep_keys(open_fallbacks(sealer, before), draft.fallbacks)
+        sealed["fallback_keys"] = seal_fallback_keys(*owner, kept)
     if "mcp_servers" in given:
-        headers = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
-    return await _add_next_version(conn, before, draft, Sealed(key, headers), actor)
+        sealed["mcp_headers"] = seal_headers(*owner, draft.mcp_servers)
+    return await _add_next_version(conn, before, draft, Sealed(**sealed), actor)
+
+
+def _keep_keys(before: tuple[Fallback, ...], draft: tuple[Fallback, ...]) -> tuple[Fallback, ...]:
+    """Give each fall-back without a `provider_key` that of its provider and base URL, first of its model."""
+
+    def keep_key(each: Fallback) -> Fallback:
+        same = [
+            other for other in before if (other.provider, other.base_url) == (each.provider, each.base_url)
+        ]
+        if each.provider_key is not msgspec.UNSET or not same:
+            return each
+        nearest = min(same, key=lambda other: other.model != each.model)
+        return msgspec.structs.replace(each, provider_key=nearest.provider_key)
+
+    return tuple(map(keep_key, draft))
 
 
 async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, actor: str) -> None:
@@ -194,19 +215,21 @@ _FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND
 
 async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:
     await conn.execute(
-        "INSERT INTO agent_versions (agent_id, version, config, provider_key, mcp_headers) "
-        "VALUES (%s, %s, %s, %s, %s)",
-        [agent_id, version, config, sealed.provider_key, sealed.mcp_headers],
+        "INSERT INTO agent_versions (agent_id, version, config, provider_key, fallback_keys, mcp_headers) "
+        "VALUES (%s, %s, %s, %s, %s, %s)",
+        [agent_id, version, config, sealed.provider_key, sealed.fallback_keys, sealed.mcp_headers],
     )
 
 
 def _encode_config(draft: AgentDraft) -> str:
-    """Encode the draft without its secrets: no provider key, no headers."""
+    """Encode the draft without its secrets: no provider keys, no headers."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
     for name, default in _NEWER.items():  # services of an earlier release refuse fields that they do not know
         if getattr(draft, name) == default:
             del fields[name]
+    for fallback in fields.get("fallbacks", ()):
+        fallback.pop("provider_key", None)
     for server in fields["mcp_servers"]:
         server["headers"] = {}
         if not server["headers_from_request"]:
@@ -222,6 +245,7 @@ _NEWER = {
     "client_tools": "allowed",
     "vision": None,
     "time_zone": "UTC",
+    "fallbacks": (),
 }
 """Defaults of fields that earlier releases do not have."""
 

@@ -8,10 +8,16 @@ import msgspec
 
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import fetch_all, fetch_one
-from agentchat.administration.admin_values import Agent, SecretHint, ShownServer
+from agentchat.administration.admin_values import Agent, SecretHint, ShownFallback, ShownServer
 from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.directory.agent_config import AgentSettings, McpServer, seal_owner
+from agentchat.directory.agent_config import (
+    AgentSettings,
+    Fallback,
+    McpServer,
+    seal_owner,
+    unseal_fallback_keys,
+)
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection
@@ -27,11 +33,12 @@ class Sealed(msgspec.Struct, frozen=True):
     """Sealed secrets of a version; None if there is none."""
 
     provider_key: bytes | None
+    fallback_keys: bytes | None
     mcp_headers: bytes | None
 
     def __repr__(self) -> str:
         """Show which secrets are set."""
-        return f"Sealed({self.provider_key is not None}, {self.mcp_headers is not None})"
+        return f"Sealed({', '.join(name for name in self.__struct_fields__ if getattr(self, name))})"
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +56,13 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: datetime
     config: str
     provider_key: bytes | None
+    fallback_keys: bytes | None
     mcp_headers: bytes | None
 
     @property
     def sealed(self) -> Sealed:
         """The sealed secrets."""
-        return Sealed(self.provider_key, self.mcp_headers)
+        return Sealed(self.provider_key, self.fallback_keys, self.mcp_headers)
 
     @property
     def settings(self) -> AgentSettings:
@@ -106,6 +114,7 @@ def build_agent(admin: Admin, row: AgentRow) -> Agent:
         "id": row.agent_id,
         "mcp_servers": list_shown_servers(admin, row, settings.mcp_servers),
         "provider_key": _build_key_hint(admin, row),
+        "fallbacks": _list_shown_fallbacks(admin, row, settings.fallbacks),
     }
     own = {name: getattr(row, name) for name in Agent.__struct_fields__ if name not in fields}
     return Agent(**fields, **own)
@@ -133,6 +142,25 @@ def open_key(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | Non
     return None if sealed is None else sealer.open(sealed, owner=owner)
 
 
+def seal_fallback_keys(
+    sealer: Sealer, account_id: str, agent_id: str, fallbacks: tuple[Fallback, ...]
+) -> bytes | None:
+    """Seal the keys of all fall-backs for their column."""
+    keys = [each.provider_key or None for each in fallbacks]
+    owner = seal_owner(account_id, agent_id, "fallback_keys")
+    return sealer.seal(msgspec.json.encode(keys).decode(), owner=owner) if any(keys) else None
+
+
+def open_fallbacks(sealer: Sealer, row: AgentRow) -> tuple[Fallback, ...]:
+    """Return the fall-backs with their keys. Raises SealBroken."""
+    fallbacks = row.settings.fallbacks
+    keys = unseal_fallback_keys(sealer, row.account_id, row.agent_id, row.fallback_keys)
+    return tuple(
+        msgspec.structs.replace(each, provider_key=key)
+        for each, key in zip(fallbacks, keys or [None] * len(fallbacks), strict=True)
+    )
+
+
 def seal_headers(
     sealer: Sealer, account_id: str, agent_id: str, servers: tuple[McpServer, ...]
 ) -> bytes | None:
@@ -156,11 +184,27 @@ def _build_server(server: McpServer, header_names: tuple[str, ...] | None) -> Sh
     return ShownServer(header_names=header_names, **fields)
 
 
+def _list_shown_fallbacks(
+    admin: Admin, row: AgentRow, fallbacks: tuple[Fallback, ...]
+) -> tuple[ShownFallback, ...]:
+    try:
+        hints = [_show_key(each.provider_key or None) for each in open_fallbacks(admin.sealer, row)]
+    except SealBroken:
+        hints = [SecretHint(set=True)] * len(fallbacks)
+    return tuple(
+        ShownFallback(**msgspec.structs.asdict(each) | {"provider_key": hint})
+        for each, hint in zip(fallbacks, hints, strict=True)
+    )
+
+
 def _build_key_hint(admin: Admin, row: AgentRow) -> SecretHint:
     try:
-        key = open_key(admin.sealer, row.account_id, row.agent_id, row.provider_key)
+        return _show_key(open_key(admin.sealer, row.account_id, row.agent_id, row.provider_key))
     except SealBroken:
         return SecretHint(set=True)
+
+
+def _show_key(key: str | None) -> SecretHint:
     if key is None:
         return SecretHint(set=False)
     return SecretHint(set=True, last4=key[-4:] if len(key) >= _LONG_ENOUGH else None)
@@ -168,7 +212,7 @@ def _build_key_hint(admin: Admin, row: AgentRow) -> SecretHint:
 
 _AGENT = """
 SELECT g.agent_id, g.account_id, g.current_version, g.disabled_at IS NOT NULL, g.created_at,
-       v.version, v.created_at, v.config::text, v.provider_key, v.mcp_headers
+       v.version, v.created_at, v.config::text, v.provider_key, v.fallback_keys, v.mcp_headers
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id"""
 
 _VERSION = f"""{_AGENT} AND v.version = coalesce(%(version)s::integer, g.current_version)

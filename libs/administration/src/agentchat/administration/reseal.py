@@ -40,7 +40,7 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
         SealedTable(
             "agent_versions",
             ("agent_id", "version"),
-            ("provider_key", "mcp_headers"),
+            ("provider_key", "fallback_keys", "mcp_headers"),
             lambda account, key, column: seal_owner(account, key[0], column),
         ),
         SealedTable(

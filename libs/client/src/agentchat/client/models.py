@@ -71,6 +71,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolRun, ...] = ()
     sources: tuple[Source, ...] = ()
     usage: TokenCounts | None = None
+    model: str | None = None
     trace_id: str | None = None
 
     @property

@@ -100,6 +100,7 @@ class MessageDone(StreamEvent, frozen=True, kw_only=True, tag="done"):
     sources: tuple[Source, ...] = ()
     usage: TokenCounts | None = None
     cut: str | None = None
+    model: str | None = None
 
 
 class Failure(StreamEvent, frozen=True, kw_only=True, tag="error"):

@@ -85,16 +85,6 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
         )
 
 
-class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of RunStarted that describe the agent."""
-
-    agent_version: int
-    model: str
-    max_tool_rounds: int = 8
-    retrieves: bool = False
-    on_interruption: Literal["continue", "fail"] = "continue"
-
-
 class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     """A worker starts an attempt at a run. `attempt` counts from 1 and fences all earlier attempts.
 
@@ -147,8 +137,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     """A complete model reply: the content blocks that must go back to the model in the next round.
 
     `prompt_sha256` and `tools_sha256`, in hexadecimal, are hashes of the system prompt and of the offered
-    tools as they were sent. The blocks have the shapes of Anthropic's Messages API, whichever `provider`
-    answered. A block may carry `provider_data` by provider: data that only that provider gets back.
+    tools as they were sent. The blocks have the shapes of Anthropic's Messages API, whichever `provider` and
+    `model` answered. A block may carry `provider_data` by provider: only that provider gets it back.
     `repaired` is what was wrong with a first reply, if the model was asked for valid JSON once more; `usage`
     includes both calls. `prefix_sha256` is the hash of what preceded the run's own messages; None if the
     reply followed messages that are in no later prompt.
@@ -162,6 +152,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     stop_reason: str
     usage: values.Usage
     provider: str = "anthropic"
+    model: str | None = None
     prompt_sha256: str | None = None
     tools_sha256: str | None = None
     repaired: str | None = None
@@ -170,12 +161,17 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     documents: str | None = None
 
 
-class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1"):
-    """The run continues without `subject`, such as a tool server's name. The model is told too."""
+class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1", omit_defaults=True):
+    """The run continues without the tool server `subject`, or with another model, `subject`, from here on.
 
-    code: Literal["tool_server_unavailable"]
+    That model is number `fallback` of the agent's fall-backs, from 1. The failed one cost `usage` this round.
+    """
+
+    code: Literal["tool_server_unavailable", "model_changed"]
     subject: str
     message: str
+    fallback: int = 0
+    usage: values.Usage = values.Usage()
 
     def to_warning(self) -> values.RunWarning:
         """Return the warning in the form that readers get."""

@@ -126,7 +126,8 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
 class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
 
-    `is_sourced`: retrieval ran. `usage` is the run's. `cut` says why the reply is incomplete.
+    `is_sourced`: retrieval ran. `usage` is the run's. `cut` says why the reply is incomplete. `model` is the
+    one that answered if the agent's own failed.
     """
 
     message: Message
@@ -134,6 +135,7 @@ class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     is_sourced: bool = False
     usage: Usage = Usage()
     cut: Cut | None = None
+    model: str | None = None
 
 
 class Failed(LiveFrame, frozen=True, kw_only=True):

@@ -237,7 +237,8 @@ class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
     """Form 2 and `full`: final event, with the saved message.
 
     If tools ran it has their outputs, and if retrieval ran the sources that the text cites as `[1]`. `full`
-    always has both, the usage, and in `cut` why the reply is incomplete.
+    always has both, the usage, in `cut` why the reply is incomplete, and in `model` the one that answered if
+    the agent's own failed.
     """
 
     message: Message
@@ -245,6 +246,7 @@ class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
     sources: tuple[Source, ...] | None = None
     usage: TokenCounts | None = None
     cut: Cut | None = None
+    model: str | None = None
 
 
 class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):

@@ -33,7 +33,8 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reply of `POST /v1/chat`.
 
-    `tool_calls` is present only if tools ran, `sources` only if retrieval ran.
+    `tool_calls` is present only if tools ran, `sources` only if retrieval ran, `model` only if another one
+    than the agent's own answered.
     """
 
     conversation_id: str
@@ -41,6 +42,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
     usage: TokenCounts | None = None
+    model: str | None = None
 
 
 class ActionRequired(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
     usage: TokenCounts | None = None
+    model: str | None = None
     error: RunError | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
     client_tool_calls: tuple[ClientToolCall, ...] | None = None
@@ -100,4 +103,5 @@ def build_chat_reply(conversation_id: str, finished: Finished) -> ChatReply:
         tool_calls=finished.tool_calls or None,
         sources=finished.sources,
         usage=count_tokens(finished.usage),
+        model=finished.model,
     )

@@ -137,6 +137,7 @@ class Encoder:
                     sources=update.sources or (),
                     usage=count_tokens(update.usage),
                     cut=update.cut,
+                    model=update.model,
                 )
             case Broken(code="approval_required"):
                 return http.ApprovalRequiredEvent(

@@ -92,7 +92,7 @@ class Finished(msgspec.Struct, frozen=True):
     """The reply is saved, and the texts so far are its content. The last update.
 
     `usage` adds up the run's model calls. `cut` says why the reply is incomplete. `sources` is None if no
-    retrieval ran.
+    retrieval ran. `model` is the one that answered if the agent's own failed.
     """
 
     message: Message
@@ -100,6 +100,7 @@ class Finished(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     cut: Cut | None = None
     sources: tuple[Source, ...] | None = None
+    model: str | None = None
 
 
 class Broken(msgspec.Struct, frozen=True):

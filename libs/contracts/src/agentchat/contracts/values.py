@@ -94,6 +94,16 @@ class RunWarning(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `events.RunStarted` that describe the agent."""
+
+    agent_version: int
+    model: str
+    max_tool_rounds: int = 8
+    retrieves: bool = False
+    on_interruption: Literal["continue", "fail"] = "continue"
+
+
 class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """An earlier message of a conversation as the caller sends it. It is not verified.
 

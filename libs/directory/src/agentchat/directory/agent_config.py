@@ -6,6 +6,8 @@ A version never changes, so callers may cache it.
 from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
 from agentchat.directory.approval_policy import ApprovalPolicy
@@ -70,6 +72,30 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     top_k: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
 
 
+FallbackReason = Literal["overloaded", "timeout", "error", "context_too_long", "refused"]
+
+
+class Fallback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that continues a run if the model before it failed for a reason in `on`.
+
+    `parameters` None are the agent's own if it has the same provider, else none. The stored configuration has
+    no `provider_key`. In a change, a key that is left out stays.
+    """
+
+    provider: str
+    model: Name
+    base_url: BaseUrl | None = None
+    provider_key: str | UnsetType | None = UNSET
+    parameters: dict[str, Any] | None = None
+    on: Annotated[tuple[FallbackReason, ...], msgspec.Meta(min_length=1)] = ("overloaded", "timeout", "error")
+
+    def __repr__(self) -> str:
+        return f"Fallback(provider={self.provider!r}, model={self.model!r})"
+
+
+Fallbacks = Annotated[tuple[Fallback, ...], msgspec.Meta(max_length=3)]
+
+
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of an agent, without its provider key.
 
@@ -85,6 +111,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
     request may bring tools that its client runs. `vision` says whether the model sees images; None: as
     `model_inputs` knows. With `compaction` None, a thread that no longer fits into the model's context fails.
+    `fallbacks` are tried in order if the model fails.
     """
 
     name: Name
@@ -111,12 +138,15 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     client_tools: ClientToolsPolicy = "allowed"
     vision: bool | None = None
     compaction: Compaction | None = Compaction()
+    fallbacks: Fallbacks = ()
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     """A version of an agent. `created_at` tells it from a deleted agent with the same id.
 
-    `sealed_key` is the provider key as it is stored. `authorizations` are the ids of the tool servers' OAuth
+    `sealed_key` is the provider key as it is stored, `sealed_fallback_keys` are those of the fall-backs.
+    `fallback` is the number of the fall-back that `use_fallback` put in the place of the model, from 1.
+    `authorizations` are the ids of the tool servers' OAuth
     authorizations by server name; they are only loaded together with the headers. `canary` has the traffic
     shares of the agent's versions, and is empty if the current version answers all conversations.
     """
@@ -126,6 +156,8 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     version: int
     created_at: str = ""
     sealed_key: bytes | None = None
+    sealed_fallback_keys: bytes | None = None
+    fallback: int = 0
     authorizations: dict[str, str] = {}
     canary: dict[str, int] = {}
 
@@ -166,7 +198,8 @@ async def load_agent(
     )
     if row is None:
         return None
-    number, config, sealed_key, sealed_headers, created_at, shares, authorizations, is_wanted = row
+    number, config, *sealed, created_at, shares, authorizations, is_wanted = row
+    sealed_key, sealed_fallback_keys, sealed_headers = sealed
     if not is_wanted:
         raise RunEnded(run)
     if version is None and conversation_id is not None and shares:
@@ -180,8 +213,30 @@ async def load_agent(
         for server in settings["mcp_servers"]:
             server["headers"] = headers.get(server["name"], {})
     identity = {"agent_id": agent_id, "account_id": account_id, "version": number, "created_at": created_at}
-    own = {"sealed_key": sealed_key, "authorizations": authorizations or {}, "canary": shares or {}}
+    keys = {"sealed_key": sealed_key, "sealed_fallback_keys": sealed_fallback_keys}
+    own = keys | {"authorizations": authorizations or {}, "canary": shares or {}}
     return msgspec.convert(settings | identity | own, AgentConfig)
+
+
+def use_fallback(agent: AgentConfig, number: int) -> AgentConfig:
+    """Return the agent with the model of a fall-back, counted from 1; with 0 the agent itself.
+
+    A fall-back at the agent's own provider and base URL has the agent's key unless it has one of its own.
+    """
+    if number == 0:
+        return agent
+    chosen = agent.fallbacks[number - 1]
+    same_provider = chosen.provider == agent.provider
+    inherited = agent.parameters if same_provider else {}
+    return replace(
+        agent,
+        provider=chosen.provider,
+        model=chosen.model,
+        base_url=chosen.base_url,
+        parameters=inherited if chosen.parameters is None else chosen.parameters,
+        sealed_key=agent.sealed_key if same_provider and chosen.base_url == agent.base_url else None,
+        fallback=number,
+    )
 
 
 async def load_provider_key(
@@ -198,10 +253,24 @@ async def load_provider_key(
 
 
 def unseal_provider_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
-    """Return the provider key of a loaded agent, or None. Raises SealBroken."""
+    """Return the provider key of a loaded agent, or of its chosen fall-back, or None. Raises SealBroken."""
+    if agent.fallback:
+        keys = unseal_fallback_keys(sealer, agent.account_id, agent.agent_id, agent.sealed_fallback_keys)
+        if key := dict(enumerate(keys, 1)).get(agent.fallback):
+            return key
     if agent.sealed_key is None:
         return None
     return sealer.open(agent.sealed_key, owner=seal_owner(agent.account_id, agent.agent_id, "provider_key"))
+
+
+def unseal_fallback_keys(
+    sealer: "Sealer", account_id: str, agent_id: str, sealed: bytes | None
+) -> tuple[str | None, ...]:
+    """Return the keys of an agent's fall-backs in their order; () if none has one. Raises SealBroken."""
+    if sealed is None:
+        return ()
+    keys = sealer.open(sealed, owner=seal_owner(account_id, agent_id, "fallback_keys"))
+    return msgspec.json.decode(keys, type=tuple[str | None, ...])
 
 
 def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
@@ -223,8 +292,8 @@ async def _load_version_row(
 
 
 _ROW: LiteralString = """
-SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text, g.canary,
-       {authorizations}, {wanted}
+SELECT v.version, v.config::text, v.provider_key, v.fallback_keys, v.mcp_headers, v.created_at::text,
+       g.canary, {authorizations}, {wanted}
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND v.version = coalesce(%(version)s::integer, g.current_version)

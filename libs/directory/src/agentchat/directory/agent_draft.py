@@ -16,6 +16,7 @@ from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
     ClientToolsPolicy,
+    Fallbacks,
     MaxToolRounds,
     McpServer,
     McpServers,
@@ -92,7 +93,7 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
 class AgentChanges(Changes, frozen=True, kw_only=True):
     """Changes to an agent.
 
-    Fields that are not given stay; `mcp_servers` are replaced as a whole.
+    Fields that are not given stay; `mcp_servers` and `fallbacks` are replaced as a whole.
     """
 
     name: Name | UnsetType = UNSET
@@ -119,6 +120,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     client_tools: ClientToolsPolicy | UnsetType = UNSET
     vision: bool | UnsetType | None = UNSET
     compaction: Compaction | UnsetType | None = UNSET
+    fallbacks: Fallbacks | UnsetType = UNSET
     provider_key: str | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
 
@@ -142,17 +144,45 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
     check_variables(draft.system_prompt, draft.variables, draft.time_zone)
     check_json(draft.parameters, "parameters")
     check_parameters(draft.provider, draft.parameters)
-    if draft.base_url is not None:
-        _check_base_url(draft.base_url)
+    _check_base_url(draft.base_url, "base_url")
     _check_output(draft)
     if draft.compaction is not None:
         _check_prompt(draft.compaction.prompt)
-        if draft.compaction.by == "provider" and draft.provider not in COMPACTING:
+        providers = {draft.provider, *(each.provider for each in draft.fallbacks)}
+        if draft.compaction.by == "provider" and not providers <= set(COMPACTING):
             raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
     _check_servers(draft.mcp_servers)
-    if draft.provider_key is not None and not is_header_value(draft.provider_key):
-        raise Invalid("provider_key", "holds characters that no header can carry")
+    _check_key(draft.provider_key, "provider_key")
+    _check_fallbacks(draft)
     return draft
+
+
+def _check_key(key: str | UnsetType | None, field: str) -> None:
+    if isinstance(key, str) and not is_header_value(key):
+        raise Invalid(field, "holds characters that no header can carry")
+
+
+def _check_fallbacks(draft: AgentDraft) -> None:
+    """Check each fall-back as the agent's own model, and that no model is tried twice."""
+    before = {(draft.provider, draft.model, _normalize_url(draft.base_url)): "the agent's own model"}
+    for place, each in enumerate(draft.fallbacks):
+        path = f"fallbacks[{place}]"
+        _check_line(each.model, f"{path}.model")
+        check_json(each.parameters or {}, f"{path}.parameters")
+        try:
+            check_parameters(each.provider, each.parameters or {})
+        except Invalid as error:
+            raise Invalid(f"{path}.{error.field}", error.reason) from None
+        _check_base_url(each.base_url, f"{path}.base_url")
+        _check_key(each.provider_key, f"{path}.provider_key")
+        target = each.provider, each.model, _normalize_url(each.base_url)
+        if target in before:
+            raise Invalid(path, f"is {before[target]}: give another provider, model or base_url")
+        before[target] = path
+
+
+def _normalize_url(url: str | None) -> str | None:
+    return None if url is None else url.rstrip("/")
 
 
 def _describe_pattern(path: str) -> str:
@@ -223,7 +253,9 @@ def check_url(url: str, field: str) -> None:
         raise Invalid(field, "must carry no credentials and no fragment; use headers")
 
 
-def _check_base_url(url: str) -> None:
-    check_url(url, "base_url")
+def _check_base_url(url: str | None, field: str) -> None:
+    if url is None:
+        return
+    check_url(url, field)
     if "?" in url:
-        raise Invalid("base_url", "must carry no query: paths are put after it")
+        raise Invalid(field, "must carry no query: paths are put after it")

@@ -59,6 +59,7 @@ CREATE TABLE agent_versions (
     version integer NOT NULL,
     config json NOT NULL,
     provider_key bytea,
+    fallback_keys bytea,
     mcp_headers bytea,
     created_at timestamptz NOT NULL DEFAULT now(),
     name text NOT NULL GENERATED ALWAYS AS (config ->> 'name') STORED,
@@ -86,7 +87,8 @@ CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 # A writer of the audit log can set neither the id nor the time of a row.
 _GRANTS = """
 GRANT SELECT, INSERT, UPDATE, DELETE ON plans, accounts, api_keys, agents TO agentchat_service;
-GRANT SELECT, INSERT, UPDATE (provider_key, mcp_headers) ON agent_versions TO agentchat_service;
+GRANT SELECT, INSERT, UPDATE (provider_key, fallback_keys, mcp_headers)
+    ON agent_versions TO agentchat_service;
 GRANT SELECT, INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
 """
 

@@ -139,6 +139,6 @@ async def refuse_unknown_key(pool: Pool, sealer: Sealer) -> None:
 _SEALED = """
 SELECT count(*), count(*) FILTER (WHERE substring(sealed FROM 2 FOR 4) = ANY(%s))
   FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
-       CROSS JOIN LATERAL (VALUES (v.provider_key), (v.mcp_headers)) AS held (sealed)
+       CROSS JOIN LATERAL (VALUES (v.provider_key), (v.fallback_keys), (v.mcp_headers)) AS held (sealed)
  WHERE sealed IS NOT NULL
 """

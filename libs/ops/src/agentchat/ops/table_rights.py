@@ -63,7 +63,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "api_keys": {"gateway": _WRITE},
     "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
     "agent_versions": {
-        "gateway": "SELECT, INSERT, UPDATE (provider_key, mcp_headers)",
+        "gateway": "SELECT, INSERT, UPDATE (provider_key, fallback_keys, mcp_headers)",
         "orchestrator": _READ,
         "tool_runner": _READ,
     },

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.values import AgentFacts
 from agentchat.directory.agent_config import AgentConfig, load_agent, unseal_provider_key
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer

@@ -79,10 +79,16 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
 def build_last_update(run: Run) -> updates.Finished | updates.Broken:
     """Return the update that ends the stream of a run that has ended."""
     if run.state == "completed" and run.reply is not None:
-        return updates.Finished(run.reply, list_returned_calls(run), run.usage, run.cut, run.sources)
+        calls = list_returned_calls(run)
+        return updates.Finished(run.reply, calls, run.usage, run.cut, run.sources, get_changed_model(run))
     if run.state == "cancelled":
         return updates.CANCELLED
     return updates.Broken(run.code or "internal_error", run.detail or "")
+
+
+def get_changed_model(run: Run) -> str | None:
+    """Return the model that answers if it is a fall-back of the agent, else None."""
+    return run.model if run.fallback else None
 
 
 def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:

@@ -42,15 +42,16 @@ MAX_DESCRIBED = 100
 """The last requests that set a title or metadata: an older one that is repeated is carried out again."""
 
 
-class Run(events.AgentFacts, frozen=True, kw_only=True):
+class Run(values.AgentFacts, frozen=True, kw_only=True):
     """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
 
     `inherited`: a copy of a run of the conversation that this one was forked from.
     `attempts_without_progress` counts the attempts since the run last progressed, by an event or by text that
     reached readers; attempts that were handed over do not count. `offset` is the most text, in code points,
     that readers are known to have had when an attempt started. `documents` is as in ModelReplied,
-    `provider_message` as in RunFailed. `paused_seconds` is the time spent in finished waits for approvals.
-    `feedback` on its reply has the newest of each name, oldest first.
+    `provider_message` as in RunFailed. `model` answers: the agent's, or its fall-back by number, `fallback`.
+    `paused_seconds` is the time spent in finished waits for approvals. `feedback` on its reply has the newest
+    of each name, oldest first.
     """
 
     trace_id: str
@@ -82,6 +83,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
     warnings: tuple[values.RunWarning, ...] = ()
+    fallback: int = 0
     rounds: tuple[Round, ...] = ()
     reply: values.Message | None = None
     state: RunState = "running"
@@ -297,13 +299,11 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
         case events.ModelReplied():
             return _apply_reply(run, event)
         case events.WarningRaised():
-            return replace(run, warnings=(*run.warnings, event.to_warning()))
+            run = replace(run, warnings=(*run.warnings, event.to_warning()), usage=run.usage + event.usage)
+            return replace(run, model=event.subject, fallback=event.fallback) if event.fallback else run
         case events.ReplyLost():
-            return replace(
-                run,
-                usage=run.usage + event.usage,
-                attempts_without_progress=max(0, run.attempts_without_progress - 1),
-            )
+            attempts = max(0, run.attempts_without_progress - 1)
+            return replace(run, usage=run.usage + event.usage, attempts_without_progress=attempts)
         case events.ToolCalled():
             call = Call(
                 call_id=event.call_id,
@@ -383,13 +383,13 @@ def _drop_feedback_of(
     return tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
 
 
-def copy_agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
+def copy_agent_facts(recorded: values.AgentFacts | events.RunStarted) -> dict[str, Any]:
     """Return the fields that a run records about its agent."""
-    return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
+    return {name: getattr(recorded, name) for name in values.AgentFacts.__struct_fields__}
 
 
 def _apply_reply(run: Run, event: events.ModelReplied) -> Run:
-    names = ("blocks", "stop_reason", "provider", "prefix_sha256", "tools_sha256", "usage")
+    names = ("blocks", "stop_reason", "provider", "model", "prefix_sha256", "tools_sha256", "usage")
     return replace(
         run,
         rounds=update_fields(run.rounds, event.round, **{name: getattr(event, name) for name in names}),

@@ -210,6 +210,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[dict[str, Any], ...] | None = None
     stop_reason: str | None = None
     provider: str = "anthropic"
+    model: str | None = None
     prefix_sha256: str | None = None
     tools_sha256: str | None = None
     usage: Usage = Usage()

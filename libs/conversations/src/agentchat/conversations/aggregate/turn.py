@@ -8,10 +8,9 @@ passes the time and the ids, performs the step, and appends the events. Called b
 import msgspec
 
 from agentchat.contracts import events
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import may_use
-from agentchat.contracts.values import ApprovalNeeded
+from agentchat.contracts.values import AgentFacts, ApprovalNeeded
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import (
     MAX_BYTES,

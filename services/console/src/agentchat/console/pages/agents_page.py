@@ -101,7 +101,7 @@ async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     given, admin = await request.form(), get_admin(request)
     current = await admin_agents.get_current(admin, agent_id)
     try:
-        changes = _EDIT.read_body_changes(given, current)
+        changes = _EDIT.read_body_changes(given, _hide_key_hints(current))
         if changes.to_dict():
             await admin_agents.change(admin, agent_id, changes)
     except AdminError as error:
@@ -123,10 +123,16 @@ async def _render_agent(
         agent=current,
         account=account,
         versions=versions.items,
-        fields=_EDIT.fill(current, refused),
+        fields=_EDIT.fill(_hide_key_hints(current), refused),
         refused=refused,
         changes=await list_changes(request, current.id),
     )
+
+
+def _hide_key_hints(agent: Agent) -> Agent:
+    """Return the agent without its fall-backs' keys, which then stay if the form is saved."""
+    shown = tuple(msgspec.structs.replace(each, provider_key=msgspec.UNSET) for each in agent.fallbacks)
+    return msgspec.structs.replace(agent, fallbacks=shown)
 
 
 @get("/agents/{agent_id:str}/diff", role=Role.VIEWER)

@@ -6,7 +6,11 @@ from agentchat.contracts.errors import get_error_code
 from agentchat.contracts.run_results import RunError, RunResult, RunStatus, count_tokens
 from agentchat.contracts.updates import Broken, Finished
 from agentchat.conversations.aggregate.approval_rules import list_client_calls, list_needed_approvals
-from agentchat.conversations.aggregate.canonical_stream import build_last_update, list_returned_calls
+from agentchat.conversations.aggregate.canonical_stream import (
+    build_last_update,
+    get_changed_model,
+    list_returned_calls,
+)
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.checks import may_act
@@ -53,6 +57,7 @@ def _build_result(conversation_id: str, run: Run) -> RunResult:
         tool_calls=list_returned_calls(run) or None,
         sources=run.sources,
         usage=count_tokens(run.usage),
+        model=get_changed_model(run),
         error=error,
         approvals=list_needed_approvals(run) or None,
         client_tool_calls=list_client_calls(run) or None,

@@ -26,7 +26,7 @@ from agentchat.contracts.updates import (
     Update,
     Warned,
 )
-from agentchat.contracts.values import Cut, Message, ToolCall, Usage
+from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
@@ -303,7 +303,7 @@ class View:
                 case Started():
                     self._start()
                 case Finished():
-                    self._finish(update.message, update.usage, update.cut)
+                    self._finish(update)
                 case Broken():
                     self._end(update)
                 case _:
@@ -379,15 +379,16 @@ class View:
         if self._kind.calls_at_end and (misses_sources or len(self._calls) < frame.tool_calls):
             self.awaits_calls = self.wants_log = True
         else:
-            self._finish(frame.message, frame.usage, frame.cut)
+            self._finish(frame)
 
-    def _finish(self, message: Message, usage: Usage, cut: Cut | None) -> None:
+    def _finish(self, end: Finished | frames.Completed) -> None:
         """Add the rest of the saved content; if the text so far is not its beginning, end as interrupted."""
-        if not self._sent.text.is_beginning_of(message.content):
+        content = end.message.content
+        if not self._sent.text.is_beginning_of(content):
             self._end(INTERRUPTED)
             return
-        self._add_text(message.content[self._sent.text.length :])
-        self._end(Finished(message, self._calls, usage, cut, self._sent.sources))
+        self._add_text(content[self._sent.text.length :])
+        self._end(Finished(end.message, self._calls, end.usage, end.cut, self._sent.sources, end.model))
 
     def _end(self, last: Finished | Broken) -> None:
         self.phase = Phase.ENDED

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames
-from agentchat.conversations.aggregate.canonical_stream import thin_cuts
+from agentchat.conversations.aggregate.canonical_stream import get_changed_model, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.leases.leases import Lease
@@ -133,6 +133,7 @@ def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
             is_sourced=run.sources is not None,
             usage=run.usage,
             cut=run.cut,
+            model=get_changed_model(run),
         )
     if run.state == "cancelled":
         return frames.Failed(seq=0, attempt=run.attempt, code="cancelled", message=CANCELLED)

@@ -293,6 +293,7 @@ class Performer:
             stop_reason=reply.stop_reason,
             usage=usage,
             provider=self.agent.provider,
+            model=call.model,
             prompt_sha256=hash_prompt(call),
             tools_sha256=hash_tools(call.tools),
             repaired=reply.repaired,

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames
-from agentchat.contracts.events import AgentFacts
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
+from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
