@@ -179,6 +179,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     frames.Queued(seq=0, attempt=0),
     frames.Accepted(seq=1, attempt=1, conversation_id=CONVERSATION),
     frames.Refused(seq=0, attempt=0, code="conversation_busy", message="Another message is being answered."),
+    frames.Steered(seq=0, attempt=1, running_trace_id=TRACE),
     frames.Resumed(
         seq=1,
         attempt=2,

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Use
-from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
+from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory import agent_draft
 from agentchat.directory.agent_config import (
     ApprovalSeconds,
@@ -270,6 +270,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     approval_seconds: ApprovalSeconds
     on_expiry: OnExpiry
     on_new_message: OnNewMessage
+    on_busy: OnBusy
     client_tools: ClientToolsPolicy
     vision: bool | None
     compaction: Compaction | None

@@ -242,6 +242,7 @@ _NEWER = {
     "on_tool_server_error": "continue",
     "request_parameters": DEFAULT_NAMES,
     "variables": (),
+    "on_busy": "queue",
     "client_tools": "allowed",
     "vision": None,
     "time_zone": "UTC",

@@ -64,6 +64,7 @@ _ROWS = (
     ),
     ErrorCode("run_ended", 409, "The run has ended", "Read the reply from the conversation."),
     ErrorCode("cancelled", 409, "The run was cancelled", "Send a new message to go on."),
+    ErrorCode("interrupted", 409, "A newer message took its place", "Read the reply to the newer message."),
     ErrorCode("approval_required", 409, "A person has to approve a tool call", "Decide about `approvals`."),
     ErrorCode(
         "approval_pending",

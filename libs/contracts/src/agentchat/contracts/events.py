@@ -9,19 +9,13 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from agentchat.contracts import values
+from agentchat.contracts.decision_events import ApprovalDecided as ApprovalDecided
+from agentchat.contracts.decision_events import ApprovalRequested as ApprovalRequested
+from agentchat.contracts.decision_events import ClientToolRequested as ClientToolRequested
+from agentchat.contracts.decision_events import DecisionRequested as DecisionRequested
+from agentchat.contracts.decision_events import ElicitationRequested as ElicitationRequested
+from agentchat.contracts.fact import Fact as Fact
 from agentchat.contracts.files import StoredFile
-
-
-class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all events: the trace (one request, one run) and the time, ISO 8601 UTC.
-
-    In a fork, `inherited_from` is the trace of which the event is a copy: it happened there and counts only
-    there.
-    """
-
-    trace_id: str
-    at: str
-    inherited_from: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
@@ -35,7 +29,7 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
     user_id: str | None = None
     external_id: str | None = None
     title: str | None = None
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):
@@ -63,6 +57,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     """A message of the conversation. `token_count`, on replies only, is that of the complete run.
 
     `interrupted`: the text of a run that failed or was cancelled, as far as it came. Its end follows.
+    `steers`: the user's message joined the running run `trace_id`; the trace is that of its own request.
     `attachments`, on user messages only, are its files, in order; `content` is empty for an image alone.
     """
 
@@ -72,6 +67,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     content: str
     token_count: int | None = None
     interrupted: bool = False
+    steers: str | msgspec.UnsetType = msgspec.UNSET
     attachments: tuple[StoredFile, ...] = ()
 
     def to_message(self, conversation_id: str) -> values.Message:
@@ -218,66 +214,6 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
     is_client: bool = False
 
 
-class DecisionRequested(Fact, frozen=True, kw_only=True):
-    """A person must decide; until then nobody works on the run.
-
-    Appended once the round's other calls have returned, together with those of all its waiting calls.
-    `input_sha256`, in hexadecimal, is the hash of the call's input in canonical JSON
-    (`wire.encode_canonical`). `server` and `tool` locate the tool. The other fields are the agent's
-    configuration; from `expires_at` (ISO 8601 UTC) on it is too late to decide.
-    """
-
-    approval_id: str
-    call_id: str
-    round: int
-    input_sha256: str
-    expires_at: str
-    agent_id: str
-    server: str
-    tool: str
-    approvers: values.Approvers = "account"
-    on_expiry: values.OnExpiry = "continue"
-    on_new_message: values.OnNewMessage = "refuse"
-
-
-class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="approval_requested.v1"):
-    """A person must decide whether a tool may be called.
-
-    Earlier releases stored a tool's question under this tag, with `asked`: it is read as
-    ElicitationRequested.
-    """
-
-
-class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="elicitation_requested.v1"):
-    """A tool was called and asks a person for input (MCP's elicitation).
-
-    `approved` answers with the decision's input, `denied` declines; then the call is made again.
-    """
-
-    asked: values.InputAsked
-
-
-class ClientToolRequested(DecisionRequested, frozen=True, kw_only=True, tag="client_tool_requested.v1"):
-    """The client must run a tool of its own. The call's result comes together with an ApprovalDecided."""
-
-
-class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
-    """A decision about a tool call. After the last one of a round the run continues.
-
-    `by` was authenticated and claims to act for `on_behalf_of`. `input`, if it was changed, is what the tool
-    is called with; the model's own is in ToolCalled. For a tool's question, `input` is the answer.
-    `is_client`: it ends the wait of a ClientToolRequested, about which nobody decides.
-    """
-
-    approval_id: str
-    decision: values.ApprovalDecision
-    by: values.Decider
-    on_behalf_of: str | None = None
-    input: dict[str, Any] | None = None
-    reason: str | None = None
-    is_client: bool = False
-
-
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
     """A tool's result. `output` parses as JSON, `files` are its images and files, `ms` is the time it took.
 
@@ -292,6 +228,17 @@ class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
     ms: int
     quotes_server: bool = False
     files: tuple[StoredFile, ...] = ()
+
+
+class MessageReceived(Fact, frozen=True, kw_only=True, tag="message_received.v1", omit_defaults=True):
+    """Another request's message for the running run `trace_id`, which its worker is to save.
+
+    Without `started` it joins the run: it is saved at the next round boundary, if there is one. With
+    `started` it interrupts: the run ends, and `message` and `started` follow in the same append.
+    """
+
+    message: MessageSaved
+    started: RunStarted | None = None
 
 
 class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):
@@ -314,9 +261,13 @@ class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
 
 
 class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
-    """The caller cancelled the run. The text so far is in its last Delta."""
+    """The caller cancelled the run, or a newer message, of the trace `interrupted_by`, took its place.
+
+    The text so far is in its last Delta.
+    """
 
     usage: values.Usage = values.Usage()
+    interrupted_by: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
@@ -327,7 +278,7 @@ class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_d
     """
 
     title: str | None = None
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class FeedbackGiven(Fact, frozen=True, kw_only=True, tag="feedback_given.v1"):
@@ -378,6 +329,7 @@ Event = (
     | ClientToolRequested
     | ApprovalDecided
     | ToolReturned
+    | MessageReceived
     | RunCompleted
     | RunFailed
     | RunCancelled

@@ -160,6 +160,18 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ToolReturned(
         trace_id=TRACE, at=AT, round=1, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
     ),
+    events.MessageReceived(
+        trace_id=TRACE,
+        at=AT,
+        message=events.MessageSaved(
+            trace_id="5af7651916cd43dd8448eb211c80319c",
+            at=AT,
+            message_id="01931a00-0000-7000-8000-000000000003",
+            role="user",
+            agent_id=AGENT,
+            content="Only the one of today.",
+        ),
+    ),
     events.RunCompleted(trace_id=TRACE, at=AT, usage=_USAGE, rounds=1),
     events.RunFailed(trace_id=TRACE, at=AT, code="provider_timeout", message="The provider did not answer."),
     events.RunCancelled(trace_id=TRACE, at=AT),

@@ -33,12 +33,23 @@ class Accepted(LiveFrame, frozen=True, kw_only=True):
 class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """Nothing was saved. `code` is one of `contracts.errors`, `attempt` that of the refused request.
 
-    `approvals` are those that the conversation waits for.
+    `approvals` are those that the conversation waits for, `running_trace_id` is the run under way in it.
     """
 
     code: str
     message: str
     approvals: tuple[ApprovalNeeded, ...] = ()
+    running_trace_id: str | None = None
+
+
+class Steered(LiveFrame, frozen=True, kw_only=True):
+    """The message has joined another run, `running_trace_id`, whose reply answers it.
+
+    After half a minute without a round boundary, the message may also still wait for one. `attempt` is that
+    of the request.
+    """
+
+    running_trace_id: str
 
 
 class Resumed(LiveFrame, frozen=True, kw_only=True):
@@ -149,6 +160,7 @@ Frame = (
     Queued
     | Accepted
     | Refused
+    | Steered
     | Resumed
     | SourcesFound
     | WarningFrame

@@ -279,6 +279,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An `application/problem+json` body (RFC 9457) with our code and trace.
 
     `conversation_id` is set once the message is saved, or may be: read or delete the conversation by it.
+    `running_trace_id`: the run because of which the conversation is busy.
     """
 
     type: str
@@ -290,6 +291,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     errors: tuple[FieldError, ...] | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
     conversation_id: str | None = None
+    running_trace_id: str | None = None
 
 
 def build_problem(

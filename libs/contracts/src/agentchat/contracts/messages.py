@@ -10,7 +10,7 @@ import msgspec
 from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.tool_messages import ServerCheck
-from agentchat.contracts.values import ClientTool, ClientToolResult, Decider, Form, ShownMessage
+from agentchat.contracts.values import ClientTool, ClientToolResult, Decider, Form, OnBusy, ShownMessage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -42,6 +42,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken one of the
     account's run slots for it, so the worker does. A worker of an earlier release uses the current version.
 
+    `on_busy`: what the message does to a run under way in its conversation; None: as the agent says.
+
     `user_id` is the end user who asks: the conversation must be that user's (`contracts.ownership`). A new
     conversation gets it, with `external_id`, `title` and `metadata`.
 
@@ -72,6 +74,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str | None = None
     agent_version: int | None = None
+    on_busy: OnBusy | None = None
     user_id: str | None = None
     external_id: str | None = None
     title: str | None = None

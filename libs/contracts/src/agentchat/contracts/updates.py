@@ -109,6 +109,7 @@ class Broken(msgspec.Struct, frozen=True):
     `local`: only the readers at this gateway get it; the run continues, or ended otherwise. `approvals` are
     those that the run or the conversation waits for, `calls` the ids of their tool calls, `usage` what a run
     that waits has used so far. `client_calls` are those that the run waits for the client to run.
+    `running_trace_id`: the run because of which the request was refused.
     """
 
     code: str
@@ -118,6 +119,7 @@ class Broken(msgspec.Struct, frozen=True):
     calls: tuple[str, ...] = ()
     usage: Usage = Usage()
     client_calls: tuple[ClientToolCall, ...] = ()
+    running_trace_id: str | None = None
 
 
 Update = (

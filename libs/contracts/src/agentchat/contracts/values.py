@@ -23,6 +23,12 @@ OnExpiry = Literal["continue", "fail"]
 OnNewMessage = Literal["refuse", "supersede"]
 """A new message while a run waits for approvals: refuse the message, or end the waiting run."""
 
+OnBusy = Literal["queue", "refuse", "interrupt", "steer"]
+"""A new message while a run is under way.
+
+It waits its turn, is refused, ends the run and takes its place, or joins it at its next round.
+"""
+
 ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 
 Cut = Literal["length", "refusal"]

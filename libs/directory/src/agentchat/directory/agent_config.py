@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
+from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory.approval_policy import ApprovalPolicy
 from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
@@ -105,7 +105,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `approvers` may approve tool calls within `approval_seconds`. After that the run continues without the
     calls, or fails (`on_expiry`). A message that arrives meanwhile is refused, or ends the run
-    (`on_new_message`).
+    (`on_new_message`). `on_busy` is what a message does to a run under way.
 
     With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
     parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
@@ -135,6 +135,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     approval_seconds: ApprovalSeconds = 7 * 24 * 3600
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
+    on_busy: OnBusy = "queue"
     client_tools: ClientToolsPolicy = "allowed"
     vision: bool | None = None
     compaction: Compaction | None = Compaction()

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import is_line
-from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
+from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory.agent_config import (
     AgentSettings,
     ApprovalSeconds,
@@ -117,6 +117,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     approval_seconds: ApprovalSeconds | UnsetType = UNSET
     on_expiry: OnExpiry | UnsetType = UNSET
     on_new_message: OnNewMessage | UnsetType = UNSET
+    on_busy: OnBusy | UnsetType = UNSET
     client_tools: ClientToolsPolicy | UnsetType = UNSET
     vision: bool | UnsetType | None = UNSET
     compaction: Compaction | UnsetType | None = UNSET

@@ -34,7 +34,7 @@ _IDENTIFIERS = frozenset(
         *("call_id", "approval_id", "id", "tool_use_id", "role", "kind", "mode", "key", "server", "tool"),
         *("name", "form", "model", "provider", "worker", "requested_model", "on_interruption", "code"),
         *("stop_reason", "decision", "approvers", "on_expiry", "on_new_message", "expires_at"),
-        *("source_type", "input_sha256", "prompt_sha256", "tools_sha256"),
+        *("source_type", "steers", "interrupted_by", "input_sha256", "prompt_sha256", "tools_sha256"),
     )
 )
 """Fields of events, and of the blocks and sources in them, that nobody writes."""
