@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.node import require_program
+
 _CACHE = Path(__file__).parents[1] / ".cache"
 
 
@@ -39,9 +41,8 @@ async def told(folder: Path, *command: str, **environ: str) -> Any:
 async def node_packages(source: Path) -> Path:
     """Where a folder's scripts can be run with its packages. Skips the test where they cannot be had."""
     folder = _CACHE / source.name
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("there is no Node")
+    require_program("node")
+    npm = require_program("npm")
     shutil.copytree(source, folder, dirs_exist_ok=True)
     wanted = json.loads((source / "package.json").read_text())["dependencies"]
     if not all(_has(folder / "node_modules" / name, version) for name, version in wanted.items()):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tests.chaos.client import perform, read_head, request
-from tests.chaos.people import People, asked_in
+from tests.chaos.people import People, list_pending_approvals
 from tests.chaos.plan import Step, Talk
 from tests.chaos.records import Ask, Clock, Exchange
 from tests.chaos.tail import Tail
@@ -111,7 +111,7 @@ class Load:
             )
             await self._with_going(exchange, step, leaves)
             found = conversation_of(exchange) or found
-            asked = asked_in(exchange)
+            asked = list_pending_approvals(exchange)
             for approval_id in asked:
                 await self.people.decide(talk.account, approval_id)
             again = bool(asked) or _is_to_be_repeated(exchange)

@@ -18,7 +18,7 @@ _MADE = (200, 404, 409, 410)
 """Statuses after which nothing is left to decide."""
 
 
-def asked_in(exchange: Exchange) -> list[str]:
+def list_pending_approvals(exchange: Exchange) -> list[str]:
     """The ids of the approvals that an answer says are waited for."""
     text = exchange.body if exchange.form == "json" or exchange.status != 200 else _last_event(exchange.body)
     with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
@@ -43,29 +43,31 @@ class People:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TRY_SECONDS):
                 number = 0
-                while not await self._decided(account, approval_id, self._ports[number % len(self._ports)]):
+                while not await self._try_decision(
+                    account, approval_id, self._ports[number % len(self._ports)]
+                ):
                     number += 1
                     await asyncio.sleep(_PAUSE_SECONDS)
 
     async def decide_all(self) -> None:
         """Whatever is waited for, as far as the list of it has come."""
         for account in self._keys:
-            found = await self._asked(account, self._ports[0], "GET", "/v1/approvals?status=pending")
+            found = await self._call_gateway(account, self._ports[0], "GET", "/v1/approvals?status=pending")
             rows = json.loads(found[1])["data"] if found is not None and found[0] == 200 else []
             for row in rows:
-                await self._decided(account, row["id"], self._ports[0])
+                await self._try_decision(account, row["id"], self._ports[0])
 
-    async def _decided(self, account: str, approval_id: str, port: int) -> bool:
+    async def _try_decision(self, account: str, approval_id: str, port: int) -> bool:
         path = f"/v1/approvals/{approval_id}"
-        known = await self._asked(account, port, "GET", path)
+        known = await self._call_gateway(account, port, "GET", path)
         if known is None or known[0] != 200:
             return known is not None and known[0] in _MADE
-        made = await self._asked(
+        made = await self._call_gateway(
             account, port, "POST", f"{path}/decision", decision_about(json.loads(known[1])["input"])
         )
         return made is not None and made[0] in _MADE
 
-    async def _asked(
+    async def _call_gateway(
         self, account: str, port: int, method: str, path: str, body: dict[str, object] | None = None
     ) -> tuple[int, str] | None:
         """Status and body; None where no whole answer came."""

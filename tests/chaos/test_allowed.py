@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.checker.tools import allowed
 from tests.chaos.checker.view import View
-from tests.chaos.people import asked_in, decision_about
+from tests.chaos.people import decision_about, list_pending_approvals
 from tests.chaos.records import Event, Exchange, History, ToolRun
 
 ASK = "00000000-0000-4000-8000-00000000000a"
@@ -59,13 +59,13 @@ def test_what_is_waited_for_is_read_from_every_form() -> None:
     told = '{"code":"approval_required","approvals":[{"id":"p"}]}'
     exchange = Exchange(ask=ASK, account="A", form="json", gateway="gateway-1", began=0.0)
     exchange.status, exchange.body = 409, told
-    assert asked_in(exchange) == ["p"]
+    assert list_pending_approvals(exchange) == ["p"]
     exchange.form, exchange.status = "form1", 200
     exchange.body = f'data: {{"type":"meta"}}\n\ndata: {told}\n\n'
-    assert asked_in(exchange) == ["p"]
+    assert list_pending_approvals(exchange) == ["p"]
     for body in ("", 'data: {"type":"done"}\n\n', 'data: {"type":"del'):
         exchange.body = body
-        assert asked_in(exchange) == []
+        assert list_pending_approvals(exchange) == []
 
 
 def test_it_is_decided_by_what_the_message_is() -> None:

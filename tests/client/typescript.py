@@ -1,10 +1,12 @@
 """The TypeScript examples for any Node: as they are where it reads them, else without their types."""
 
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from tests.support.node import read_node_version, require_program
 
 Node = Callable[..., list[str]]
 
@@ -17,19 +19,13 @@ _ERASED = (
 )
 
 
-def read_version(node: str) -> tuple[int, ...]:
-    printed = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=20)
-    return tuple(int(part) for part in printed.stdout.strip().removeprefix("v").split("."))
-
-
-def find_runner(examples: Path, scratch: Path) -> Node | None:
-    """Return a function that builds the command of an example; None without Node 18."""
-    node = shutil.which("node")
-    found = read_version(node) if node else (0,)
-    if node is None or found < (18,):
-        return None
-    if found >= (22, 6):
-        flags = [] if found >= (22, 18) else ["--experimental-strip-types", "--no-warnings"]
+def find_runner(examples: Path, scratch: Path) -> Node:
+    """Return a function that builds the command of an example. Skip the test without Node 18."""
+    node, version = require_program("node"), read_node_version()
+    if version < (18,):
+        pytest.skip("Node is older than 18")
+    if version >= (22, 6):
+        flags = [] if version >= (22, 18) else ["--experimental-strip-types", "--no-warnings"]
         return lambda name, *arguments: [node, *flags, str(examples / name), *arguments]
     for path in examples.glob("*.ts"):
         text = path.read_text()

@@ -1,13 +1,11 @@
 """The badge that says how a live page's stream is: `live.js` in Node, with stand-ins for the page."""
 
-import shutil
 import subprocess
 
 import pytest
 
 from agentchat.console.frame.assets import FOLDER
-
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+from tests.support.node import require_program
 
 _PAGE = """
 const badge = { dataset: {}, replaceChildren() {} };
@@ -44,6 +42,6 @@ _MESSAGE = 'fire("htmx:sse:before:message", { connection, message: {} })'
 def test_badge_follows_the_events_that_arrive(events: str, text: str) -> None:
     """Also if the connection was opened before the script listened."""
     script = f"{_PAGE}{events}\nconsole.log(String(badge.dataset.text));"
-    command = ["node", "--input-type=module", "-e", script]
+    command = [require_program("node"), "--input-type=module", "-e", script]
     found = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True)
     assert found.stdout.startswith(text), found.stderr

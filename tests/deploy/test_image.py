@@ -28,7 +28,7 @@ def _chosen(mode: str) -> str:
     ).stdout
 
 
-def _needed_here() -> set[str]:
+def _list_needed_packages() -> set[str]:
     """What the installed members ask for, as the packages' own metadata have it."""
     todo = [
         tomllib.loads(path.read_text())["project"]["name"]
@@ -40,11 +40,11 @@ def _needed_here() -> set[str]:
         name = todo.pop()
         if name not in found and name not in SERVERS:
             found.add(name)
-            todo += _asked_for(name)
+            todo += _list_requirements(name)
     return {name for name in found if not name.startswith("agentchat")}
 
 
-def _asked_for(name: str) -> Iterator[str]:
+def _list_requirements(name: str) -> Iterator[str]:
     try:
         requires = metadata.requires(name) or []
     except metadata.PackageNotFoundError:  # of another system or version of Python
@@ -56,7 +56,7 @@ def _asked_for(name: str) -> Iterator[str]:
 
 def test_the_image_has_what_the_members_need_and_no_test_tools() -> None:
     locked, chosen = _names(LOCK), _names(_chosen("run"))
-    assert _needed_here() & locked <= chosen
+    assert _list_needed_packages() & locked <= chosen
     tools = {"pytest", "hypothesis", "schemathesis", "hypothesis-graphql", "execnet", "mypy", "ruff", "uv"}
     assert tools <= locked
     assert chosen.isdisjoint(tools | SERVERS)

@@ -18,9 +18,11 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, add, has_ended, write
 from tests.gateway.worker import Turn, Worker
 
+Cancels = asyncio.Queue[messages.CancelRequested]
+
 
 @pytest.fixture
-async def asked(fresh_nats_url: str) -> AsyncIterator["asyncio.Queue[messages.CancelRequested]"]:
+async def cancels(fresh_nats_url: str) -> AsyncIterator[Cancels]:
     """The cancellations that workers hear of."""
     heard: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     async with Bus.connect(fresh_nats_url, name="test-cancels") as bus:
@@ -45,7 +47,10 @@ async def wait_until_begun(
 
 
 async def test_a_run_under_way_is_told_to_end(
-    client: Client, worker: Worker, store: ConversationStore, asked: "asyncio.Queue[messages.CancelRequested]"
+    client: Client,
+    worker: Worker,
+    store: ConversationStore,
+    cancels: Cancels,
 ) -> None:
     turn, waiting = await wait_until_begun(client, worker, store)
     trace_id = turn.request.trace_id
@@ -53,14 +58,14 @@ async def test_a_run_under_way_is_told_to_end(
         response = await _cancel(client, trace_id)
         assert response.status_code == 202
         assert response.json() == {"trace_id": trace_id, "status": "cancelling"}
-        heard = await asyncio.wait_for(asked.get(), 5)
+        heard = await asyncio.wait_for(cancels.get(), 5)
         assert heard.trace_id == trace_id
         assert heard.account_id == turn.request.account_id
     await add(store, turn.request, events.RunCancelled(trace_id=trace_id, at=AT, usage=Usage()))
     await turn.fail("cancelled")
     check_problem(await waiting, 409, "cancelled")
     check_problem(await _cancel(client, trace_id), 409, "run_ended")
-    assert asked.empty()
+    assert cancels.empty()
 
 
 async def test_a_request_in_line_is_told_to_end(
@@ -68,14 +73,14 @@ async def test_a_request_in_line_is_told_to_end(
     worker: Worker,
     store: ConversationStore,
     migrated_database_url: str,
-    asked: "asyncio.Queue[messages.CancelRequested]",
+    cancels: Cancels,
 ) -> None:
     turn, waiting = await wait_until_begun(client, worker, store)
     in_line = uuid.uuid4().hex
     async with open_pool(migrated_database_url) as pool:
         await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT, "account")
     assert (await _cancel(client, in_line)).status_code == 202
-    assert (await asyncio.wait_for(asked.get(), 5)).trace_id == in_line
+    assert (await asyncio.wait_for(cancels.get(), 5)).trace_id == in_line
     await turn.answer_from_here("Hello.")
     await waiting
 
@@ -85,7 +90,7 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     starter: Client,
     worker: Worker,
     store: ConversationStore,
-    asked: "asyncio.Queue[messages.CancelRequested]",
+    cancels: Cancels,
 ) -> None:
     turn, waiting = await wait_until_begun(client, worker, store)
     trace_id = turn.request.trace_id
@@ -101,7 +106,7 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     await turn.answer_from_here("Hello.")
     assert (await waiting).status_code == 200
     check_problem(await _cancel(client, trace_id), 409, "run_ended")
-    assert asked.empty()
+    assert cancels.empty()
 
 
 async def test_to_cancel_counts_against_no_limit(client: Client, accounts: Accounts) -> None:

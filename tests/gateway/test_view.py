@@ -82,7 +82,7 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     def piece(seq: int, number: int, text: str, offset: int) -> frames.DeltaFrame:
         return frames.DeltaFrame(seq=seq, attempt=1, round=number, text=text, offset=offset)
 
-    def asked(seq: int, number: int, call_id: str) -> frames.ToolCalledFrame:
+    def call_tool(seq: int, number: int, call_id: str) -> frames.ToolCalledFrame:
         return frames.ToolCalledFrame(
             seq=seq, attempt=1, call_id=call_id, name="find", input={}, round=number
         )
@@ -99,8 +99,8 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     live = View()
     told = feed(
         live,
-        *(ACCEPTED, piece(2, 1, "a", 0), asked(3, 1, "x"), make_returned(4, "x"), make_returned(4, "x")),
-        *(asked(5, 2, "y"), make_returned(6, "y"), piece(7, 3, "b", 1), piece(8, 3, "c", 2)),
+        *(ACCEPTED, piece(2, 1, "a", 0), call_tool(3, 1, "x"), make_returned(4, "x"), make_returned(4, "x")),
+        *(call_tool(5, 2, "y"), make_returned(6, "y"), piece(7, 3, "b", 1), piece(8, 3, "c", 2)),
         make_completed(9, "abc", tool_calls=2),
     )
     told += live.feed_log(ended)

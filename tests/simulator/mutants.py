@@ -35,11 +35,11 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opening_turns_by(opened: Any) -> Iterator[None]:
+def _opening_turns_by(open_mutated: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module in ("decide_request", "take_lease"):
             stack.enter_context(
-                _instead(sys.modules[f"agentchat.orchestrator.starting.{module}"], "open_turn", opened)
+                _instead(sys.modules[f"agentchat.orchestrator.starting.{module}"], "open_turn", open_mutated)
             )
         yield
 
@@ -69,17 +69,17 @@ def acknowledged_before_saved() -> Any:
 def request_not_known_again() -> Any:
     """A request whose run has ended begins another one."""
 
-    def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
+    def open_mutated(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
         runs = tuple(run for run in conversation.runs if run.trace_id != request.trace_id or not run.ended_at)
         return open_turn(replace(conversation, runs=runs), request, *args, **more)
 
-    return _opening_turns_by(opened)
+    return _opening_turns_by(open_mutated)
 
 
 def begins_during_another() -> Any:
     """A message does not wait for the run before it."""
 
-    def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
+    def open_mutated(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
         opening = open_turn(conversation, request, *args, **more)
         if not isinstance(opening, MustWait):
             return opening
@@ -88,7 +88,7 @@ def begins_during_another() -> Any:
         assert isinstance(alone, StartRun)
         return alone
 
-    return _opening_turns_by(opened)
+    return _opening_turns_by(open_mutated)
 
 
 def every_tool_is_repeated() -> Any:
@@ -145,20 +145,20 @@ def nobody_sweeps() -> Any:
 def done_before_saved() -> Any:
     """The end is told before it is stored."""
 
-    def begun(self: RunAttempt, parts: Any, opened: Any) -> None:
-        real(self, parts, opened)
+    def begin(self: RunAttempt, parts: Any, turn: Any) -> None:
+        real(self, parts, turn)
         append = self.log.append
 
         async def told(new: Any) -> None:
             if any(isinstance(event, events.RunCompleted) for event in new):
-                after = get_run(evolve_all(self.log.conversation, new), opened.trace_id)
+                after = get_run(evolve_all(self.log.conversation, new), turn.trace_id)
                 await self.channel.send(build_end_frame(after))
             await append(new)
 
         setattr(self.log, "append", told)  # noqa: B010 - a method
 
     real = RunAttempt.__init__
-    return _instead(RunAttempt, "__init__", begun)
+    return _instead(RunAttempt, "__init__", begin)
 
 
 def history_without_the_run_before() -> Any:

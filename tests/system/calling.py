@@ -43,7 +43,9 @@ class Caller:
         )
 
     @asynccontextmanager
-    async def opened(self, message: str, form: int | str = 1, **body: Any) -> AsyncIterator[httpx.Response]:
+    async def open_stream(
+        self, message: str, form: int | str = 1, **body: Any
+    ) -> AsyncIterator[httpx.Response]:
         async with self.http.stream(
             "POST",
             f"{self.base_url}/v1/chat/stream",
@@ -53,7 +55,7 @@ class Caller:
             yield response
 
     async def stream(self, message: str, form: int | str = 1, **body: Any) -> list[Event]:
-        async with self.opened(message, form, **body) as response:
+        async with self.open_stream(message, form, **body) as response:
             assert response.status_code == 200, await response.aread()
             return [event async for event in events_of(response)]
 

@@ -28,7 +28,7 @@ def answering(thread: str, run: str, *resume: dict[str, Any]) -> dict[str, Any]:
     return {"threadId": thread, "runId": run, "messages": messages, "resume": resume}
 
 
-async def asked_of(caller: Caller, thread: str) -> str:
+async def open_interrupt(caller: Caller, thread: str) -> str:
     """The id of the interrupt that a new thread waits for."""
     last = events(await ask(caller, given(thread, "asked", QUESTION)))[-1]
     (interrupt,) = last["outcome"]["interrupts"]
@@ -79,7 +79,7 @@ async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: s
 
 async def test_an_answer_sent_again_is_safe_and_another_is_refused(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True, asks=True)
-    interrupt = await asked_of(caller, "again")
+    interrupt = await open_interrupt(caller, "again")
     body = answering("again", "resumed", resolved(interrupt))
     one, same = await asyncio.gather(ask(caller, body), ask(caller, body))
     later = await ask(caller, body | {"runId": "another"})
@@ -105,7 +105,7 @@ async def test_all_that_is_waited_for_is_answered_at_once(make_agent: MakeAgent)
 @pytest.mark.slow
 async def test_what_has_expired_is_only_dismissed(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True, asks=True, approval_seconds=1)
-    interrupt = await asked_of(caller, "expired")
+    interrupt = await open_interrupt(caller, "expired")
     async with asyncio.timeout(60):
         while (await caller.get(f"/v1/approvals/{interrupt}")).json()["status"] == "pending":  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.2)

@@ -22,7 +22,7 @@ def answering(approval_id: str, approved: bool = True, **more: Any) -> dict[str,
     return {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, part]}
 
 
-async def asked_of(caller: Caller, key: str) -> str:
+async def open_approval(caller: Caller, key: str) -> str:
     """The id of the approval that a new chat waits for."""
     told = chunks(await ask(caller, said(QUESTION), id=key))
     (request,) = [chunk for chunk in told if chunk["type"] == "tool-approval-request"]
@@ -68,7 +68,7 @@ async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: s
 
 async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter: Caller) -> None:
     caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
-    approval_id = await asked_of(caller, "refused")
+    approval_id = await open_approval(caller, "refused")
     for wrong, given in (
         (caller, answering("0192f0c1-7d11-7aaa-8bbb-0000000000f1")),
         (caller, answering("no id")),
@@ -79,7 +79,7 @@ async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter:
     long = answering(approval_id, False, reason="x" * 2001)
     assert refused(await ask(caller, said(QUESTION), long, id="refused")) == (400, "invalid_request")
     mixed = answering(approval_id)
-    mixed["parts"] += answering(await asked_of(caller, "another"))["parts"]
+    mixed["parts"] += answering(await open_approval(caller, "another"))["parts"]
     assert refused(await ask(caller, mixed)) == (400, "invalid_request")
     many = answering(approval_id)
     many["parts"] *= 65

@@ -78,7 +78,7 @@ async def test_stream_ends_at_an_approval_and_resumes_after_it(
     at_both: list[Caller], form: int, order: int
 ) -> None:
     one, other = at_both
-    async with one.opened(CANCEL.format(order), form) as response:
+    async with one.open_stream(CANCEL.format(order), form) as response:
         trace_id = response.headers["x-trace-id"]
         told = [event async for event in events_of(response)]
     last = told[-1]

@@ -30,7 +30,7 @@ async def test_cancelled_stream_ends_and_its_text_is_continued(
     make_agent: MakeAgent, gateways: list[str], log: Log
 ) -> None:
     slow, plain = await make_agent(SLOW), await make_agent("demo-echo")
-    async with slow.at(gateways[0]).opened("count") as response:
+    async with slow.at(gateways[0]).open_stream("count") as response:
         stream = events_of(response)
         thread = (await anext(stream))["conversation_id"]
         told = [await anext(stream) for _ in range(3)]
@@ -65,7 +65,7 @@ async def test_queued_messages_are_answered_in_order(
     make_agent: MakeAgent, gateways: list[str], stack: RunningStack
 ) -> None:
     slow, plain = await make_agent(SLOW), await make_agent("demo-echo")
-    async with slow.opened("message 0") as response:
+    async with slow.open_stream("message 0") as response:
         thread = (await anext(events_of(response)))["conversation_id"]
         asking = []
         for number in range(1, 7):

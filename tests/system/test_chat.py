@@ -29,7 +29,7 @@ async def test_a_json_reply_holds_the_message_and_the_tools_that_ran(caller: Cal
 
 
 async def test_form_1_is_meta_then_deltas_then_done(caller: Caller) -> None:
-    async with caller.opened(ORDER, form=1) as response:
+    async with caller.open_stream(ORDER, form=1) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream"
         trace_id = response.headers["x-trace-id"]

@@ -64,7 +64,7 @@ async def test_own_tools_run_and_the_client_continues_elsewhere(stack: RunningSt
 
 @pytest.mark.parametrize("form", [1, 2, "full"])
 async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, form: int | str) -> None:
-    async with shop.opened(ASK, form, **TOOLS) as response:
+    async with shop.open_stream(ASK, form, **TOOLS) as response:
         trace_id = response.headers["X-Trace-Id"]
         events = [event async for event in events_of(response)]
     (call,) = [event for event in events if event["type"] == "client_tool_call"]

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.harness import RunningStack
+from tests.support.node import require_program
 from tests.system.calling import Caller
 
 pytestmark = pytest.mark.slow
@@ -122,10 +122,9 @@ async def test_a_block_can_be_parsed(block: Block, tmp_path: Path) -> None:
         case "yaml":
             assert yaml.safe_load(block.text)
         case "javascript":
-            if shutil.which("node") is None:
-                pytest.skip("there is no Node")
+            node = require_program("node")
             module = tmp_path / "block.mjs"
             module.write_text(block.text)
-            await _run(tmp_path, dict(os.environ), "node", "--check", str(module))
+            await _run(tmp_path, dict(os.environ), node, "--check", str(module))
         case other:
             pytest.fail(f"nothing here reads {other}")

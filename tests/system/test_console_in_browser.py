@@ -50,15 +50,15 @@ async def conversation(stack: RunningStack, http: httpx.AsyncClient) -> str:
 
 
 @pytest.fixture(scope="module")
-async def opened() -> AsyncIterator[Any]:
+async def browser() -> AsyncIterator[Any]:
     async with open_chromium() as browser:
         yield browser
 
 
 @pytest.fixture
-async def watched(opened: Any, stack: RunningStack) -> AsyncIterator[WatchedPage]:
+async def watched(browser: Any, stack: RunningStack) -> AsyncIterator[WatchedPage]:
     """A page that must have done nothing wrong by the end of the test."""
-    context = await opened.new_context(viewport={"width": 1280, "height": 800})
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
     seen = WatchedPage(await context.new_page(), stack.environment.console_url)
     yield seen
     await context.close()
@@ -71,7 +71,7 @@ async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: M
     await watched.open("/now")
     await page.locator("[data-live]", has_text="live").wait_for()
     await watched.judge()
-    async with slow.opened("What is your return policy?") as running:
+    async with slow.open_stream("What is your return policy?") as running:
         row = page.locator("tr.run").first
         await row.wait_for()
         assert not await page.locator(".new-rows button").is_visible(), "the run is in sight"
@@ -95,10 +95,10 @@ async def test_now_counts_runs_out_of_sight_and_their_cost(
     await watched.open("/now")
     await page.locator("[data-live]", has_text="live").wait_for()
     await page.set_viewport_size({"width": 360, "height": 80})
-    async with slow.opened("One") as one:
+    async with slow.open_stream("One") as one:
         await page.locator("tr.run").first.wait_for()
         await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-        async with slow.opened("Two") as two:
+        async with slow.open_stream("Two") as two:
             button = page.get_by_role("button", name="1 new")
             await button.click()
             await button.wait_for(state="hidden")

@@ -15,7 +15,7 @@ SLOW = "demo-load?deltas=60&delay_ms=50"
 async def _told_though_killed(caller: Caller, stack: RunningStack, *names: str) -> list[dict[str, Any]]:
     """The events of a stream; after ten of them these processes are killed."""
     events = []
-    async with caller.opened("tell me") as response:
+    async with caller.open_stream("tell me") as response:
         async for event in events_of(response):
             events.append(event)
             if len(events) == 10:
@@ -41,7 +41,7 @@ async def test_after_200_the_message_is_in_the_store_whatever_dies_next(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
     slow = await make_agent(SLOW)
-    async with slow.opened("remember this") as response:
+    async with slow.open_stream("remember this") as response:
         assert response.status_code == 200
         with psycopg.connect(stack.environment.database_url) as database:
             rows = database.execute(

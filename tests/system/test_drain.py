@@ -19,7 +19,7 @@ async def test_a_rolling_restart_drains_every_stream_to_its_end(
 
     async def events_at(caller: Caller) -> list[Event]:
         events = []
-        async with caller.opened("tell me") as response:
+        async with caller.open_stream("tell me") as response:
             async for event in events_of(response):
                 events.append(event)
                 if len(events) == 5:

@@ -104,7 +104,7 @@ async def test_a_full_stream_has_the_progress_of_a_tool(town: Town, version: str
     restaurant.served.clear()
     caller = await town.agent(version, "cook", {})
     events = []
-    async with caller.opened("Soup, please.", "full") as response:
+    async with caller.open_stream("Soup, please.", "full") as response:
         async for event in events_of(response):
             events.append(event)
             if event["type"] == "tool_progress":
