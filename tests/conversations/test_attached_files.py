@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.examples import FILE
 from agentchat.contracts.files import StoredFile
+from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.attached_files import (
     MOST_SHOWN,
     MOST_SHOWN_BYTES,
@@ -21,6 +22,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from tests.conversations.given import (
+    AT,
     build_answer,
     build_conversation_started,
     build_delta,
@@ -72,8 +74,20 @@ def test_files_stand_before_the_text_and_in_results_after_it() -> None:
         LOOKED,
     ]
     assert list_shown_files(thread, trace("b")) == [(FILE,), (CHART,), (PDF,)]
-    assert name_files(thread.runs) == "Files that are not shown any more: parcel.png, chart.png, order.pdf."
+    named = name_files((), thread.runs)
+    assert named == "Files that are not shown any more: parcel.png, chart.png, order.pdf."
     assert rebuild_request(thread, thread.runs[1], 2).attachments == (PDF,)
+
+
+def test_files_of_a_callers_own_history_are_shown_too() -> None:
+    shown = ShownMessage("user", "", (FILE,)), ShownMessage("assistant", "A parcel.")
+    seeded = events.ConversationSeeded(trace_id=trace("b"), at=AT, messages=shown)
+    thread = build_run(
+        build_conversation_started(), seeded, build_message("b", "Whose?"), build_run_started("b")
+    )
+    first = build_prompt(thread, trace("b"), tools_offered=False).messages[0]
+    assert first == {"role": "user", "content": [SHOWN]}
+    assert list_shown_files(thread, trace("b")) == [(FILE,)]
 
 
 def test_each_file_is_replaced_by_one_block() -> None:

@@ -1,5 +1,6 @@
 """Each tool answers valid calls with a JSON object, as structured content and as text."""
 
+import base64
 import json
 from typing import Any
 
@@ -29,5 +30,11 @@ def test_call_returns_an_object(
     result = own_server.call(name, arguments)
 
     assert result["isError"] is False
-    assert [block["type"] for block in result["content"]] == ["text"]
-    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+    text, *images = result["content"]
+    shown = json.loads(text["text"])
+    if arguments.get("chart"):
+        (image,) = images
+        assert (image["type"], image["mimeType"], bool(shown["points"])) == ("image", "image/png", True)
+        assert base64.b64decode(image["data"]).startswith(b"\x89PNG")
+    else:
+        assert (images, shown) == ([], result["structuredContent"])

@@ -53,7 +53,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     ],
     "get_product": [{"product_id": "PRD-104"}],
     "compare_products": [{"product_ids": ["PRD-104", "PRD-113", "PRD-121", "PRD-124"]}],
-    "get_sales_trend": [{}, {"interval": "month", "category": "tents"}],
+    "get_sales_trend": [{}, {"interval": "month", "category": "tents"}, {"chart": True}],
     "recommend_for_customer": [{"customer_id": "CUST-001", "max_price": 100}],
     "list_bought_together": [{"product_id": "PRD-113", "limit": 1}],
     "get_support_ticket": [{"ticket_id": "TCK-502"}],

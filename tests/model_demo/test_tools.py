@@ -154,6 +154,7 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
         {"customer_id": "CUST-001", "limit": 3},
     ),
     ("Sales per month", "get_sales_trend", {"interval": "month"}),
+    ("Draw a chart of our sales per day", "get_sales_trend", {"interval": "day", "chart": True}),
     (
         "Alternatives to PRD-124 under 50 euros",
         "find_similar_products",

@@ -17,6 +17,7 @@ Schema = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 BYTES_A_TOKEN = 4
+_FILE_TOKENS = 1600
 _LEAST_CACHED = 1024
 """Providers do not cache shorter prefixes (tokens)."""
 _SUMMARY_END = "</summary>"
@@ -46,7 +47,14 @@ class ToolResultBlock(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-Block = TextBlock | ToolCallBlock | ToolResultBlock
+class FileBlock(msgspec.Struct, frozen=True):
+    """An image or a PDF of a message or a tool result, as this model sees it."""
+
+    media_type: str
+    size: int
+
+
+Block = TextBlock | ToolCallBlock | ToolResultBlock | FileBlock
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -185,6 +193,12 @@ class DemoConversation:
         calls = [block for message in since for block in message.blocks if isinstance(block, ToolCallBlock)]
         return [(call, returned[call.id]) for call in calls if call.id in returned]
 
+    @cached_property
+    def files(self) -> list[FileBlock]:
+        """Return the files of the question and of the results since, oldest first."""
+        since = self.messages[self.question_at :]
+        return [block for message in since for block in message.blocks if isinstance(block, FileBlock)]
+
     @property
     def rounds(self) -> int:
         """Return the number of tool rounds since the question."""
@@ -228,6 +242,13 @@ def _count_block_tokens(block: Block) -> int:
             return count_tokens(name + msgspec.json.encode(value).decode())
         case TextBlock(text=text) | ToolResultBlock(text=text):
             return count_tokens(text)
+        case FileBlock():
+            return _FILE_TOKENS
+
+
+def read_file(media_type: str, data: str) -> FileBlock:
+    """Read a file's base64. Raises ValueError."""
+    return FileBlock(media_type, len(base64.b64decode(data, validate=True)))
 
 
 def _join_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -7,7 +7,9 @@ content of a tool_result. The orchestrator replaces it by one block of the model
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from agentchat.contracts import events
 from agentchat.contracts.files import StoredFile
+from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 
@@ -34,11 +36,13 @@ def list_shown_files(conversation: Conversation, trace_id: str) -> list[tuple[St
     Each user message and each tool result with files has an entry.
     """
     place = find_run_index(trace_id, conversation.runs)
-    _, first = find_opening(conversation, place)
-    return list(_iterate_files(conversation.runs[first : place + 1]))
+    opening, first = find_opening(conversation, place)
+    seed = () if isinstance(opening, events.ContextCompacted) else opening
+    return [*_iterate_files(seed, conversation.runs[first : place + 1])]
 
 
-def _iterate_files(runs: Iterable[Run]) -> Iterator[tuple[StoredFile, ...]]:
+def _iterate_files(seed: Iterable[ShownMessage], runs: Iterable[Run]) -> Iterator[tuple[StoredFile, ...]]:
+    yield from filter(None, (message.attachments for message in seed))
     for run in runs:
         calls = (call for each in run.rounds for call in each.calls)
         yield from filter(None, (run.attachments, *(call.files for call in calls)))
@@ -92,9 +96,9 @@ def _replace(block: Block, render: Callable[[StoredFile], Block]) -> Block:
             return block
 
 
-def name_files(runs: Iterable[Run]) -> str:
-    """Return a sentence that names the files of these runs, "" without any; for a summary of them."""
-    names = list(dict.fromkeys(file.name for group in _iterate_files(runs) for file in group))
+def name_files(seed: Iterable[ShownMessage], runs: Iterable[Run]) -> str:
+    """Return a sentence that names the files of these messages, "" without any; for a summary of them."""
+    names = list(dict.fromkeys(file.name for group in _iterate_files(seed, runs) for file in group))
     if not names:
         return ""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

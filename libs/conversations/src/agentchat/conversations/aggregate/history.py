@@ -248,14 +248,19 @@ def _find_bound_round(run: Run, prefix_sha256: str | None) -> int:
 
 
 def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool, thinking_from: int = 0) -> None:
-    for file in run.attachments:
-        thread.add_user(build_file_block(file))
-    if run.user_text.strip() or not run.attachments:
-        thread.add_user(_build_text_block(run.user_text))
+    _add_question(thread, run.user_text, run.attachments)
     for each in run.rounds:
         _add_round(thread, each, provider, current=current, thinks=each.number >= thinking_from)
     if run.reply is not None and not run.rounds:
         thread.add_assistant(_build_text_block(run.reply.content))
+
+
+def _add_question(thread: "_Thread", text: str, files: Sequence[StoredFile]) -> None:
+    """Add a user's message: its files, which models want before the text, then the text if it has one."""
+    for file in files:
+        thread.add_user(build_file_block(file))
+    if text.strip() or not files:
+        thread.add_user(_build_text_block(text))
 
 
 def _add_summary(thread: "_Thread", compacted: events.ContextCompacted, provider: str) -> None:
@@ -270,9 +275,10 @@ def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
     if seed and seed[0].role == "assistant":
         thread.add_user(_build_text_block(_BLANK))
     for message in seed:
-        (thread.add_user if message.role == "user" else thread.add_assistant)(
-            _build_text_block(message.content)
-        )
+        if message.role == "user":
+            _add_question(thread, message.content, message.attachments)
+        else:
+            thread.add_assistant(_build_text_block(message.content))
 
 
 def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool, thinks: bool) -> None:

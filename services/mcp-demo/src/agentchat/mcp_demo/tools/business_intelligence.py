@@ -3,9 +3,13 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
+import msgspec
+from mcp.server.mcpserver import Image
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from agentchat.mcp_demo.shop import Shop, catalogue, sales
+from agentchat.mcp_demo.shop.bar_chart import draw_bars
 from agentchat.mcp_demo.shop.calendar import TODAY
 from agentchat.mcp_demo.shop.sales import Interval, Period, ProductSales
 from agentchat.mcp_demo.tools.category import Category
@@ -53,7 +57,8 @@ def add_tools(category: Category, shop: Shop) -> None:
         interval: Annotated[
             Interval, Field(description="Length of each point; weeks start on Monday. At most 120 points.")
         ] = "week",
-    ) -> Json:
+        chart: Annotated[bool, Field(description="Also return net revenue as a bar chart (PNG).")] = False,
+    ) -> CallToolResult:
         """Show how sales developed, for each day, week or month of a period.
 
         Orders, units and net revenue, of one product category or of all. Use it for trends and charts; for
@@ -63,7 +68,7 @@ def add_tools(category: Category, shop: Shop) -> None:
         pieces = [
             (piece, sales.sum_totals(shop, piece, category)) for piece in sales.split_period(period, interval)
         ]
-        return {
+        trend: Json = {
             "period": show_period(period),
             "interval": interval,
             "currency": CURRENCY,
@@ -79,6 +84,11 @@ def add_tools(category: Category, shop: Shop) -> None:
                 for piece, part in pieces
             ],
         }
+        text = TextContent(type="text", text=msgspec.json.encode(trend).decode())
+        if not chart:
+            return CallToolResult(content=[text], structured_content=trend)
+        image = Image(data=draw_bars([part.net_cents for _, part in pieces]), format="png")
+        return CallToolResult(content=[text, image.to_image_content()])
 
     @category.add_reader("Rank products")
     async def rank_products(

@@ -125,10 +125,19 @@ def _write_preamble(conversation: DemoConversation, calls: list[_Call], known: M
     return f"{f'Hello {known.name}! ' if greets else ''}Let me {task} for you."
 
 
+def _describe_files(conversation: DemoConversation) -> str:
+    """Return a sentence on the images and PDFs that the model sees; "" for none."""
+    seen = [f"{file.media_type} of {file.size:,} bytes" for file in conversation.files]
+    return f"I see {words.join(seen)}." if seen else ""
+
+
 def _write_text(conversation: DemoConversation, plan: _Plan, question: str, known: Memory) -> str:
-    """Answer from results, from documents, or from the talk so far."""
+    """Answer from results, from files, from documents, or from the talk so far."""
+    seen = _describe_files(conversation)
     if conversation.results:
-        return _write_results(conversation, plan)
+        return "\n\n".join(filter(None, [seen, _write_results(conversation, plan)]))
+    if seen:
+        return seen
     passages = documents.split_passages(conversation)
     if found := documents.answer(question, passages):
         return found

@@ -52,7 +52,11 @@ RULES = (
     ShopRule("list_product_reviews", r"\breviews?\b.*\bPRD-"),
     ShopRule("get_product", r"\bPRD-\d"),
     ShopRule("find_customer", r"@\w|\bCUST-\d|\bcustomer [A-Z]", (_CUSTOMER,)),
-    ShopRule("get_sales_trend", r"\bsales\b.*\bper\b", (r"\bper (?P<interval>day|week|month)\b",)),
+    ShopRule(
+        "get_sales_trend",
+        r"\bsales\b.*\b(?:per|chart)\b|\bchart\b.*\bsales\b",
+        (r"\bper (?P<interval>day|week|month)\b", r"\b(?P<chart>chart)\b"),
+    ),
     ShopRule("rank_products", r"\b(?:best|top)\b.*\b(?:products?|sellers?)\b|\bbestsellers?\b", (_LIMIT,)),
     ShopRule("get_sales_summary", r"\b(?:sales|revenue)\b"),
     ShopRule("get_inventory_report", r"\b(?:inventory|low on stock)\b"),

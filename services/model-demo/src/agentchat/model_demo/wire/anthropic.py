@@ -11,12 +11,14 @@ from agentchat.model_demo.replies import Events, ModelMessage, PlannedReply, spl
 from agentchat.model_demo.request import (
     Block,
     ChatMessage,
+    FileBlock,
     ModelRequest,
     TextBlock,
     Tool,
     ToolCallBlock,
     ToolChoice,
     ToolResultBlock,
+    read_file,
     refuse_invalid,
 )
 from agentchat.model_demo.thinking_blocks import check_thinking
@@ -118,12 +120,19 @@ def _read_block(block: dict[str, Any]) -> Iterator[Block]:
         case "tool_use":
             yield ToolCallBlock(block["id"], block["name"], block["input"])
         case "tool_result":
-            text = "\n".join(_read_texts(block.get("content")))
+            content = block.get("content")
+            text = "\n".join(_read_texts(content))
             yield ToolResultBlock(block["tool_use_id"], text, block.get("is_error", False))
+            for each in content if isinstance(content, list) else ():
+                yield from (read for read in _read_block(each) if isinstance(read, FileBlock))
+        case "image" | "document":
+            yield read_file(block["source"]["media_type"], block["source"]["data"])
 
 
 def _read_texts(content: str | list[dict[str, Any]] | None) -> list[str]:
-    return [content or ""] if isinstance(content, str | None) else [block["text"] for block in content]
+    if isinstance(content, str | None):
+        return [content or ""]
+    return [block["text"] for block in content if block["type"] == "text"]
 
 
 def _write_event(name: str, **data: Any) -> bytes:

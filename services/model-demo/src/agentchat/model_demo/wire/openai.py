@@ -24,6 +24,7 @@ from agentchat.model_demo.request import (
     ToolCallBlock,
     ToolChoice,
     ToolResultBlock,
+    read_file,
     refuse_invalid,
 )
 
@@ -137,7 +138,7 @@ def _read_message(message: dict[str, Any]) -> ChatMessage:
     text = _read_text(message)
     if message["role"] == "tool":
         return ChatMessage("user", [ToolResultBlock(message["tool_call_id"], text)])
-    blocks: list[Block] = [TextBlock(text)] if text else []
+    blocks: list[Block] = [*_read_files(message), *([TextBlock(text)] if text else [])]
     for call in message.get("tool_calls") or ():
         given = msgspec.json.decode(call["function"]["arguments"], type=dict[str, Any])
         blocks.append(ToolCallBlock(call["id"], call["function"]["name"], given))
@@ -146,7 +147,18 @@ def _read_message(message: dict[str, Any]) -> ChatMessage:
 
 def _read_text(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def _read_files(message: dict[str, Any]) -> Iterator[Block]:
+    content = message.get("content")
+    for part in content if isinstance(content, list) else ():
+        if part["type"] != "text":
+            url = part["image_url"]["url"] if part["type"] == "image_url" else part["file"]["file_data"]
+            media_type, _, data = url.removeprefix("data:").partition(";base64,")
+            yield read_file(media_type, data)
 
 
 def _read_tool(function: dict[str, Any]) -> Tool:

@@ -1,7 +1,8 @@
 """Define model calls, replies and failures, independent of any provider.
 
 Content blocks have the shapes that the log keeps (`contracts.events.ModelReplied.blocks`): text, thinking,
-tool_use and tool_result, as in Anthropic's Messages API. A provider's folder translates them.
+tool_use and tool_result, as in Anthropic's Messages API, and its image and document, which the log never
+has. A provider's folder translates them.
 """
 
 import hashlib

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from agentchat.contracts.files import estimate_file_tokens
 from agentchat.contracts.text import clean_json, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.event_stream import EventReader, StreamBroken
@@ -57,11 +58,17 @@ def _measure_call(call: ModelCall) -> int:
 
 
 def _measure_block(block: Mapping[str, Any]) -> int:
-    """Return the characters of a block's text, or the bytes of its JSON."""
+    """Return the characters of a block's text, the bytes of its JSON, or the estimate of a file."""
+    if block["type"] in ("image", "document"):
+        source = block["source"]
+        size = len(source["data"]) * 3 // 4
+        return CHARACTERS_A_TOKEN * estimate_file_tokens(source["media_type"], size)
     text = block.get("text") or block.get("thinking")
     if isinstance(text, str):
         return len(text)
     content = block.get("input") or block.get("content")
+    if block["type"] == "tool_result" and isinstance(content, list):
+        return sum(map(_measure_block, content))
     return len(content) if isinstance(content, str) else len(msgspec.json.encode(content)) if content else 0
 
 

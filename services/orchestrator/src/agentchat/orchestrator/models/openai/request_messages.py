@@ -1,5 +1,6 @@
 """Build the messages of a completion: a system message, users, assistants, and one message a tool result.
 
+Images and PDFs are parts of users' messages; those of tool results stand in one that follows the results.
 A block's `provider_data` of this provider goes back if the dialect accepts it; that of other providers, and
 their thinking, is left out.
 """
@@ -15,6 +16,7 @@ from agentchat.orchestrator.models.port import ModelCall
 
 PROVIDER = "openai"
 _INTERRUPTED = "(interrupted)"
+_RETURNED = "The tools returned these files:"
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -34,8 +36,9 @@ def build_messages(call: ModelCall, dialect: Dialect) -> list[Message]:
             }
             _add_assistant(made, blocks, ids, dialect)
         else:
-            made += [_encode_result(block, ids) for block in blocks if block["type"] == "tool_result"]
-            _add_user(made, blocks, dialect)
+            results = [block for block in blocks if block["type"] == "tool_result"]
+            made += [_encode_result(block, ids) for block in results]
+            _add_user(made, [*_list_returned_files(results), *blocks], dialect)
     return made
 
 
@@ -45,17 +48,50 @@ def _add_continuation(call: ModelCall) -> list[dict[str, Any]]:
     return add_continuation(partial, call.already_sent, prefill=False)
 
 
+def _list_returned_files(results: list[Block]) -> list[Block]:
+    """Return the images and documents of tool results, after a text that says so."""
+    contents = (block["content"] for block in results if not isinstance(block["content"], str))
+    files = [each for content in contents for each in content if each["type"] in _FILES]
+    return [{"type": "text", "text": _RETURNED}, *files] if files else []
+
+
 def _add_user(made: list[Message], blocks: list[Block], dialect: Dialect) -> None:
-    """Add the texts. Neighbours become one message: many chat templates require alternating roles."""
-    text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
-    if not text:
+    """Add texts and files. Neighbours become one message: many chat templates require alternating roles."""
+    parts = [_encode_part(block) for block in blocks if block["type"] in _PARTS]
+    if not parts:
         return
+    has_files = any(part["type"] != "text" for part in parts)
+    content = parts if has_files else "\n\n".join(part["text"] for part in parts)
     if made and made[-1]["role"] == "user":
-        made[-1]["content"] += f"\n\n{text}"
+        made[-1]["content"] = _join_contents(made[-1]["content"], content)
         return
     if made and made[-1]["role"] == "tool" and not dialect.user_after_tool:
         made.append({"role": "assistant", "content": _INTERRUPTED})
-    made.append({"role": "user", "content": text})
+    made.append({"role": "user", "content": content})
+
+
+def _join_contents(first: str | list[Block], second: str | list[Block]) -> str | list[Block]:
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_list_parts(first), *_list_parts(second)]
+
+
+def _list_parts(content: str | list[Block]) -> list[Block]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+_FILES = frozenset({"image", "document"})
+_PARTS = _FILES | {"text"}
+
+
+def _encode_part(block: Block) -> Block:
+    if block["type"] == "text":
+        return {"type": "text", "text": block["text"]}
+    source = block["source"]
+    url = f"data:{source['media_type']};base64,{source['data']}"
+    if block["type"] == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": block["title"], "file_data": url}}
 
 
 def _add_assistant(made: list[Message], blocks: list[Block], ids: dict[str, str], dialect: Dialect) -> None:
@@ -96,7 +132,10 @@ def _encode_call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]
 
 
 def _encode_result(block: Block, ids: dict[str, str]) -> Message:
-    return {"role": "tool", "tool_call_id": ids[block["tool_use_id"]], "content": block["content"]}
+    content = block["content"]
+    if not isinstance(content, str):
+        content = "\n\n".join(each["text"] for each in content if each["type"] == "text")
+    return {"role": "tool", "tool_call_id": ids[block["tool_use_id"]], "content": content}
 
 
 def _choose_call_id(block: Block, dialect: Dialect) -> str:
