@@ -42,6 +42,7 @@ async def migrate(database_url: str) -> None:
     """
     import agentchat.conversations.migrations
     import agentchat.directory.migrations
+    import agentchat.files.migrations
     import agentchat.knowledge.migrations
     import agentchat.tool_runner.migrations
     import agentchat.webhooks.migrations
@@ -49,6 +50,7 @@ async def migrate(database_url: str) -> None:
 
     await agentchat.directory.migrations.migrate(database_url)
     await agentchat.conversations.migrations.migrate(database_url)
+    await agentchat.files.migrations.migrate(database_url)
     await agentchat.knowledge.migrations.migrate(database_url)
     await agentchat.tool_runner.migrations.migrate(database_url)
     await agentchat.webhooks.migrations.migrate(database_url)

@@ -52,6 +52,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
+    "conversation_files": {"gateway": _READ, "projector": _REFILL},
     "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "user_deletions": {"gateway": "SELECT, INSERT", "projector": "SELECT, DELETE"},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
@@ -78,6 +79,13 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     },
     "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "projector": _WRITE},
     "webhook_position": {"gateway": _READ, "projector": "SELECT, UPDATE"},
+    # Files.
+    "files": {
+        "gateway": _WRITE,
+        "orchestrator": _READ,
+        "tool_runner": "SELECT, INSERT, UPDATE",
+        "projector": "SELECT, UPDATE, DELETE",
+    },
     # Knowledge.
     "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
     "documents": {"gateway": _WRITE, "orchestrator": _READ},

@@ -2,6 +2,7 @@
 
 from agentchat.conversations.projections import (
     approvals_table,
+    conversation_files_table,
     conversations_table,
     feedback_table,
     messages_table,
@@ -18,4 +19,5 @@ PROJECTIONS = (
     approvals_table.PROJECTION,
     search_table.PROJECTION,
     feedback_table.PROJECTION,
+    conversation_files_table.PROJECTION,
 )
