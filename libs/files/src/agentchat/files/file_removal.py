@@ -4,7 +4,7 @@ A file is marked as removed, which hides it; then its bytes are deleted, unless 
 has the same, and then its row. An interruption leaves the mark, and the next sweep goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
 from agentchat.files.errors import FilesUnavailable
@@ -72,13 +72,13 @@ async def sweep_files(
     return deleted > 0 and max(marked, deleted) >= BATCH
 
 
-async def _mark(pool: Pool, statement: LiteralString, values: dict[str, object]) -> int:
+async def _mark(pool: Pool, statement: LiteralString, values: Mapping[str, object]) -> int:
     async with acquire_connection(pool) as conn:
         return (await conn.execute(statement, values)).rowcount
 
 
 async def _delete_marked(
-    pool: Pool, objects: ObjectStore, statement: LiteralString, values: dict[str, object]
+    pool: Pool, objects: ObjectStore, statement: LiteralString, values: Mapping[str, object]
 ) -> int:
     """Delete the bytes and rows of marked files; return how many."""
     async with acquire_connection(pool) as conn:

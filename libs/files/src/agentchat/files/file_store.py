@@ -185,7 +185,8 @@ _FINISH = "UPDATE files SET state = 'stored' WHERE file_id = %s AND state = 'upl
 
 _COLUMNS = """
 SELECT file_id, account_id, user_id, sha256, media_type, bytes, name, purpose,
-       to_char(created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+       to_char(created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+       to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
   FROM files
  WHERE state = 'stored' AND (expires_at IS NULL OR expires_at > clock_timestamp())
 """

@@ -45,9 +45,7 @@ class ObjectStore:
         """Write the bytes, again where they exist. Raises FilesUnavailable."""
         with _translate():
             async with asyncio.timeout(SECONDS):
-                await obstore.put_async(
-                    self._store, f"{account_id}/{sha256}", content, use_multipart=False
-                )
+                await obstore.put_async(self._store, f"{account_id}/{sha256}", content, use_multipart=False)
 
     async def read(self, account_id: str, sha256: str) -> bytes:
         """Return the bytes. Raises FileGone, FilesUnavailable."""
