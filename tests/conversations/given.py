@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentchat.contracts import events
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import AgentFacts, Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
@@ -24,9 +25,17 @@ def build_conversation_started() -> events.ConversationStarted:
     return events.ConversationStarted(trace_id=trace(), at=AT, account_id=ACCOUNT)
 
 
-def build_user_message(word: str = "a", text: str = "Where is it?") -> events.MessageSaved:
+def build_user_message(
+    word: str = "a", text: str = "Where is it?", attachments: tuple[StoredFile, ...] = ()
+) -> events.MessageSaved:
     return events.MessageSaved(
-        trace_id=trace(word), at=AT, message_id=f"user-{word}", role="user", agent_id="agent-1", content=text
+        trace_id=trace(word),
+        at=AT,
+        message_id=f"user-{word}",
+        role="user",
+        agent_id="agent-1",
+        content=text,
+        attachments=attachments,
     )
 
 

@@ -10,6 +10,7 @@ import psycopg
 from typer.testing import CliRunner
 
 from agentchat.contracts.events import Event
+from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
@@ -66,13 +67,13 @@ class Storage:
         )
 
     async def many(self, count: int) -> list[Conversation]:
-        """Threads with a rated turn, a run with an approved tool that failed, and an open run each."""
+        """Threads with a rated turn, a run with an approved tool that failed, and an open one with a file."""
         made = []
         for _ in range(count):
             a, b, c = (f"{word}{next(_words)}" for word in "abc")
             tools = (*build_held_call(b, f"call-{b}"), build_tool_returned(f"call-{b}", word=b))
             failing = (build_user_message(b), build_run_started(b), *tools, build_run_failed(b))
-            begun = (build_user_message(c), build_run_started(c))
+            begun = (build_user_message(c, attachments=(FILE,)), build_run_started(c))
             made.append(
                 await self.told(*turn(a, "Hello", "Hi"), *failing, build_feedback(-1, word=a), *begun)
             )

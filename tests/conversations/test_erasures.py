@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.administration.admin_conversations import list_deletions
+from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation
@@ -103,7 +104,8 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
 
 
 async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
-    thread = await storage.told(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
+    asked = build_user_message("b", attachments=(FILE,))
+    thread = await storage.told(*turn("a", "Hello", "Hi"), asked, build_run_started("b"))
     before = [position for position, _ in await count_rows(storage, thread.conversation_id)]
     await storage.store.append(thread, [ERASED])
     id_ = thread.conversation_id
@@ -114,14 +116,17 @@ async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
     listed = await list_deletions(administrator(storage.pool))
     assert [each.rows_left for each in listed if each.conversation_id == id_] == [len(before)]
     removed: list[int] = []
+    file_ids: list[str] = []
     while erasure is not None:
         chunk = await load_chunk(storage.pool, erasure, 3)
+        file_ids += chunk.file_ids
         removed = [*chunk.positions, *removed]
         await finish_chunk(storage.pool, chunk)
         await finish_chunk(storage.pool, chunk)  # by another projector, which is behind
         assert [at for at, _ in await count_rows(storage, id_)][:-1] == before[: len(before) - len(removed)]
         erasure = await list_due(storage, id_)
     assert removed == before
+    assert file_ids == [FILE.file_id]
     assert [topic for _, topic in await count_rows(storage, id_)] == [_TOMBSTONE]
 
 

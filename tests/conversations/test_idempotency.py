@@ -179,6 +179,7 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
         erasure=Erasure(first.conversation_id, [], 0),
         positions=[],
         trace_ids=[first.trace_id],
+        file_ids=[],
         from_version=1,
         is_last=True,
     )

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts.events import Event
+from agentchat.contracts.examples import FILE
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.tools_table import ToolLine, sum_tools_of_month
@@ -99,7 +100,11 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
 
 def build_story(word: str, dice: random.Random) -> list[Event]:
     """A run of any kind, cut off anywhere."""
-    whole = [build_user_message(word), build_run_started(word), *build_held_call(word, f"{word}-call")]
+    whole = [
+        build_user_message(word, attachments=(FILE,)),
+        build_run_started(word),
+        *build_held_call(word, f"{word}-call"),
+    ]
     whole += [build_tool_returned(f"{word}-call", word=word), *build_delta("Done", word, 2)]
     reply, completed = build_answer("Done", word)
     done = (reply, replace(completed, rounds=2), build_feedback(dice.choice((-1, 1)), word=word))

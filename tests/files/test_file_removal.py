@@ -53,9 +53,11 @@ async def test_a_file_goes_with_its_last_conversation(
     first, fork = make_id(), make_id()
     for conversation_id, file in ((first, once), (first, twice), (fork, twice)):
         await use(conn, conversation_id, file.file_id)
-    await remove_files_of_conversation(pool, objects, first)
+    ids = [once.file_id, twice.file_id]
+    await remove_files_of_conversation(pool, objects, first, ids)
     assert list_bytes(folder) == [twice.sha256]
-    await remove_files_of_conversation(pool, objects, fork)
+    await conn.execute("DELETE FROM conversation_files WHERE conversation_id = %s", [first])
+    await remove_files_of_conversation(pool, objects, fork, ids)
     assert list_bytes(folder) == []
 
 

@@ -83,11 +83,15 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class ErasureChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest events that are left of an erased conversation, from `from_version` on."""
+    """The newest events that are left of an erased conversation, from `from_version` on.
+
+    `file_ids` are those of the files that they name.
+    """
 
     erasure: Erasure
     positions: list[int]
     trace_ids: list[str]
+    file_ids: list[str]
     from_version: int
     is_last: bool
 
@@ -113,12 +117,13 @@ async def load_chunk(pool: Pool, erasure: Erasure, limit: int) -> ErasureChunk:
     """Load up to `limit` of the newest events that are left. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["newest"], [erasure.conversation_id, limit])).fetchall()
-    found = {trace_id for _, _, trace_id in rows if trace_id is not None}
+    found = {trace_id for _, _, trace_id, _ in rows if trace_id is not None}
     return ErasureChunk(
         erasure=erasure,
-        positions=sorted(position for position, _, _ in rows),
+        positions=sorted(position for position, _, _, _ in rows),
         trace_ids=sorted(found) or erasure.trace_ids,
-        from_version=min((version for _, version, _ in rows), default=0),
+        file_ids=sorted({file_id for *_, file_ids in rows for file_id in file_ids}),
+        from_version=min((version for _, version, _, _ in rows), default=0),
         is_last=len(rows) < limit,
     )
 

@@ -5,7 +5,10 @@ SELECT conversation_id, trace_ids, passes FROM erasures
  ORDER BY due_at LIMIT %(limit)s
 
 -- name: newest
-SELECT notification_id, originator_version, trace_id FROM conversation_events
+SELECT notification_id, originator_version, trace_id,
+       ARRAY(SELECT jsonb_path_query(convert_from(state, 'UTF8')::jsonb, 'strict $.**.file_id') #>> '{}'
+              WHERE topic IN ('conversation_seeded.v1', 'message_received.v1', 'message_saved.v1', 'tool_returned.v1'))
+  FROM conversation_events
  WHERE originator_id = %s AND topic <> 'conversation_erased.v1'
  ORDER BY originator_version DESC LIMIT %s
 

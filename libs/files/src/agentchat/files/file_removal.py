@@ -37,16 +37,13 @@ async def remove_files(pool: Pool, objects: ObjectStore, file_ids: Sequence[str]
     await _delete_marked(pool, objects, _FIND_THESE, {"file_ids": list(file_ids)})
 
 
-async def remove_files_of_conversation(pool: Pool, objects: ObjectStore, conversation_id: str) -> None:
-    """Remove the files that only this conversation has, which is being erased.
-
-    Raises FilesUnavailable, DatabaseUnavailable.
-    """
-    async with acquire_connection(pool) as conn, conn.transaction():
-        rows = await (await conn.execute(_MARK_OF_CONVERSATION, [conversation_id] * 2)).fetchall()
-        await conn.execute(_FORGET_CONVERSATION, [conversation_id])
-    if rows:
-        await _delete_marked(pool, objects, _FIND_THESE, {"file_ids": [file_id for (file_id,) in rows]})
+async def remove_files_of_conversation(
+    pool: Pool, objects: ObjectStore, conversation_id: str, file_ids: Sequence[str]
+) -> None:
+    """Remove those files of an erased conversation that no other has. Raises DatabaseUnavailable."""
+    values = {"file_ids": list(file_ids), "conversation_id": conversation_id}
+    if await _mark(pool, _MARK_OF_CONVERSATION, values):
+        await _delete_marked(pool, objects, _FIND_THESE, values)
 
 
 async def remove_files_of_owner(
@@ -107,13 +104,10 @@ _MARK_THESE: LiteralString = "UPDATE files SET state = 'removed' WHERE file_id =
 
 _MARK_OF_CONVERSATION: LiteralString = """
 UPDATE files SET state = 'removed'
- WHERE file_id IN (SELECT file_id FROM conversation_files WHERE conversation_id = %s)
-   AND NOT EXISTS (SELECT FROM conversation_files AS other
-                    WHERE other.file_id = files.file_id AND other.conversation_id <> %s)
-RETURNING file_id
+ WHERE file_id = ANY(%(file_ids)s)
+   AND NOT EXISTS (SELECT FROM conversation_files AS used
+                    WHERE used.file_id = files.file_id AND used.conversation_id <> %(conversation_id)s)
 """
-
-_FORGET_CONVERSATION: LiteralString = "DELETE FROM conversation_files WHERE conversation_id = %s"
 
 _MARK_OF_OWNER: LiteralString = """
 UPDATE files SET state = 'removed'

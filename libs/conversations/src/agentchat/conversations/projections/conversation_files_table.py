@@ -1,12 +1,9 @@
-"""The read model `conversation_files`: which conversations have a file, forks included.
-
-The rows of an erased conversation say which files go with it, so erasing removes them
-(`agentchat.files.file_removal`).
-"""
+"""The read model `conversation_files`: which conversations have a file, forks included."""
 
 from collections.abc import Sequence
 
 from agentchat.contracts import events
+from agentchat.contracts.files import StoredFile
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 
 _TABLES = """
@@ -24,18 +21,36 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows = [
         {"conversation_id": fact.conversation_id, "file_id": file.file_id}
         for fact in facts
-        if isinstance(fact.event, events.MessageSaved)
-        for file in fact.event.attachments
+        for file in _list_files(fact.event)
     ]
     return put(_INSERT, rows)
+
+
+def _list_files(event: events.Event) -> tuple[StoredFile, ...]:
+    match event:
+        case events.MessageSaved(attachments=files) | events.ToolReturned(files=files):
+            return files
+        case events.MessageReceived(message=message):
+            return message.attachments
+        case events.ConversationSeeded(messages=messages):
+            return tuple(file for message in messages for file in message.attachments)
+        case _:
+            return ()
 
 
 PROJECTION = Projection(
     name="conversation_files",
     tables=_TABLES,
-    takes=frozenset({events.MessageSaved}),
+    takes=frozenset(
+        {
+            events.ConversationSeeded,
+            events.MessageReceived,
+            events.MessageSaved,
+            events.ToolReturned,
+            events.ConversationErased,
+        }
+    ),
     takes_inherited=True,
-    keeps_erased=True,
     changes=_build_statements,
 )
 
