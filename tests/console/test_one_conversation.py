@@ -47,6 +47,17 @@ async def test_page_shows_thread_and_timeline(browser: Browser, approvals: str) 
     assert "run 1 of 2 ▶" in await browser.open_page(previous)
 
 
+async def test_a_call_that_waits_for_the_client_says_so(browser: Browser, migrated_database_url: str) -> None:
+    async with open_store(migrated_database_url) as store:
+        recording = (await recorded.stored(store, "client_tool")).conversation_id
+    path = f"/conversations/{recording}"
+    waits = await browser.open_page(f"{path}?at=7")
+    assert "show_map ‖ waits for the client" in waits
+    assert "waiting for approval" not in waits
+    assert "decide on" not in waits
+    assert "show_map" in await browser.open_page(path)
+
+
 async def test_slider_shows_an_earlier_state(browser: Browser, approvals: str) -> None:
     past = await browser.open_page(f"/conversations/{approvals}?at=7")
     assert "event 7 of 27 · ApprovalRequested" in past or "event 7 of" in past

@@ -53,6 +53,7 @@ def show(found: Timeline) -> list[str]:
             "approvals",
             ["model 1 done", "cancel_order done", "resumed done", "cancel_order done", "model 2 done"],
         ),
+        ("client_tool", ["model 1 done", "show_map done", "resumed done", "model 2 done"]),
         ("handed_over", ["given up failed", "attempt 2 done", "model 1 done"]),
         ("taken_over", ["lost failed", "attempt 2 done", "model 1 done"]),
         ("cancelled", ["model 1 cancelled"]),

@@ -91,6 +91,15 @@ async def test_a_response_calls_a_function_and_its_output_resumes(
     reply = await respond(**given)
     assert "Ulm" in reply.output_text
     assert [item.type for item in reply.output] == ["message"]
+    again = await talk.client.responses.retrieve(called.id)
+    assert (again.id, again.status) == (called.id, "completed")
+    assert [item.id for item in again.output] == [item.id for item in called.output]
+    assert again.output[-1].to_dict()["arguments"] == call.arguments
+    assert again.usage == called.usage
+    told = [event.type async for event in await talk.client.responses.retrieve(called.id, stream=True)]
+    assert (told[0], told[-1]) == ("response.created", "response.completed")
+    assert told.count("response.function_call_arguments.done") == 1
+    assert (await talk.client.responses.retrieve(reply.id)).output_text == reply.output_text
     thanked = await respond(input="Thanks!", previous_response_id=reply.id)
     assert thanked.conversation.id == called.conversation.id
 

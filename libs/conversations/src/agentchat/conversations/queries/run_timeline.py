@@ -17,7 +17,11 @@ from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store.log import LogEntry
 
-BarKind = Literal["model", "tool", "approval", "elicitation", "retrieval", "compaction", "takeover", "lost"]
+BarKind = Literal[
+    "model", "tool", "approval", "elicitation", "client", "retrieval", "compaction", "takeover", "lost"
+]
+"""`client`: a tool that the client runs."""
+
 BarState = Literal["done", "failed", "running", "waiting", "cancelled"]
 
 AXIS = 1000
@@ -202,7 +206,7 @@ def _build_tool_bar(called: _Moment, returned: _Moment, event: events.ToolReturn
     return TimelineBar(
         version=returned.version,
         sent=called.version,
-        kind="tool",
+        kind="client" if called.event.is_client else "tool",
         label=called.event.name,
         began=max(called.after, returned.after - event.ms / 1000),
         ended=returned.after,
@@ -248,8 +252,11 @@ def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBa
     pending = {each.id for call in run.pending for each in call.pending}
     for moment in moments:
         match moment.event:
-            case events.ToolCalled() as call if call.call_id in calls and not call.needs_approval:
+            case events.ToolCalled(needs_approval=False, is_client=False) as call if call.call_id in calls:
                 yield _build_open_bar(moment, "tool", call.name, ended, state, call.round)
+            case events.ClientToolRequested() as asked if asked.approval_id in pending:
+                waits = _build_open_bar(moment, "client", asked.tool, ended, "waiting", asked.round)
+                yield replace(waits, note="waits for the client")
             case events.ApprovalRequested() as asked if asked.approval_id in pending:
                 yield _build_open_bar(moment, "approval", asked.tool, ended, "waiting", asked.round)
             case events.ElicitationRequested() as asked if asked.approval_id in pending:
@@ -296,16 +303,15 @@ def _build_axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretc
     yield _Stretch(passed, seconds - passed, seconds - passed)
 
 
+_WAITS: tuple[BarKind, ...] = ("approval", "elicitation", "client")
+
+
 def _find_waits(bars: list[TimelineBar], seconds: float) -> Iterator[tuple[float, float]]:
     busy = sorted(
-        (bar.began, seconds if bar.ended is None else bar.ended)
-        for bar in bars
-        if bar.kind not in ("approval", "elicitation")
+        (bar.began, seconds if bar.ended is None else bar.ended) for bar in bars if bar.kind not in _WAITS
     )
     waits = sorted(
-        (bar.began, seconds if bar.ended is None else bar.ended)
-        for bar in bars
-        if bar.kind in ("approval", "elicitation")
+        (bar.began, seconds if bar.ended is None else bar.ended) for bar in bars if bar.kind in _WAITS
     )
     free = 0.0
     for begin, end in waits:

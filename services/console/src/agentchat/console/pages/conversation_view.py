@@ -307,9 +307,9 @@ def _add_pieces(
     match event:
         case events.ModelReplied() if bar.kind == "model":
             came.append(SentOrReceived("Reply", format_json(event.blocks), event.stop_reason))
-        case events.ToolCalled() if bar.kind == "tool":
+        case events.ToolCalled() if bar.kind in ("tool", "client"):
             sent.append(SentOrReceived("Input", format_json(event.input), "written by the model"))
-        case events.ToolReturned() if bar.kind == "tool":
+        case events.ToolReturned() if bar.kind in ("tool", "client"):
             came.append(
                 SentOrReceived("Output", event.output, "error" if event.is_error else f"{event.ms:,} ms")
             )

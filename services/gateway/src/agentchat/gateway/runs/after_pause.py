@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from agentchat.contracts.updates import (
     NextRound,
     RetrievedSources,
@@ -12,7 +14,9 @@ from agentchat.contracts.updates import (
     Update,
     Warned,
 )
+from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call
 
 
 class PausePoint(NamedTuple):
@@ -20,6 +24,30 @@ class PausePoint(NamedTuple):
 
     round: int
     number: int = 0
+
+
+def cut_at_client_pause(run: Run, after: PausePoint | None) -> Run | None:
+    """Return the run as it waited for its client's tools, first after a pause; None if it never did."""
+    waits = [
+        PausePoint(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+        if approval.is_client
+    ]
+    wait = min((each for each in waits if after is None or each > after), default=None)
+    if wait is None:
+        return None
+    *before, last = (each for each in run.rounds if each.number <= wait.round)
+    calls = tuple(_reopen(call) if call.is_client else call for call in last.calls)
+    rounds = (*before, replace(last, calls=calls))
+    usage = sum((each.usage for each in rounds), Usage())
+    return replace(run, state="running", rounds=rounds, reply=None, usage=usage)
+
+
+def _reopen(call: Call) -> Call:
+    waiting = tuple(replace(each, decided=None) for each in call.approvals)
+    return replace(call, output=None, is_error=False, approvals=waiting)
 
 
 class AfterPause:

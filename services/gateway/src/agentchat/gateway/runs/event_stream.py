@@ -20,7 +20,7 @@ EVENTS = {
 }
 """The answer of a handler that streams, for the description of the API."""
 
-_HEADERS = {name.decode(): value.decode() for name, value in sse_encoder.HEADERS}
+STREAM_HEADERS = {name.decode(): value.decode() for name, value in sse_encoder.HEADERS}
 
 
 class EventStream(Response[Any]):
@@ -47,7 +47,7 @@ class _EventStreamResponse(ASGIResponse):
     """
 
     def __init__(self, run: RunFollower, take: Callable[[], bytes]) -> None:
-        super().__init__(headers=_HEADERS)  # with a `media_type` Litestar would add a charset
+        super().__init__(headers=STREAM_HEADERS)  # with a `media_type` Litestar would add a charset
         del self.headers["content-length"]
         self._run = run
         self._take = take

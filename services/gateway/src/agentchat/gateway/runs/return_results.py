@@ -72,6 +72,26 @@ async def return_results(
     return loaded
 
 
+async def check_no_run_waits(request: JsonRequest, results: Sequence[ClientToolResult], field: str) -> None:
+    """Raise Refusal, 400, if a run waits for these results, which stand before a new message.
+
+    The message would end that run, and the results would be lost. Raises DatabaseUnavailable.
+    """
+    services = get_services(request)
+    for result in results:
+        request_id = ids.find_request_id(result.id)
+        waiting = None if request_id is None else await find_requesting_run(services.pool, request_id)
+        loaded = None if waiting is None else await load_run(services.pool, waiting)
+        if loaded is None or result.id not in {call.call_id for call in loaded[1].pending}:
+            continue
+        try:
+            await find_owned_run(services.pool, request.auth, loaded[1].trace_id)
+        except Refusal:  # somebody else's
+            continue
+        message = f"Send the result of {result.id} alone, and the new message after the reply to it."
+        raise build_field_refusal(field, message)
+
+
 def list_request_ids(results: Sequence[ClientToolResult]) -> list[str]:
     """Return the ids of the requests for these results."""
     return [found for each in results if (found := ids.find_request_id(each.id)) is not None]

@@ -33,6 +33,7 @@ from agentchat.gateway.protocols.client_tools import encode_output, read_declare
 from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
@@ -247,6 +248,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     if results := read_tool_results(body.messages):
         return replace(run_request, tool_results=results)
     shown = read_history(body, get_max_message_bytes(request))
+    await check_no_run_waits(request, read_tool_results(body.messages[:-1]), "messages")
     hash_of = partial(find_by_history.hash_shown, scope, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
     props = body.forwarded_props or ForwardedProps()

@@ -1,6 +1,7 @@
 """Answer a chat of `useChat`: POST /ai-sdk/v1/agents/{agent}/chat."""
 
 from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any
 
 import msgspec
@@ -32,6 +33,7 @@ from agentchat.gateway.protocols.client_tools import read_declared_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
 
 Inputs = dict[str, dict[str, Any]]
@@ -177,6 +179,14 @@ def read_tool_results(body: UiChat) -> tuple[ClientToolResult, ...]:
     return tuple(result for part in parts if (result := part.read_tool_result()) is not None)
 
 
+def _read_late_results(body: UiChat) -> tuple[ClientToolResult, ...]:
+    """Read the results at the end of the message before the user's new one."""
+    *_, before = body.messages[:-1] or (body.messages[-1],)
+    parts = () if before.role != "assistant" else before.parts
+    last = takewhile(lambda part: part.type != "text", reversed(parts))
+    return tuple(result for part in last if (result := part.read_tool_result()) is not None)
+
+
 def _read_tools(body: UiChat) -> dict[str, Any]:
     declared = ((each.name, each.description, each.input_schema) for each in body.client_tools)
     return read_declared_tools(declared, "clientTools")
@@ -214,6 +224,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     if results := read_tool_results(body):
         return replace(run_request, tool_results=results)
     shown = read_history(body, get_max_message_bytes(request))
+    await check_no_run_waits(request, _read_late_results(body), "messages")
     parameters = await choose_parameters(request, agent_id, body.parameters)
     run_request = replace(run_request, parameters=parameters, **read_options(body), **_read_tools(body))
     if name is None:

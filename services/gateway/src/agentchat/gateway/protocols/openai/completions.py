@@ -42,6 +42,7 @@ from agentchat.gateway.protocols.run_options import choose_parameters, read_opti
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 from agentchat.gateway.services import get_services
@@ -111,6 +112,8 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
     key = read_conversation_key(request.headers)
     messages = read_messages(body.messages, "messages", name, keeps_client_calls=key is None)
     shown = messages.build_history("messages", get_max_message_bytes(request))
+    if key is not None:
+        await check_no_run_waits(request, read_tool_results(body.messages[:-1], name), "messages")
     wanted = read_wanted_format(body.response_format, "response_format")
     wanted = wanted if function is None else function.wanted
     is_task = is_open_webui_task(request.headers, shown)

@@ -1,13 +1,15 @@
 """Read a response again, or its events after a number: GET /openai/v1/responses/{response_id}."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from litestar import Response, get, post
 from litestar.params import PathParameter, QueryParameter
 from msgspec.structs import replace
 
 from agentchat.contracts.messages import CancelRequested
+from agentchat.contracts.updates import Update
 from agentchat.conversations.aggregate.approval_rules import build_pause
 from agentchat.conversations.aggregate.canonical_stream import replay_updates
 from agentchat.conversations.queries.find_run import FoundRun, load_run
@@ -16,8 +18,8 @@ from agentchat.gateway.access.checks import may_act_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.responses import previous_response, response_output, response_types
-from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.event_stream import EventStream
+from agentchat.gateway.runs.after_pause import AfterPause, cut_at_client_pause
+from agentchat.gateway.runs.event_stream import STREAM_HEADERS, EventStream
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
@@ -51,9 +53,15 @@ async def retrieve_response(
         raise Refusal("conversation_busy", "The response is queued.")
     if stream:
         await request.context.enter(get_access(request).account_bounds.hold_stream(request.auth))
-    stored, begun, after_pause = await _load_response(pool, named, found)
-    if found.begun_at is None or (not stream and stored.status != "in_progress"):
-        return Response(stored)
+    after = -1 if starting_after is None else starting_after
+    stored = await _load_response(pool, named, found)
+    begun, after_pause = stored.begun, stored.after_pause
+    if found.begun_at is None or (not stream and stored.response.status != "in_progress"):
+        return Response(stored.response)
+    if stored.is_paused:  # the run may have gone on, in another response
+        events = response_output.ResponseOutput(begun, after, after_pause).encode(stored.updates)
+        rest: Response[Any] = Response(events, headers=STREAM_HEADERS)
+        return rest
     conversation_id, begun_at = found.conversation_id, found.begun_at
     run = await follow_stored_run(
         request, named.trace_id, conversation_id, begun_at=begun_at, after_pause=after_pause
@@ -61,9 +69,8 @@ async def retrieve_response(
     if not stream:  # the log has complete rounds only
         return Response(response_output.build_response(begun, run.take(), after_pause))
     request.context.trace_id = named.trace_id
-    after = -1 if starting_after is None else starting_after
-    events = response_output.ResponseOutput(begun, after, after_pause)
-    return EventStream(run, lambda: events.encode(run.take()))
+    output = response_output.ResponseOutput(begun, after, after_pause)
+    return EventStream(run, lambda: output.encode(run.take()))
 
 
 @post(
@@ -77,7 +84,7 @@ async def cancel_response(request: JsonRequest, response_id: ResponseId) -> resp
     """Cancel the response. One that has ended stays as it is."""
     services = get_services(request)
     named, found = await previous_response.find_response(services.pool, request.auth, response_id)
-    response, *_ = await _load_response(services.pool, named, found)
+    response = (await _load_response(services.pool, named, found)).response
     if response.status in ("queued", "in_progress"):
         await services.bus.traces.cancel(
             CancelRequested(trace_id=named.trace_id, account_id=request.auth.account_id)
@@ -98,10 +105,22 @@ responses_in_azure = (
 )
 
 
-async def _load_response(
-    pool: Pool, named: previous_response.Named, found: FoundRun
-) -> tuple[response_types.Response, response_types.Response, AfterPause | None]:
-    """Return a response as far as the log has it, as it began, and the pause after which it begins, if any.
+class StoredResponse(NamedTuple):
+    """A response as far as the log has it.
+
+    `begun` is the response as it began, after the pause `after_pause`, if any. `is_paused`: it ended with
+    calls of the client's tools.
+    """
+
+    response: response_types.Response
+    begun: response_types.Response
+    after_pause: AfterPause | None = None
+    updates: Sequence[Update] = ()
+    is_paused: bool = False
+
+
+async def _load_response(pool: Pool, named: previous_response.Named, found: FoundRun) -> StoredResponse:
+    """Load a response.
 
     Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
     """
@@ -115,7 +134,7 @@ async def _load_response(
         ),
     )
     if found.begun_at is None:
-        return begun, begun, None
+        return StoredResponse(begun, begun)
     loaded = await load_run(pool, named.trace_id)
     if loaded is None:  # erased meanwhile
         raise previous_response.make_response_not_found()
@@ -123,8 +142,11 @@ async def _load_response(
     created = int(datetime.fromisoformat(run.requested_at).timestamp())
     model = run.requested_model or run.agent_id
     begun = replace(begun, status="in_progress", created_at=created, model=model)
-    updates = [*replay_updates(run), *([build_pause(run)] if run.pending else [])]
+    paused = cut_at_client_pause(run, named.pause)
+    shown = paused or run
+    updates = [*replay_updates(shown), *([build_pause(shown)] if shown.pending else [])]
     if (after_pause := previous_response.find_pause(run, named)) is not None:
         updates = after_pause.take_rest(updates)
     stored = response_output.build_response(begun, updates, after_pause)
-    return stored, begun, previous_response.find_pause(run, named)
+    after_pause = previous_response.find_pause(run, named)
+    return StoredResponse(stored, begun, after_pause, updates, is_paused=paused is not None)
