@@ -102,13 +102,15 @@ def _check_reply(
         return
     spent = Usage()
     for event in own:
-        if isinstance(event, events.ModelReplied | events.ContextCompacted | events.ReplyLost):
+        if isinstance(
+            event, events.ModelReplied | events.ContextCompacted | events.ReplyLost | events.WarningRaised
+        ):
             spent += event.usage
     if replies[0].token_count != spent.total:
         world.violated("I13", f"{request.key} cost {spent.total}, and is told {replies[0].token_count}")
     rounds = sum(1 for event in own if isinstance(event, events.ModelReplied))
     attempts = sum(1 for event in own if isinstance(event, events.RunStarted))
-    breaks = sum(1 for fault in plan.faults if fault.kind == "reply_breaks")
+    breaks = sum(1 for fault in plan.faults if fault.kind == "reply_breaks") + simulation.asked.failed
     pauses = sum(1 for fault in plan.faults if fault.kind not in ("frame_lost", "frame_late", "frame_twice"))
     if simulation.asked.calls.get(request.key, 0) > rounds + attempts - 1 + breaks + pauses:
         world.violated("I13", f"{request.key} took {simulation.asked.calls[request.key]} calls")
@@ -116,13 +118,16 @@ def _check_reply(
 
 def _excused(simulation: "Simulation") -> set[str]:
     """The codes with which a run may fail, given what has happened to it."""
-    kinds = {fault.kind for fault in simulation.world.plan.faults}
+    plan = simulation.world.plan
+    kinds = {fault.kind for fault in plan.faults}
     excused: set[str] = set()
     if kinds:
         excused.add("overloaded")
     if "reply_breaks" in kinds:
         excused.add("provider_error")
-    if simulation.world.plan.on_interruption == "fail" and kinds:
+    if "model_fails" in kinds and (not plan.fallback or plan.on_interruption == "fail"):
+        excused.add("provider_overloaded")
+    if plan.on_interruption == "fail" and kinds:
         excused.add("generation_interrupted")
     return excused
 

@@ -9,7 +9,7 @@ import mcp_types
 from agentchat.contracts import events
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.values import ToolSpec, Usage
-from agentchat.directory.agent_config import AgentConfig, McpServer
+from agentchat.directory.agent_config import AgentConfig, Fallback, McpServer
 from agentchat.directory.compaction_settings import PROMPT, Compaction
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, ModelReply, OnText
 from agentchat.orchestrator.models.anthropic.client import build_messages
@@ -23,7 +23,7 @@ from tests.simulator.postgres import Postgres
 from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 
-ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
+ACCOUNT, AGENT, SERVER, FALLBACK = "account", "agent", "shop", "claude-10"
 _INPUT_TOKENS = 10
 _SCHEMA: dict[str, Any] = {"type": "object"}
 _SPECS = tuple(
@@ -60,6 +60,7 @@ def agent_of(world: World) -> AgentConfig:
         max_tool_rounds=plan.max_tool_rounds,
         mcp_servers=(McpServer(name=SERVER, url="https://tools.example"),),
         on_interruption=plan.on_interruption,
+        fallbacks=(Fallback(provider="anthropic", model=FALLBACK),) if plan.fallback else (),
         compaction=compaction,
     )
 
@@ -182,20 +183,24 @@ class SimModel:
     ) -> ModelReply:
         """One reply. As the real one does, it asks again where nothing was said yet."""
         while True:
-            breaks = self._asked.next_break()
+            breaks, is_away = self._asked.next_break(call.model)
             said = 0
             try:
                 pieces, blocks = self._asked.look(self._postgres, call)
                 for piece in pieces:
                     await asyncio.sleep(self._asked.world.rng.random() * self._asked.world.plan.pace)
                     if breaks is not None and said >= breaks:
-                        raise _break_stream()
+                        raise (
+                            ModelFailure("provider_overloaded", kind="away", transient=True)
+                            if is_away
+                            else _break_stream()
+                        )
                     said += 1
                     if on_text is not None:
                         await on_text(piece)
                 await asyncio.sleep(0.005)
             except ModelFailure:
-                if said or breaks is None:
+                if said or breaks is None or is_away:
                     raise
                 await asyncio.sleep(0.25)
                 continue
@@ -218,12 +223,18 @@ class Asked:
         self._breaks = {
             int(fault.at): int(fault.seconds) for fault in world.plan.faults if fault.kind == "reply_breaks"
         }
+        self._failing = [fault for fault in world.plan.faults if fault.kind == "model_fails"]
         self._number = 0
+        self.failed = 0
 
-    def next_break(self) -> int | None:
-        """After how many pieces this call breaks off."""
+    def next_break(self, model: str) -> tuple[int | None, bool]:
+        """After how many pieces this call breaks off, and whether its model is away."""
         self._number += 1
-        return self._breaks.get(self._number)
+        away = [int(fault.seconds) for fault in self._failing if self._number >= fault.at]
+        if away and model != FALLBACK:
+            self.failed += 1
+            return away[0], True
+        return self._breaks.get(self._number), False
 
     def look(self, postgres: Postgres, call: ModelCall) -> tuple[list[str], tuple[dict[str, Any], ...]]:
         """The pieces still to say, and the blocks of the whole reply."""

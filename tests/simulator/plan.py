@@ -30,15 +30,18 @@ Kind = Literal[
     "frame_late",
     "request_twice",
     "reply_breaks",
+    "model_fails",
 ]
 """Those up to "slow" meet one call of a process, numbered by `at`; a frame fault meets the `at`-th frame of
-all, `reply_breaks` the `at`-th model call of all; the others begin at second `at`.
+all, `reply_breaks` the `at`-th model call of all, `model_fails` that and all later ones of the agent's own
+model; the others begin at second `at`.
 """
 
 AT_CALL: frozenset[Kind] = frozenset(
     {"crash_before", "crash_after", "pause_before", "pause_after", "lose_request", "lose_reply", "slow"}
 )
 AT_FRAME: frozenset[Kind] = frozenset({"frame_lost", "frame_twice", "frame_late"})
+AT_MODEL_CALL: frozenset[Kind] = frozenset({"reply_breaks", "model_fails"})
 
 GATEWAYS = ("gateway-1", "gateway-2")
 ORCHESTRATORS = ("orchestrator-1", "orchestrator-2")
@@ -91,7 +94,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One history. `pace`: seconds between two pieces of text, at most.
 
     `prefill`: the model goes on from a partial message; else it is told to. `keep_runs`: so many earlier runs
-    stay as they are where all others are summarised before each first call; None: no run ever is.
+    stay as they are where all others are summarised before each first call; None: no run ever is. `fallback`:
+    the agent has another model.
     """
 
     seed: int
@@ -102,6 +106,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_tool_rounds: int = 8
     on_interruption: Literal["continue", "fail"] = "continue"
     keep_runs: int | None = None
+    fallback: bool = False
 
 
 def plan_of(seed: int) -> Plan:
@@ -121,13 +126,19 @@ def plan_of(seed: int) -> Plan:
         on_interruption="fail" if rng.random() < 0.1 else "continue",
         keep_runs=rng.choice((None, None, 0, 1)),
     )
-    return _with_a_full_disk(rng, plan) if rng.random() < 0.1 else plan
+    plan = _with_a_full_disk(rng, plan) if rng.random() < 0.1 else plan
+    return _with_a_failing_model(rng, plan) if rng.random() < 0.2 else plan
 
 
 def _with_a_full_disk(rng: random.Random, plan: Plan) -> Plan:
     """Behind all else, so that the plans of seeds without one are what they were."""
     full = Fault(kind="nats_full", at=round(rng.random() * 5.0, 3), seconds=_seconds(rng, "nats_full"))
     return msgspec.structs.replace(plan, faults=(*plan.faults, full))
+
+
+def _with_a_failing_model(rng: random.Random, plan: Plan) -> Plan:
+    fails = Fault(kind="model_fails", at=float(rng.choice((1, 1, 2, 3))), seconds=rng.randint(0, 3))
+    return msgspec.structs.replace(plan, faults=(*plan.faults, fails), fallback=rng.random() < 0.9)
 
 
 def _request(rng: random.Random, number: int) -> Request:

@@ -10,7 +10,16 @@ from tests.simulator import checks, services
 from tests.simulator.bus import SimBus
 from tests.simulator.model import Asked, SimTools
 from tests.simulator.nats import Nats
-from tests.simulator.plan import AT_CALL, AT_FRAME, GATEWAYS, ORCHESTRATORS, PROCESSES, Fault, Plan
+from tests.simulator.plan import (
+    AT_CALL,
+    AT_FRAME,
+    AT_MODEL_CALL,
+    GATEWAYS,
+    ORCHESTRATORS,
+    PROCESSES,
+    Fault,
+    Plan,
+)
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.services import Caller, Gateway
@@ -160,7 +169,7 @@ class Simulation:
             process.spawn(self.gateways[GATEWAYS[0]].cancel(caller))
 
     def _arm(self, fault: Fault) -> None:
-        if fault.kind not in AT_CALL and fault.kind not in AT_FRAME and fault.kind != "reply_breaks":
+        if fault.kind not in AT_CALL | AT_FRAME | AT_MODEL_CALL:
             self.world.at(self.world.now + fault.at, self._break, fault)
 
     def _break(self, fault: Fault) -> None:

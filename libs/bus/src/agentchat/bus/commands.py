@@ -85,11 +85,11 @@ async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: i
 
     Never raises: what could not be checked is reported.
     """
-    servers, provider = await asyncio.gather(
+    servers, checked = await asyncio.gather(
         _check_servers(rpc, account_id, agent_id, agent_version),
         _check_provider(rpc, account_id, agent_id, agent_version),
     )
-    return messages.AgentCheck(servers=servers, provider=provider)
+    return messages.AgentCheck(servers=servers, provider=checked.provider, fallbacks=checked.fallbacks)
 
 
 async def _check_servers(
@@ -107,15 +107,15 @@ async def _check_servers(
 
 async def _check_provider(
     rpc: Rpc, account_id: str, agent_id: str, agent_version: int
-) -> messages.ProviderCheck:
+) -> messages.ModelChecked:
     question = messages.CheckModel(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
-        checked = await rpc.ask(
+        return await rpc.ask(
             subjects.MODELS_CHECK, question, messages.ModelChecked, timeout=CHECK_ANSWER_SECONDS
         )
     except BusUnavailable:
-        return messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)
-    return checked.provider
+        unavailable = messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)
+        return messages.ModelChecked(provider=unavailable)
 
 
 async def list_tools(

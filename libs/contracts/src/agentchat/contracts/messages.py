@@ -121,21 +121,24 @@ class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelChecked(BusMessage, frozen=True, kw_only=True):
-    """The model provider's answer to a CheckModel."""
+    """The model provider's answer to a CheckModel, and those of the agent's fall-backs, in their order."""
 
     provider: ProviderCheck
+    fallbacks: tuple[ProviderCheck, ...] = ()
 
 
 class AgentCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of checking an agent version's tool servers and model provider."""
+    """The outcome of checking an agent version's tool servers, model provider and fall-backs."""
 
     servers: tuple[ServerCheck, ...]
     provider: ProviderCheck
+    fallbacks: tuple[ProviderCheck, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """True if the provider and all servers work."""
-        return self.provider.ok and all(server.ok for server in self.servers)
+        """True if the provider, all fall-backs and all servers work."""
+        models = (self.provider, *self.fallbacks)
+        return all(each.ok for each in models) and all(each.ok for each in self.servers)
 
 
 class CancelRequested(BusMessage, frozen=True, kw_only=True):

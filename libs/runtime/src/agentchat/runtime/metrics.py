@@ -148,6 +148,11 @@ MODEL_CALLS = Histogram(
     ["provider", "outcome"],
     buckets=_LONG,
 )
+MODEL_CHANGES = Counter(
+    "agentchat_model_changes_total",
+    "Runs that went on with a fall-back of their agent, by the failed model's provider and the reason.",
+    ["provider", "reason"],
+)
 OUTPUT_REPAIRS = Counter(
     "agentchat_output_repairs_total",
     "JSON replies that were invalid and requested once more, by outcome (ok or failed).",

@@ -22,6 +22,7 @@ from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
+from agentchat.orchestrator.models.failing_models import FailingModels
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from agentchat.orchestrator.request_stages import Register
 from agentchat.orchestrator.tools.listed_tools import ToolListings
@@ -90,3 +91,4 @@ class WorkerServices:
     forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
     register: Register = field(default_factory=Register)
     histories: HistoryCache = field(default_factory=HistoryCache)
+    failing_models: FailingModels = field(default_factory=FailingModels)

@@ -60,8 +60,8 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
     yield updates.Started()
     if run.sources is not None:
         yield updates.RetrievedSources(run.sources)
-    yield from map(updates.Warned, run.warnings)
-    for each in run.rounds:
+    for place, each in enumerate(run.rounds):
+        yield from _list_warnings(run, place)
         if each.number > 1:
             yield updates.NextRound(each.number)
         yield from _split_text(each, step)
@@ -72,6 +72,7 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
         for call in each.calls:
             if call.output is not None:
                 yield updates.ToolEnded(call.call_id, call.is_error, get_client_output(call), call.files)
+    yield from _list_warnings(run, len(run.rounds))
     if run.state != "running":
         yield build_last_update(run)
 
@@ -115,6 +116,13 @@ def get_client_output(call: Call) -> str:
     if call.is_error and call.quotes_server:
         return TOOL_FAILED
     return call.output or "null"
+
+
+def _list_warnings(run: Run, replies: int) -> Iterator[updates.Warned]:
+    """Yield the warnings that came after so many replies of the run."""
+    for behind, warning in zip(run.warned_behind, run.warnings, strict=True):
+        if behind == replies:
+            yield updates.Warned(warning)
 
 
 def _split_text(each: Round, step: int) -> Iterator[updates.TextUpdate]:

@@ -83,6 +83,7 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
     warnings: tuple[values.RunWarning, ...] = ()
+    warned_behind: tuple[int, ...] = ()
     fallback: int = 0
     rounds: tuple[Round, ...] = ()
     reply: values.Message | None = None
@@ -144,13 +145,12 @@ class ForkedFrom(msgspec.Struct, frozen=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation at a version: the version of its last event, 0 if it does not exist.
 
-    `user_id` is the end user who started it, `external_id` its account's own name for it.
-
-    `forked_from` names the source of its copied past, `seed` are messages that its caller showed before it
-    began here. `title` and `metadata` are those set by its account. `described` are the last requests that
-    set them: their trace ids, and the versions after them. `tool_lists` are the recorded tool lists
-    by their hash. `erased_by` is the trace id of the request that erased it. `stored_bytes` counts the events
-    that it was loaded from; folding does not change it.
+    `user_id` is the end user who started it, `external_id` its account's own name for it. `forked_from` names
+    the source of its copied past, `seed` are messages that its caller showed before it began here. `title`
+    and `metadata` are those set by its account. `described` are the last requests that set them: their trace
+    ids, and the versions after them. `tool_lists` are the recorded tool lists by their hash. `erased_by` is
+    the trace id of the request that erased it. `stored_bytes` counts the events that it was loaded from;
+    folding does not change it.
     """
 
     conversation_id: str
@@ -300,6 +300,7 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             return _apply_reply(run, event)
         case events.WarningRaised():
             run = replace(run, warnings=(*run.warnings, event.to_warning()), usage=run.usage + event.usage)
+            run = replace(run, warned_behind=(*run.warned_behind, len(run.replies)))
             return replace(run, model=event.subject, fallback=event.fallback) if event.fallback else run
         case events.ReplyLost():
             attempts = max(0, run.attempts_without_progress - 1)

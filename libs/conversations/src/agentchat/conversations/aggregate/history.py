@@ -171,9 +171,9 @@ def build_prompt(
 
     The last message is the user's, except after a reply that asked for no tool. Text of an interrupted round
     is kept for earlier runs; for this run the caller continues it. Thinking blocks are kept only for this run
-    and for `provider`, whose signatures they carry; likewise a block's `provider_data`. If no tools are
-    offered, earlier calls appear as text. `documents`, which were retrieved for this run, stand before its
-    question, after everything of earlier runs, and in no later run, so they move nothing.
+    and for its present model of `provider`, whose signatures they carry; likewise a block's `provider_data`.
+    If no tools are offered, earlier calls appear as text. `documents`, which were retrieved for this run,
+    stand before its question, after everything of earlier runs, and in no later run, so they move nothing.
 
     With `histories`, cached earlier runs are not rendered again. With `prefix_sha256`, thinking is kept only
     of the last rounds whose replies followed that prefix: newer Claude models refuse a thinking block after
@@ -203,6 +203,8 @@ def build_round_messages(conversation: Conversation, run: Run, number: int) -> l
     """
     asked = next((each for each in run.rounds if each.number == number), None)
     until = replace(run, rounds=tuple(each for each in run.rounds if each.number < number))
+    if asked is not None and asked.model:
+        until = replace(until, model=asked.model)
     shown = replace(conversation, runs=tuple(until if each is run else each for each in conversation.runs))
     return build_prompt(
         shown,
@@ -250,7 +252,8 @@ def _find_bound_round(run: Run, prefix_sha256: str | None) -> int:
 def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool, thinking_from: int = 0) -> None:
     _add_question(thread, run.user_text, run.attachments)
     for each in run.rounds:
-        _add_round(thread, each, provider, current=current, thinks=each.number >= thinking_from)
+        own = provider if each.model in (None, run.model) else ""
+        _add_round(thread, each, own, current=current, thinks=each.number >= thinking_from)
     if run.reply is not None and not run.rounds:
         thread.add_assistant(_build_text_block(run.reply.content))
 

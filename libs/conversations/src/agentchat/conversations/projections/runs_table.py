@@ -170,7 +170,7 @@ def _add_event(run: _Change, event: events.Event) -> None:
             run.attempts = event.attempt
             run.started_at = run.started_at or event.at
         case events.ModelReplied():
-            run.rounds = max(run.rounds, event.round)
+            run.rounds, run.model = max(run.rounds, event.round), event.model or run.model
         case events.ToolCalled():
             run.tool_calls += 1
         case events.RunCompleted():

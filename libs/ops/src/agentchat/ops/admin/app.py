@@ -171,13 +171,14 @@ def change_agent(agent: AgentId, words: Words = None, as_json: AsJson = False) -
 
 @agents.command("check")
 def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
-    """Check an agent's model provider and tool servers. Exit code 1 if one of them fails."""
+    """Check an agent's model, fall-backs and tool servers. Exit code 1 if one of them fails."""
     found = find_api().call("POST", f"/agents/{agent}/check")
-    works = found["provider"]["ok"] and all(server["ok"] for server in found["servers"])
+    models = [found["provider"], *found["fallbacks"]]
+    works = all(each["ok"] for each in [*models, *found["servers"]])
     if as_json:
         printing.print_json(found | {"ok": works})
     else:
-        show([found["provider"]], as_json=False)
+        show(models, as_json=False)
         show(found["servers"], as_json=False)
     sys.exit(0 if works else 1)
 

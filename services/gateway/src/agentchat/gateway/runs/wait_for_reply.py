@@ -37,7 +37,8 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
             if run.gone:
                 raise ClientDisconnected
     updates = run.take()
-    if missing := [update.warning.subject for update in updates if isinstance(update, Warned)]:
+    warnings = [update.warning for update in updates if isinstance(update, Warned)]
+    if missing := [each.subject for each in warnings if each.code == "tool_server_unavailable"]:
         request.context.add_header("x-unavailable-tools", ", ".join(missing))
     return updates
 

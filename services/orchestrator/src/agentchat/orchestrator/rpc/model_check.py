@@ -10,7 +10,7 @@ import msgspec
 from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.values import ToolSpec
-from agentchat.directory.agent_config import AgentConfig
+from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
@@ -48,7 +48,7 @@ async def serve_checks(services: WorkerServices) -> AsyncIterator[None]:
     async def answer(data: bytes) -> bytes:
         request = wire.decode_message(messages.CheckModel, data)
         with look_up_for(request.account_id):
-            return wire.encode(messages.ModelChecked(provider=await check_provider(services, request)))
+            return wire.encode(await check_models(services, request))
 
     serving = await services.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)
     try:
@@ -57,11 +57,19 @@ async def serve_checks(services: WorkerServices) -> AsyncIterator[None]:
         await serving.close()
 
 
-async def check_provider(services: WorkerServices, request: messages.CheckModel) -> ProviderCheck:
-    """Call the model as a run of that agent version would. Raises DatabaseUnavailable."""
+async def check_models(services: WorkerServices, request: messages.CheckModel) -> messages.ModelChecked:
+    """Call the model and its fall-backs as runs of that agent version would. Raises DatabaseUnavailable."""
     agent = await services.agents.load_version(request.account_id, request.agent_id, request.agent_version)
     if agent is None:
-        return _make_failed_check("agent_not_found", "The agent or its version does not exist.")
+        unknown = _make_failed_check("agent_not_found", "The agent or its version does not exist.")
+        return messages.ModelChecked(provider=unknown)
+    numbers = range(len(agent.fallbacks) + 1)
+    checks = (_check_provider(services, use_fallback(agent, number)) for number in numbers)
+    own, *others = await asyncio.gather(*checks)
+    return messages.ModelChecked(provider=own, fallbacks=tuple(others))
+
+
+async def _check_provider(services: WorkerServices, agent: AgentConfig) -> ProviderCheck:
     try:
         credentials = resolve_credentials(services.agents, services.models, agent)
     except ModelFailure as failure:

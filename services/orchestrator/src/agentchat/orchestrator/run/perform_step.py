@@ -161,7 +161,8 @@ class Performer:
             run = self.log.run
             recorded = self.log.conversation.get_recorded_tools(run)
             if recorded is not None:
-                missing = tuple(each.subject for each in run.warnings if each.subject in servers)
+                warned = _list_warned_servers(run)
+                missing = tuple(each for each in warned if each in servers)
                 self.offered, self.missing_servers = _index_by_name(recorded), missing
                 return self.offered
             self.offered = self._add_client_tools(await self.listings.get_tools(self.agent))
@@ -260,7 +261,7 @@ class Performer:
 
     def _build_warnings(self, run: Run) -> list[events.WarningRaised]:
         """Build the warnings of servers that the run has none of yet."""
-        known = {each.subject for each in run.warnings}
+        known = _list_warned_servers(run)
         return [
             events.WarningRaised(
                 trace_id=run.trace_id,
@@ -326,6 +327,10 @@ class Performer:
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
         done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
         return done
+
+
+def _list_warned_servers(run: Run) -> list[str]:
+    return [each.subject for each in run.warnings if each.code == "tool_server_unavailable"]
 
 
 def _index_by_name(specs: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:

@@ -11,12 +11,19 @@ from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
+from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
+from agentchat.orchestrator.run.fall_back import (
+    AnsweringModel,
+    ModelChanger,
+    describe_failure,
+    leave_out_thinking,
+)
 from agentchat.orchestrator.run.interrupted_text import SentOutput, read_sent_output
 from agentchat.orchestrator.run.interruption import Interrupted, is_cancelled
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
@@ -114,7 +121,8 @@ class RunAttempt:
             try:
                 await self._take_turn()
             except ModelFailure as failure:
-                await self.fail(failure.code, str(failure), failure.kind, failure.provider_message)
+                message = describe_failure(self.log.run, failure)
+                await self.fail(failure.code, message, failure.kind, failure.provider_message)
             except ToolsUnavailable as error:
                 await self.fail(
                     "overloaded", "The agent's tools cannot be reached at the moment.", str(error)
@@ -133,7 +141,9 @@ class RunAttempt:
 
     async def _take_turn(self) -> None:
         performer = await self._create_performer(await self._announce_attempt())
-        await run_turn(performer, self._opened.interruption, self._services.stop)
+        failing = self._services.failing_models
+        changer = ModelChanger(performer, self._opened.agent, failing, self._open_model)
+        await run_turn(performer, self._opened.interruption, self._services.stop, changer)
         if self.log.run.pending and await is_cancelled(self._services.bus.traces, self.log.run.trace_id):
             raise Interrupted("cancelled")  # cancelled before the pause was known
 
@@ -153,17 +163,12 @@ class RunAttempt:
         return already
 
     async def _create_performer(self, already: SentOutput) -> Performer:
-        services, agent = self._services, self._opened.agent
-        model = await services.models.get_model(agent.provider)
-        credentials = resolve_credentials(services.agents, services.models, agent)
-        requested = self.log.run.output_schema
-        calling = replace(agent, parameters=override_parameters(agent, self.log.run.parameters))
-        output = OutputSpec(calling, services.schema_checks, model, credentials.base_url, requested)
-        user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)
+        services = self._services
+        opened = await self._open_model(use_fallback(self._opened.agent, self.log.run.fallback))
         return Performer(
             log=self.log,
-            agent=agent,
-            replies=ReplyStreamer(model, agent.provider, credentials, self.channel, output, user),
+            agent=opened.agent,
+            replies=opened.replies,
             listings=services.listings,
             histories=services.histories,
             tools=self._tools,
@@ -171,9 +176,21 @@ class RunAttempt:
             clock=self._opened.clock,
             cost=self._cost,
             already=already,
-            retriever=Retriever(services.pool, agent, services.embedder),
-            output=output,
+            retriever=Retriever(services.pool, opened.agent, services.embedder),
+            output=opened.output,
         )
+
+    async def _open_model(self, agent: AgentConfig) -> AnsweringModel:
+        """Prepare calls of the model. Raises ModelFailure if there is no readable key for it."""
+        services, run = self._services, self.log.run
+        agent = leave_out_thinking(agent, run)
+        model = await services.models.get_model(agent.provider)
+        credentials = resolve_credentials(services.agents, services.models, agent)
+        calling = replace(agent, parameters=override_parameters(agent, run.parameters))
+        output = OutputSpec(calling, services.schema_checks, model, credentials.base_url, run.output_schema)
+        user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)
+        replies = ReplyStreamer(model, agent.provider, credentials, self.channel, output, user)
+        return AnsweringModel(agent, replies, output)
 
     async def _stop(self, interrupted: Interrupted) -> None:
         match interrupted.reason:

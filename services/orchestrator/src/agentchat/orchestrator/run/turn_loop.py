@@ -11,17 +11,24 @@ from agentchat.contracts.ids import derive_reply_id
 from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.compact_history import Compactor
+from agentchat.orchestrator.run.fall_back import ModelChanger
 from agentchat.orchestrator.run.interruption import Interruption
 from agentchat.orchestrator.run.perform_step import Performer
 
 
-async def run_turn(performer: Performer, interruption: Interruption, stop: asyncio.Event) -> None:
+async def run_turn(
+    performer: Performer, interruption: Interruption, stop: asyncio.Event, changer: ModelChanger | None = None
+) -> None:
     """Run the turn loop to the run's end. Once `stop` is set, no further model call starts.
+
+    Without a `changer`, the run fails with its model.
 
     Raises:
         Interrupted, ModelFailure, ToolsUnavailable, and what `append` raises
     """
     log, compactor = performer.log, Compactor(performer, interruption)
+    if changer is not None:
+        await changer.skip_failing_model()
     while step := decide_next_step(log.run):
         if isinstance(step, CallModel):
             if stop.is_set():
@@ -32,6 +39,8 @@ async def run_turn(performer: Performer, interruption: Interruption, stop: async
             done = await interruption.run_unless_interrupted(partial(performer.perform, step))
         except ModelFailure as failure:
             if await compactor.retry_after_compaction(failure):
+                continue
+            if changer is not None and await changer.change_after(failure):
                 continue
             raise
         await log.append(done)

@@ -1,0 +1,245 @@
+"""A model fails, and another one of the agent goes on: whole or an error, and never mixed without a note."""
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agentchat.bus.commands import check_agent, decide_approval
+from agentchat.contracts import events, frames
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Round
+from agentchat.directory.agent_config import AgentConfig, Fallback
+from agentchat.orchestrator.models import ModelFailure
+from agentchat.orchestrator.models.failing_models import FailingModels
+from agentchat.orchestrator.models.port import make_timeout
+from agentchat.orchestrator.run.fall_back import classify_failure, leave_out_thinking
+from tests.orchestrator import scripted_chat
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import Answer, Exchange, break_off, fail_with, reply_with, reply_with_calls
+from tests.orchestrator.test_approvals import SHOP as ASKING
+from tests.orchestrator.test_approvals import decision
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox
+
+PIECES = ("One ", "two ", "three ", "four.")
+BREAKS = ("close", "reset", "garbage", "overloaded_error", "api_error")
+CLAUDE = Fallback(provider="anthropic", model="claude-9")
+GPT = Fallback(provider="openai", model="gpt", provider_key="k")
+EVERY_REASON: Any = ("overloaded", "timeout", "error", "context_too_long", "refused")
+OVERLOADED = fail_with(529, "overloaded_error", "secret words")
+
+
+def answer_by_model(answers: dict[str, Answer]) -> Answer:
+    """What each model says; a model that is not named says the rest of PIECES."""
+    return lambda exchange: answers.get(exchange.body["model"], say_rest)(exchange)
+
+
+async def say_rest(exchange: Exchange) -> None:
+    """What of PIECES was not sent before, in the words of the API that is called."""
+    asked = json.dumps(exchange.body["messages"])
+    sent = max(count for count in range(4) if "".join(PIECES[:count]).rstrip() in asked)
+    speak = scripted_chat.reply_with if "completions" in exchange.line else reply_with
+    await speak(*PIECES[sent:])(exchange)
+
+
+def first(answer: Answer, then: Answer) -> Answer:
+    calls = itertools.count()
+    return lambda exchange: (then if next(calls) else answer)(exchange)
+
+
+def get_models(world: World) -> list[str]:
+    return [exchange.body["model"] for exchange in world.calls]
+
+
+async def make_calls(
+    world: World, answers: dict[str, Answer], *, fallbacks: tuple[Fallback, ...], **agent: Any
+) -> list[Listener]:
+    """One run for each model in `answers`, at once, all of them ended."""
+    world.will(answer_by_model(answers))
+    asked = [await world.ask(await world.agent(model, fallbacks=fallbacks, **agent)) for model in answers]
+    await asyncio.gather(*(each.wait_until_ended() for each in asked))
+    return asked
+
+
+@pytest.mark.parametrize("fallback", [CLAUDE, GPT], ids=lambda each: each.provider)
+async def test_the_next_model_completes_a_reply_at_any_delta(working: World, fallback: Fallback) -> None:
+    cases = {
+        f"{fallback.model}-{how}-{sent}": first(break_off(*PIECES[:sent], how=how), OVERLOADED)
+        for how, sent in itertools.product(BREAKS, range(4))
+    }
+    for caller in await make_calls(working, cases, fallbacks=(fallback,)):
+        (completed,), (warned,) = caller.of(frames.Completed), caller.of(frames.WarningFrame)
+        assert completed.message.content == caller.text == "".join(PIECES)
+        assert (completed.model, warned.warning.code) == (fallback.model, "model_changed")
+        run, stored = await working.run(caller), await working.events(caller)
+        (reply,) = (each for each in stored if isinstance(each, events.ModelReplied))
+        (change,) = (each for each in stored if isinstance(each, events.WarningRaised))
+        assert (reply.provider, reply.model) == (fallback.provider, fallback.model)
+        assert run.usage == reply.usage + change.usage
+        assert "secret" not in change.message
+
+
+async def test_a_failure_that_an_administrator_must_see_is_not_masked(working: World) -> None:
+    cases = {
+        "key": fail_with(401, "authentication_error"),
+        "permission": fail_with(403, "permission_error"),
+        "unknown": fail_with(404, "not_found_error", "model: unknown"),
+        "parameter": fail_with(400, "invalid_request_error"),
+        "long": fail_with(413, "request_too_large"),
+        "refusing": reply_with("No", stop_reason="refusal"),
+    }
+    asked = await make_calls(working, cases, fallbacks=(CLAUDE,), compaction=None)
+    codes = ["provider_error"] * 4 + ["context_too_long", "provider_refused"]
+    assert [caller.of(frames.Failed)[0].code for caller in asked] == codes
+    assert sorted(get_models(working)) == sorted(cases)
+
+
+async def test_each_fall_back_is_for_its_reasons(working: World) -> None:
+    cases = {
+        "long": fail_with(413, "request_too_large"),
+        "refusing": reply_with("One ", stop_reason="refusal"),
+    }
+    any_reason = replace(GPT, on=EVERY_REASON)
+    asked = await make_calls(working, cases, fallbacks=(CLAUDE, any_reason), compaction=None)
+    assert [caller.of(frames.Completed)[0].model for caller in asked] == ["gpt", "gpt"]
+    assert [caller.text for caller in asked] == ["".join(PIECES)] * 2
+
+
+async def test_the_last_error_names_the_models_that_failed(working: World) -> None:
+    slow, failing = (replace(CLAUDE, model=model) for model in ("slow", "failing"))
+    answers = {
+        "all-fail": OVERLOADED,
+        "slow": fail_with(504, "timeout_error", "secret words"),
+        "failing": fail_with(500, "api_error", "secret words"),
+    }
+    working.will(answer_by_model(answers))
+    failed = await (await working.ask(await working.agent("all-fail", fallbacks=(slow, failing)))).until(
+        frames.Failed
+    )
+    assert (failed.code, failed.message) == (
+        "provider_error",
+        "The model provider failed. Before that: all-fail is overloaded; slow answers instead. "
+        "slow did not answer in time; failing answers instead.",
+    )
+
+
+async def test_an_agent_that_wants_no_mended_replies_fails_in_mid_sentence(working: World) -> None:
+    cases = {"mid": first(break_off("One ", how="close"), OVERLOADED), "start": OVERLOADED}
+    asked = await make_calls(working, cases, fallbacks=(CLAUDE,), on_interruption="fail")
+    assert [len(caller.of(frames.Failed)) for caller in asked] == [1, 0]
+
+
+async def think(exchange: Exchange) -> None:
+    """A signed thought, and a call of a tool."""
+    await exchange.begin()
+    await exchange.block(type="thinking", thinking="", signature="")
+    await exchange.piece(type="thinking_delta", thinking="Hm.")
+    await exchange.piece(type="signature_delta", signature="c2ln")
+    await exchange.text("Let me see. ")
+    await exchange.tool("a", "find", "{}")
+    await exchange.end("tool_use")
+
+
+async def test_a_run_stays_with_its_new_model_and_the_next_begins_anew(working: World, box: Toolbox) -> None:
+    """Between rounds the next model gets what was said and done, without the thinking of the first."""
+    agent = await working.agent("first-model", fallbacks=(CLAUDE,), **SHOP)
+    thinks = first(think, OVERLOADED)
+    calls = reply_with_calls(("b", "order", "{}"))
+    working.will(answer_by_model({"first-model": thinks, "claude-9": first(calls, reply_with("Done."))}))
+    caller = await working.answered(agent)
+    assert caller.text == "Let me see. Done."
+    assert get_models(working) == ["first-model"] * 4 + ["claude-9"] * 2
+    said = working.calls[4].body["messages"][1]["content"]
+    assert [block["type"] for block in said] == ["text", "tool_use"]
+    assert [each.model for each in (await working.run(caller)).rounds] == ["first-model", *["claude-9"] * 2]
+    working.will(reply_with("Again."))
+    again = await working.go_on(caller, "And?")
+    assert (await again.until(frames.Completed)).model is None
+    assert get_models(working) == ["first-model"]
+
+
+async def test_a_worker_that_takes_over_goes_on_with_the_new_model(world: World) -> None:
+    world.will(answer_by_model({}))
+    request = world.request(await world.agent("dead", fallbacks=(CLAUDE,)))
+    stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
+    change = events.WarningRaised(
+        code="model_changed",
+        subject="claude-9",
+        message="m",
+        fallback=1,
+        usage=Usage(input_tokens=7),
+        **stamp,
+    )
+    await world.begun(request, change)
+    async with world.worker():
+        caller = await world.request_again(request)
+        completed = await caller.until(frames.Completed)
+    assert (completed.model, completed.usage.input_tokens) == ("claude-9", 17)
+    assert get_models(world) == ["claude-9"]
+    assert [frame.warning.message for frame in caller.of(frames.WarningFrame)] == ["m"]
+    started = [each for each in await world.events(caller) if isinstance(each, events.RunStarted)]
+    assert started[-1].model == "claude-9"
+
+
+async def test_a_run_that_waited_goes_on_with_the_new_model(working: World, box: Toolbox) -> None:
+    calls = reply_with_calls(("w", "order", "{}"))
+    answers = {"waits": OVERLOADED, "claude-9": first(calls, reply_with("Done."))}
+    working.will(answer_by_model(answers))
+    caller = await working.ask(await working.agent("waits", fallbacks=(CLAUDE,), mcp_servers=(ASKING,)))
+    await caller.until(frames.Paused)
+    await decide_approval(working.bus.rpc, await decision(working, caller))
+    assert (await caller.until(frames.Completed)).model == "claude-9"
+    assert get_models(working) == ["waits"] * 3 + ["claude-9"] * 2
+
+
+async def test_a_model_that_failed_three_times_is_skipped(working: World) -> None:
+    agent = await working.agent("flaky", fallbacks=(CLAUDE,))
+    working.will(answer_by_model({"flaky": OVERLOADED}))
+    await asyncio.gather(*[working.answered(agent) for _ in range(3)])
+    working.calls.clear()
+    caller = await working.answered(agent)
+    assert get_models(working) == ["claude-9"]
+    (warned,) = caller.of(frames.WarningFrame)
+    assert warned.warning.message == "flaky failed several times just now; claude-9 answers instead."
+
+
+def test_three_failures_within_30_s_count_for_30_s() -> None:
+    agent = AgentConfig(agent_id="a", account_id="c", version=1, name="n", model="m")
+    failing = FailingModels()
+    for at in (0.0, 20.0, 31.0):
+        failing.record_failure(agent, at)
+    assert not failing.is_failing(agent, 31.0)
+    failing.record_failure(agent, 40.0)
+    assert failing.is_failing(agent, 69.9)
+    assert not failing.is_failing(agent, 70.1)
+    assert not failing.is_failing(replace(agent, account_id="other"), 41.0)
+
+
+def test_reasons() -> None:
+    assert classify_failure(make_timeout("idle")) == "timeout"
+    assert classify_failure(ModelFailure("provider_error", kind="no_key")) is None
+    assert classify_failure(ModelFailure("output_invalid")) is None
+
+
+def test_an_older_claude_model_does_not_think_after_calls_of_another() -> None:
+    run = Run(trace_id="t", agent_id="a", user_message_id="m", user_text="", requested_at="")
+    own, foreign = (
+        replace(run, rounds=(Round(number=1, blocks=(), model=model),)) for model in ("m", "other")
+    )
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 9}
+    agent = AgentConfig(agent_id="a", account_id="c", version=1, name="n", model="m", parameters=thinking)
+    assert leave_out_thinking(agent, own).parameters == thinking
+    assert leave_out_thinking(agent, foreign).parameters == {"max_tokens": 9}
+
+
+async def test_the_check_of_an_agent_checks_its_fall_backs(working: World, box: Toolbox) -> None:
+    working.will(answer_by_model({"gpt": scripted_chat.fail_with(401, {"error": {"message": "no"}})}))
+    agent = await working.agent("checked", fallbacks=(CLAUDE, GPT), **SHOP)
+    checked = await check_agent(working.bus.rpc, working.account_id, agent, 1)
+    assert [each.code for each in (checked.provider, *checked.fallbacks)] == ["ok", "ok", "authentication"]
+    assert not checked.ok
