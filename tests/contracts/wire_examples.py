@@ -190,6 +190,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
     frames.WarningFrame(seq=3, attempt=1, warning=WARNING),
     frames.DeltaFrame(seq=3, attempt=1, round=1, text="It ", offset=0),
+    frames.ReasoningFrame(seq=3, attempt=1, round=1, text="The user asks ", offset=0),
     frames.ToolCalledFrame(
         seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
     ),

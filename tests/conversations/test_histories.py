@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.event_store.log import Log
@@ -134,8 +134,7 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
     assert sorted(kept) == sorted([*((r.user_message_id, "user", r.user_text) for r in runs), *replies])
     assert sorted(states) == sorted((run.trace_id, run.state) for run in own)
     usages = {run.trace_id: run.usage for run in own}
-    names = Usage.__struct_fields__
-    assert {row[0]: Usage(**dict(zip(names, row[1:], strict=True))) for row in spent} == usages
+    assert {row[0]: Usage(**dict(zip(TOKEN_KINDS, row[1:], strict=True))) for row in spent} == usages
 
 
 _SPENT = """

@@ -18,8 +18,9 @@ from agentchat.contracts.updates import (
 )
 from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.gateway.runs.frame_position import Phase
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.runs.view import Phase, View
+from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

@@ -20,6 +20,7 @@ from agentchat.directory.agent_config import (
     OnInterruption,
     OnToolServerError,
     OutputType,
+    Reasoning,
     RequestParameters,
     Retrieval,
     SystemPrompt,
@@ -272,6 +273,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     on_new_message: OnNewMessage
     on_busy: OnBusy
     client_tools: ClientToolsPolicy
+    reasoning: Reasoning
     vision: bool | None
     compaction: Compaction | None
     fallbacks: tuple[ShownFallback, ...]

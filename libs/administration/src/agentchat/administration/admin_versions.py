@@ -244,6 +244,7 @@ _NEWER = {
     "variables": (),
     "on_busy": "queue",
     "client_tools": "allowed",
+    "reasoning": "hidden",
     "vision": None,
     "time_zone": "UTC",
     "fallbacks": (),

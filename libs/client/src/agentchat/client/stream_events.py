@@ -1,8 +1,8 @@
 """Define and decode the events of a stream, in all forms.
 
-The form `full` is Start, Sources, Warned, Delta, ToolCall, ToolProgress, ToolResult, MessageDone. Form 1 is
-Meta, Sources, Delta, Done; form 2 Start, Delta, ToolCall, MessageDone (specification, section 5). The events
-`error`, `approval_required` and `client_tools_required` are raised as ChatError. Unknown types and
+The form `full` is Start, Sources, Warned, Reasoning, Delta, ToolCall, ToolProgress, ToolResult, MessageDone.
+Form 1 is Meta, Sources, Delta, Done; form 2 Start, Delta, ToolCall, MessageDone (specification, section 5).
+The events `error`, `approval_required` and `client_tools_required` are raised as ChatError. Unknown types and
 fields are ignored, since the service may add some.
 """
 
@@ -32,6 +32,12 @@ class Sources(StreamEvent, frozen=True, kw_only=True, tag="sources"):
 
 class Delta(StreamEvent, frozen=True, kw_only=True, tag="delta"):
     """The next piece of the reply."""
+
+    content: str
+
+
+class Reasoning(StreamEvent, frozen=True, kw_only=True, tag="reasoning"):
+    """`full`: the next piece of what the model thinks before it replies, if the agent shows it."""
 
     content: str
 
@@ -134,6 +140,7 @@ Event = (
     Meta
     | Sources
     | Warned
+    | Reasoning
     | Delta
     | Done
     | Start
@@ -159,6 +166,7 @@ _others: dict[str, msgspec.json.Decoder[Event | Refusal]] = {
     "meta": msgspec.json.Decoder(Meta),
     "sources": msgspec.json.Decoder(Sources),
     "delta": msgspec.json.Decoder(Delta),
+    "reasoning": msgspec.json.Decoder(Reasoning),
     "done": msgspec.json.Decoder(Done),
     "start": msgspec.json.Decoder(Start),
     "tool_call": msgspec.json.Decoder(ToolCall),

@@ -87,6 +87,18 @@ class DeltaFrame(LiveFrame, frozen=True, kw_only=True, tag="Delta"):
     offset: int
 
 
+class ReasoningFrame(LiveFrame, frozen=True, kw_only=True, tag="Reasoning"):
+    """The next piece of a round's reasoning, before the round's text, if the agent's `reasoning` is summary.
+
+    `offset` counts the code points of the round's reasoning before it. An attempt that repeats a round of
+    which readers have reasoning sends none.
+    """
+
+    round: int
+    text: str
+    offset: int
+
+
 class ToolCalledFrame(LiveFrame, frozen=True, kw_only=True, tag="ToolCalled"):
     """The agent calls a tool. Sent after the round was appended to the log.
 
@@ -165,6 +177,7 @@ Frame = (
     | SourcesFound
     | WarningFrame
     | DeltaFrame
+    | ReasoningFrame
     | ToolCalledFrame
     | ToolProgressFrame
     | ToolReturnedFrame

@@ -149,6 +149,12 @@ class DeltaEvent(StreamEvent, frozen=True, kw_only=True, tag="delta"):
     content: str
 
 
+class ReasoningEvent(StreamEvent, frozen=True, kw_only=True, tag="reasoning"):
+    """`full`: the next piece of what the model thinks before the text that follows, if the agent shows it."""
+
+    content: str
+
+
 class DoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
     """Form 1: final event."""
 

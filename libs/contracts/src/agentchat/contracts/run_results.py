@@ -20,14 +20,18 @@ RunStatus = Literal[
 ]
 
 
-class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum."""
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum.
+
+    `reasoning` is the part of `output` that the model thought with, where the provider counts it.
+    """
 
     input: int
     cache_read: int
     cache_write: int
     output: int
     total: int
+    reasoning: int = 0
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +96,7 @@ def count_tokens(usage: Usage) -> TokenCounts:
         cache_write=usage.cache_creation_tokens,
         output=usage.output_tokens,
         total=usage.total,
+        reasoning=usage.reasoning_tokens or 0,
     )
 
 

@@ -16,6 +16,7 @@ from agentchat.contracts.updates import (
     Broken,
     Finished,
     NextRound,
+    ReasoningUpdate,
     RetrievedSources,
     Started,
     TextUpdate,
@@ -77,7 +78,7 @@ class Encoder:
                 return _to_error_event(update)
             case ToolStarted(is_client=True):
                 return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
-            case Warned() | ToolStarted() | ToolProgressed() | ToolEnded() | NextRound():
+            case Warned() | ReasoningUpdate() | ToolStarted() | ToolProgressed() | ToolEnded() | NextRound():
                 return None
 
     def _to_form2(self, update: Update) -> http.StreamEvent | None:
@@ -96,13 +97,22 @@ class Encoder:
                 )
             case Broken():
                 return _to_error_event(update)
-            case RetrievedSources() | Warned() | ToolProgressed() | ToolEnded() | NextRound():
+            case (
+                RetrievedSources()
+                | Warned()
+                | ReasoningUpdate()
+                | ToolProgressed()
+                | ToolEnded()
+                | NextRound()
+            ):
                 return None
 
     def _to_full(self, update: Update) -> http.StreamEvent | None:
         match update:
             case TextUpdate():
                 return http.DeltaEvent(content=update.text)
+            case ReasoningUpdate():
+                return http.ReasoningEvent(content=update.text)
             case Started():
                 return http.StartEvent(
                     conversation_id=self._conversation_id,

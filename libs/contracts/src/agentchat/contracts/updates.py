@@ -1,8 +1,8 @@
 """Define what a reader of a run receives, before a form encodes it. Built from `frames` and the log.
 
-The order: Started; RetrievedSources if retrieval ran; Warned; TextUpdate, ToolStarted, ToolProgressed,
-ToolEnded and NextRound as they come; Finished or Broken. Round 1 begins with Started. The reply will have
-the id `ids.derive_reply_id(trace_id)`.
+The order: Started; RetrievedSources if retrieval ran; Warned; ReasoningUpdate, TextUpdate, ToolStarted,
+ToolProgressed, ToolEnded and NextRound as they come; Finished or Broken. Round 1 begins with Started. The
+reply will have the id `ids.derive_reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -42,6 +42,16 @@ class TextUpdate(msgspec.Struct, frozen=True):
     """The next piece of the reply."""
 
     text: str
+
+
+class ReasoningUpdate(msgspec.Struct, frozen=True):
+    """The next piece of what the model thought in a round, before the round's text. No part of the reply.
+
+    A reader who missed some of it gets the rest only if it follows what the reader has.
+    """
+
+    text: str
+    round: int
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
@@ -126,6 +136,7 @@ Update = (
     Started
     | RetrievedSources
     | Warned
+    | ReasoningUpdate
     | TextUpdate
     | ToolStarted
     | ToolProgressed

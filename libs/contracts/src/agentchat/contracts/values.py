@@ -48,18 +48,24 @@ MAX_FEEDBACK = 100
 """Limits of feedback on a reply: characters of a label and of a comment, and how many people may give it."""
 
 
+TOKEN_KINDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+"""The fields of `Usage` that do not overlap."""
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.
 
     This is the only way in which tokens are counted, in the API, the feed, the CLI, metrics and the console:
     four kinds that do not overlap, and their sum. `input_tokens` excludes tokens that were read from or
-    written to the provider's cache.
+    written to the provider's cache. `reasoning_tokens` are those of `output_tokens` that the model thought
+    with, if its provider counts them.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
+    reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def total(self) -> int:
@@ -72,6 +78,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+            reasoning_tokens=(self.reasoning_tokens or 0) + (other.reasoning_tokens or 0) or msgspec.UNSET,
         )
 
 

@@ -31,6 +31,7 @@ OutputType = Literal["text", "markdown", "json"]
 OnInterruption = Literal["continue", "fail"]
 OnToolServerError = Literal["continue", "fail"]
 ClientToolsPolicy = Literal["allowed", "refused"]
+Reasoning = Literal["hidden", "summary"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
 RequestParameters = Annotated[tuple[ParameterName, ...], msgspec.Meta(max_length=7)]
@@ -110,7 +111,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
     parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
     request may bring tools that its client runs. `vision` says whether the model sees images; None: as
-    `model_inputs` knows. With `compaction` None, a thread that no longer fits into the model's context fails.
+    `model_inputs` knows. With `reasoning` summary the model is asked to think and its readers get what it
+    thinks. With `compaction` None, a thread that no longer fits into the model's context fails.
     `fallbacks` are tried in order if the model fails.
     """
 
@@ -137,6 +139,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     on_new_message: OnNewMessage = "refuse"
     on_busy: OnBusy = "queue"
     client_tools: ClientToolsPolicy = "allowed"
+    reasoning: Reasoning = "hidden"
     vision: bool | None = None
     compaction: Compaction | None = Compaction()
     fallbacks: Fallbacks = ()
@@ -253,6 +256,12 @@ async def load_provider_key(
     return None if agent is None else unseal_provider_key(sealer, agent)
 
 
+async def is_reasoning_shown(pool: Pool, agent_id: str) -> bool:
+    """Return True if the agent, as it is now, shows what its model thinks. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
+        return await (await conn.execute(_SHOWS_REASONING, [agent_id])).fetchone() is not None
+
+
 def unseal_provider_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
     """Return the provider key of a loaded agent, or of its chosen fall-back, or None. Raises SealBroken."""
     if agent.fallback:
@@ -308,6 +317,11 @@ _UNSEALED: LiteralString = _ROW.format(
     "FROM mcp_authorizations a WHERE a.agent_id = g.agent_id)",
     wanted="%(run)s::text IS NULL OR EXISTS (SELECT FROM open_run_traces WHERE trace_id = %(run)s)",
 )
+
+_SHOWS_REASONING = """
+SELECT FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+ WHERE g.agent_id = %s AND v.config ->> 'reasoning' = 'summary'
+"""
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"
 """SQL for a boolean[]: true for each agent that still has this account, current version and key, is enabled,

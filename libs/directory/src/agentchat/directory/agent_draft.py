@@ -24,6 +24,7 @@ from agentchat.directory.agent_config import (
     OnInterruption,
     OnToolServerError,
     OutputType,
+    Reasoning,
     RequestParameters,
     Retrieval,
     SystemPrompt,
@@ -119,6 +120,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     on_new_message: OnNewMessage | UnsetType = UNSET
     on_busy: OnBusy | UnsetType = UNSET
     client_tools: ClientToolsPolicy | UnsetType = UNSET
+    reasoning: Reasoning | UnsetType = UNSET
     vision: bool | UnsetType | None = UNSET
     compaction: Compaction | UnsetType | None = UNSET
     fallbacks: Fallbacks | UnsetType = UNSET

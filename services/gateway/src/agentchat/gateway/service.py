@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
+from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.gateway import app
@@ -48,7 +50,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         claims = await enter(contextlib.aclosing(Claims(pool)))
         figures = await enter(contextlib.aclosing(FigureCache(pool)))
         conversation_log = Log(pool)
-        runs = FollowedRuns(bus, conversation_log)
+        runs = FollowedRuns(bus, conversation_log, partial(is_reasoning_shown, pool))
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
         await enter(runs.run_ticker())
         access = AccessServices(

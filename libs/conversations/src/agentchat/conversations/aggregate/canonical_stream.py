@@ -50,11 +50,12 @@ def thin_cuts(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
     return tuple(cuts[step - 1 :: step])
 
 
-def replay_updates(run: Run) -> Iterator[updates.Update]:
+def replay_updates(run: Run, *, reasoning: bool = False) -> Iterator[updates.Update]:
     """Yield every update of the run from its start to its end, or as far as it is recorded.
 
     A model server may send its text character by character: replaying each piece would block a gateway for
-    seconds. So a run has at most `MOST_PIECES` pieces of text, and one more a round.
+    seconds. So a run has at most `MOST_PIECES` pieces of text, and one more a round. `reasoning`: the reader
+    may have what the model thought.
     """
     step = -(-sum(len(each.cuts) for each in run.rounds) // MOST_PIECES) or 1
     yield updates.Started()
@@ -64,6 +65,8 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
         yield from _list_warnings(run, place)
         if each.number > 1:
             yield updates.NextRound(each.number)
+        if reasoning and each.reasoning:
+            yield updates.ReasoningUpdate(each.reasoning, each.number)
         yield from _split_text(each, step)
         for call in each.calls:
             yield updates.ToolStarted(
@@ -75,6 +78,11 @@ def replay_updates(run: Run) -> Iterator[updates.Update]:
     yield from _list_warnings(run, len(run.rounds))
     if run.state != "running":
         yield build_last_update(run)
+
+
+def has_reasoning(run: Run) -> bool:
+    """Return True if the log has anything that the model thought in the run."""
+    return any(each.reasoning for each in run.rounds)
 
 
 def build_last_update(run: Run) -> updates.Finished | updates.Broken:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -215,6 +216,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     tools_sha256: str | None = None
     usage: Usage = Usage()
     calls: tuple[Call, ...] = ()
+
+    @property
+    def reasoning(self) -> str:
+        """The thinking before the text, as far as its provider shows it."""
+        before = takewhile(lambda block: block.get("type") != "text", self.blocks or ())
+        return "\n\n".join(text for block in before if (text := block.get("thinking")))
 
 
 Rounds = tuple[Round, ...]

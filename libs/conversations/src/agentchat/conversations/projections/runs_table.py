@@ -12,7 +12,7 @@ import msgspec
 from psycopg.rows import class_row
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
@@ -194,7 +194,8 @@ def _end_run(
 
 
 def _build_row(trace_id: str, run: _Change) -> dict[str, object]:
-    return {"trace_id": trace_id, **msgspec.structs.asdict(run), **msgspec.structs.asdict(run.usage)}
+    tokens = {kind: getattr(run.usage, kind) for kind in TOKEN_KINDS}
+    return {"trace_id": trace_id, **msgspec.structs.asdict(run), **tokens}
 
 
 _SUMS = """

@@ -25,7 +25,7 @@ from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.display_names import load_display_names
 
@@ -281,7 +281,7 @@ def sum_by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
         )
         each.runs += line.runs
         each.failed += line.failed
-        each.usage += Usage(**{name: getattr(line, name) for name in Usage.__struct_fields__})
+        each.usage += Usage(**{name: getattr(line, name) for name in TOKEN_KINDS})
     return tuple(sorted(sums.values(), key=lambda each: -each.runs))
 
 

@@ -182,7 +182,12 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         form=form,
         agent_id=agent_id,
         message=message,
-        view=ViewKind(streaming=form != "json", outputs=form == "full", calls_at_end=form != "form1"),
+        view=ViewKind(
+            streaming=form != "json",
+            outputs=form == "full",
+            calls_at_end=form != "form1",
+            reasoning=form == "full",
+        ),
         conversation_id=conversation_id,
         prompt=prompt,
         instructions=instructions or None,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.updates import (
     NextRound,
+    ReasoningUpdate,
     RetrievedSources,
     TextUpdate,
     ToolEnded,
@@ -93,6 +94,8 @@ class AfterPause:
             case ToolStarted() if update.call_id in self._had:
                 return None
             case ToolEnded() if update.call_id in self._had and not self._is_new(update.call_id):
+                return None
+            case ReasoningUpdate() if update.round <= self.wait.round:
                 return None
             case NextRound() if update.number <= self.wait.round:
                 return None

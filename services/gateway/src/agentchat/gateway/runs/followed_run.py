@@ -17,21 +17,32 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from agentchat.contracts.updates import Broken, TextUpdate, Update
+from agentchat.conversations.aggregate.canonical_stream import has_reasoning
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.rounds import Round
 from agentchat.conversations.event_store.log import Log, iterate_in_turns
 from agentchat.conversations.event_store.mapper import decode_readable
 from agentchat.gateway.runs.after_pause import AfterPause
+from agentchat.gateway.runs.frame_position import Phase
 from agentchat.gateway.runs.progress import CallOrder
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
-from agentchat.gateway.runs.view import Phase, View
+from agentchat.gateway.runs.view import View
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _SILENT_AGAIN_SECONDS = 5.0
 _SOON_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
+
+ShowsReasoning = Callable[[str], Awaitable[bool]]
+"""Whether an agent shows its model's reasoning now, by the agent's id."""
+
+
+async def hide_reasoning(_agent_id: str) -> bool:
+    """Return False: the reader takes no reasoning."""
+    return False
+
 
 TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
 _ELSEWHERE = Broken(
@@ -209,6 +220,8 @@ class FollowedRun:
                 run = await self._log.read()
         except (DatabaseUnavailable, TimeoutError):
             return False
+        if self._log.shows_reasoning is False:
+            self.view.hide_reasoning()
         if self._log.erased:
             self._put(self.view.feed_erased())
         elif run is None and not had_started:
@@ -301,10 +314,20 @@ class RunReader:
     after_version: The version after which the run begins in its conversation; 0 if unknown.
     erased: The conversation was found to be erased.
     is_readable: All events of the run so far could be decoded.
+    shows_reasoning: The agent shows the reasoning that the run has; None while the run has none.
     """
 
-    def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
+    def __init__(
+        self,
+        log: Log,
+        conversation_id: str,
+        trace_id: str,
+        after_version: int = 0,
+        shows_reasoning: ShowsReasoning = hide_reasoning,
+    ) -> None:
         self.erased = False
+        self.shows_reasoning: bool | None = None
+        self._ask_agent = shows_reasoning
         self._log = log
         self._trace_id = trace_id
         self._version = after_version
@@ -316,6 +339,12 @@ class RunReader:
 
         Only events of the run's own trace are used, since the conversation may belong to another account.
         """
+        run = await self._read_run()
+        if self.shows_reasoning is None and run is not None and has_reasoning(run):
+            self.shows_reasoning = await self._ask_agent(run.agent_id)
+        return run
+
+    async def _read_run(self) -> Run | None:
         known = self._run()
         if known is not None and known.state != "running":
             return known

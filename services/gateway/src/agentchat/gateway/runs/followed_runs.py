@@ -12,7 +12,14 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.event_store.log import Log
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.followed_run import FollowedRun, RunFollower, RunKey, RunReader
+from agentchat.gateway.runs.followed_run import (
+    FollowedRun,
+    RunFollower,
+    RunKey,
+    RunReader,
+    ShowsReasoning,
+    hide_reasoning,
+)
 from agentchat.gateway.runs.run_request import ViewKind
 
 TICK_SECONDS = 1.0
@@ -32,9 +39,10 @@ class Stopping(Refusal):
 class FollowedRuns:
     """The table of followed runs. One task ticks for all of them."""
 
-    def __init__(self, bus: Bus, log: Log) -> None:
+    def __init__(self, bus: Bus, log: Log, shows_reasoning: ShowsReasoning = hide_reasoning) -> None:
         self._bus = bus
         self._log = log
+        self._shows_reasoning = shows_reasoning
         self._open: dict[FollowedRun, None] = {}
         self._shared: dict[RunKey, FollowedRun] = {}  # those of them that a new follower may join
         self._all_closed = asyncio.Event()
@@ -78,7 +86,8 @@ class FollowedRuns:
         key = RunKey(trace_id, kind._replace(calls_at_end=kind.calls_at_end or from_beginning), publication)
         run = self._shared.get(key) if from_beginning else None
         if run is None or not run.can_be_joined:
-            reader = RunReader(self._log, conversation_id, trace_id, after_version)
+            shows = self._shows_reasoning if kind.reasoning else hide_reasoning
+            reader = RunReader(self._log, conversation_id, trace_id, after_version, shows)
             run = FollowedRun(self._bus.traces, reader, key, from_beginning=from_beginning)
             await run.follow()
             self._begin(run)

@@ -56,7 +56,7 @@ async def follow_stored_run(
     run = await get_services(request).runs.follow(
         trace_id,
         conversation_id,
-        ViewKind(outputs=outputs),
+        ViewKind(outputs=outputs, reasoning=outputs),
         from_beginning=True,
         cursor=cursor,
         after_pause=after_pause,

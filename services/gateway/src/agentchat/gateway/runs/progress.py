@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Iterable
 
+from agentchat.contracts.frames import ReasoningFrame
 from agentchat.contracts.updates import (
     Broken,
     Finished,
     NextRound,
+    ReasoningUpdate,
     RetrievedSources,
     Started,
     TextUpdate,
@@ -44,6 +46,44 @@ class TextProgress:
         return hashlib.sha256(beginning.encode()).hexdigest() == self.sha256
 
 
+class ReasoningProgress:
+    """The reasoning that was sent of the last round that has any, by the worker of `attempt`.
+
+    Reasoning that does not follow what was sent is dropped: nobody gets a mixture of two workers' thinking.
+    """
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self._round = 0
+        self._progress = TextProgress()
+
+    def add(self, update: ReasoningUpdate) -> None:
+        """Record an update."""
+        self._begin(update.round)
+        self._progress.add(update.text)
+
+    def take_piece(self, frame: ReasoningFrame) -> str:
+        """Return what is new of a live piece."""
+        if frame.round > self._round:
+            length, self.attempt = 0, frame.attempt
+        elif frame.round == self._round and frame.attempt == self.attempt:
+            length = self._progress.length
+        else:
+            return ""
+        return frame.text[length - frame.offset :] if frame.offset <= length else ""
+
+    def take_rest(self, text: str, number: int) -> str:
+        """Return what is new of a round's complete reasoning."""
+        if number > self._round:
+            return text
+        is_rest = number == self._round and self._progress.is_beginning_of(text)
+        return text[self._progress.length :] if is_rest else ""
+
+    def _begin(self, number: int) -> None:
+        if number != self._round:
+            self._round, self._progress = number, TextProgress()
+
+
 class SentUpdates:
     """The part of a run that was sent. With `needs_outputs`, a tool call's end is sent only with its output.
 
@@ -54,6 +94,7 @@ class SentUpdates:
         self.started = False
         self.text = TextProgress()
         self.round = 1
+        self.reasoning = ReasoningProgress()
         self.owed: set[str] = set()
         self._needs_outputs = needs_outputs
         self.sources: tuple[Source, ...] | None = None
@@ -67,6 +108,8 @@ class SentUpdates:
         match update:
             case TextUpdate():
                 self.text.add(update.text)
+            case ReasoningUpdate():
+                self.reasoning.add(update)
             case Started():
                 is_new, self.started = not self.started, True
                 return is_new

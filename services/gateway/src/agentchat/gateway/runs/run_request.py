@@ -16,12 +16,14 @@ class ViewKind(NamedTuple):
 
     streaming: Text as it comes; otherwise only the complete reply.
     outputs: The outputs of tools as they return, and all updates in the order of the canonical stream.
+    reasoning: What the model thinks, if the agent shows it.
     calls_at_end: The last update has the tool calls with their outputs, which are read from the log.
     """
 
     streaming: bool = True
     outputs: bool = False
     calls_at_end: bool = True
+    reasoning: bool = False
 
 
 STREAM = ViewKind()

@@ -34,9 +34,9 @@ class UpdateQueue:
     def add(self, new: Iterable[updates.Update]) -> None:
         """Add updates."""
         for update in new:
-            if isinstance(update, updates.TextUpdate):
+            if isinstance(update, updates.TextUpdate | updates.ReasoningUpdate):
                 self._characters += len(update.text)
-                if self._is_full() and isinstance(self._waiting[-1], updates.TextUpdate):
+                if self._is_full() and _are_of_one_part(self._waiting[-1], update):
                     self._joining.append(update.text)
                     continue
             elif isinstance(update, updates.Finished | updates.Broken):
@@ -58,9 +58,16 @@ class UpdateQueue:
 
     def _join(self) -> None:
         """Join what was held back all at once: piece by piece is quadratic."""
-        if self._joining and isinstance(last := self._waiting[-1], updates.TextUpdate):
-            self._waiting[-1] = updates.TextUpdate("".join((last.text, *self._joining)))
+        if self._joining and isinstance(
+            last := self._waiting[-1], updates.TextUpdate | updates.ReasoningUpdate
+        ):
+            self._waiting[-1] = replace(last, text="".join((last.text, *self._joining)))
             self._joining.clear()
+
+
+def _are_of_one_part(last: updates.Update, piece: updates.TextUpdate | updates.ReasoningUpdate) -> bool:
+    """Return True if two pieces next to each other can be joined."""
+    return type(last) is type(piece) and replace(last, text="") == replace(piece, text="")
 
 
 class MarkedUpdate:
@@ -83,7 +90,7 @@ class MarkedUpdate:
 class UpdateHistory:
     """The updates of a run from its beginning, for any number of readers, also late and slow ones.
 
-    With `has_outputs` cursors count tool results and warnings too.
+    With `has_outputs` cursors count tool results, warnings and reasoning too.
     """
 
     def __init__(self, *, has_outputs: bool = False) -> None:
@@ -91,13 +98,20 @@ class UpdateHistory:
         self.ended = False
         self.entries: list[MarkedUpdate] = []
         self.cursor = _NOTHING
-        self._progress = TextProgress()
+        self._progress, self._reasoning = TextProgress(), TextProgress()
 
     @property
     def text(self) -> str:
         """The reply so far."""
         return "".join(
             entry.update.text for entry in self.entries if isinstance(entry.update, updates.TextUpdate)
+        )
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far."""
+        return "".join(
+            entry.update.text for entry in self.entries if isinstance(entry.update, updates.ReasoningUpdate)
         )
 
     @property
@@ -121,11 +135,15 @@ class UpdateHistory:
                 self._progress.add(update.text)
                 length, digest = self._progress.length, shorten_digest(self._progress.sha256)
                 self.cursor = replace(self.cursor, length=length, digest=digest)
+            case updates.ReasoningUpdate() if self._has_outputs:
+                self._reasoning.add(update.text)
+                length, digest = self._reasoning.length, shorten_digest(self._reasoning.sha256)
+                self.cursor = replace(self.cursor, reasoning=length, reasoning_digest=digest)
             case updates.ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
             case updates.ToolEnded() | updates.Warned():
                 self.cursor = replace(self.cursor, extras=self.cursor.extras + self._has_outputs)
-            case updates.NextRound() | updates.ToolProgressed():
+            case updates.NextRound() | updates.ToolProgressed() | updates.ReasoningUpdate():
                 pass
             case updates.Broken() if update.local:
                 return None
@@ -141,6 +159,7 @@ class ReadPosition:
         self._history = history
         self._cursor = cursor
         self._checked = cursor is None
+        self._has_same_reasoning = True
         self._is_lost = False
         self._next = 0
 
@@ -157,6 +176,7 @@ class ReadPosition:
                 cursor == history.cursor if cursor.stage == ENDED else cursor.matches(history.text)
             )
             self._is_lost = not self._checked
+            self._has_same_reasoning = cursor.matches_reasoning(history.reasoning)
         return self._is_lost
 
     @property
@@ -186,11 +206,16 @@ class ReadPosition:
         self._next += len(new)
         if self._cursor is None:
             return new
-        return [rest for entry in new if (rest := _cut_at_cursor(self._cursor, entry)) is not None]
+        known = self._cursor if self._has_same_reasoning else None
+        return [rest for entry in new if (rest := _cut_at_cursor(self._cursor, entry, known)) is not None]
 
 
-def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
-    """Return the part of an update that a reader with `cursor` lacks; None for nothing."""
+def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate, reasoning: Cursor | None) -> MarkedUpdate | None:
+    """Return the part of an update that a reader with `cursor` lacks; None for nothing.
+
+    Without `reasoning`, the same cursor, the reader has other reasoning, by another worker: of this round it
+    gets no more.
+    """
     update, after = entry.update, entry.cursor
     if after is None:
         return entry
@@ -203,6 +228,13 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
             is_known = after.length <= cursor.length
             if not is_known and after.length - len(update.text) < cursor.length:
                 update = updates.TextUpdate(update.text[cursor.length - after.length :])
+        case updates.ReasoningUpdate() if reasoning is None:
+            is_known = after.length <= cursor.length and after.calls <= cursor.calls
+        case updates.ReasoningUpdate():
+            is_known = after.reasoning <= cursor.reasoning
+            if not is_known and after.reasoning - len(update.text) < cursor.reasoning:
+                rest = update.text[cursor.reasoning - after.reasoning :]
+                update = updates.ReasoningUpdate(rest, update.round)
         case updates.ToolStarted():
             is_known = after.calls <= cursor.calls
         case updates.ToolEnded() | updates.Warned():

@@ -4,10 +4,8 @@ Frames may be late, doubled, from a stopped worker, or missing. Missing frames a
 what no longer exists is taken from the saved message: late, never wrong (docs/change/rules.md 4).
 """
 
-import enum
 from collections.abc import Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import frames
@@ -17,6 +15,7 @@ from agentchat.contracts.updates import (
     Broken,
     Finished,
     NextRound,
+    ReasoningUpdate,
     RetrievedSources,
     Started,
     TextUpdate,
@@ -30,59 +29,12 @@ from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.gateway.runs.frame_position import FramePosition, Phase
 from agentchat.gateway.runs.progress import SentUpdates
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
 
 _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "No such conversation.")
-
-
-class Phase(enum.Enum):
-    """The phase of a run.
-
-    QUEUED: the request waits for its conversation. REFUSED: a worker refused the request, and the run never
-    starts. PAUSED: the attempt has ended to wait for a person. ENDED: the last update was sent.
-    """
-
-    NEW = enum.auto()
-    QUEUED = enum.auto()
-    RUNNING = enum.auto()
-    PAUSED = enum.auto()
-    REFUSED = enum.auto()
-    ENDED = enum.auto()
-
-
-class FramePosition(msgspec.Struct):
-    """The position of a view in the frames of a run's attempts.
-
-    held: Frames of the attempt after a gap, by their numbers.
-    placed_attempt: The attempt whose offsets count: its beginning is known.
-    misses_text: Text was missed, and what follows it waits in `later` until the log, the offset of a later
-        piece, or the saved message shows where it belongs.
-    """
-
-    attempt: int = 0
-    next_seq: int = 1
-    held: dict[int, frames.Frame] = {}
-    placed_attempt: int = 1
-    misses_text: bool = False
-    later: list[frames.DeltaFrame] = []
-
-    def begin_attempt(self, attempt: int) -> None:
-        """Forget the frames of the attempt before."""
-        self.attempt, self.next_seq = attempt, 1
-        self.held.clear()
-        self.later.clear()
-
-    def is_after(self, other: "FramePosition") -> bool:
-        """Return True if this position is after another one."""
-        return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
-
-    def list_held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
-        """Return the held frames that continue another position."""
-        if self.attempt != other.attempt:
-            return {}
-        return {seq: frame for seq, frame in self.held.items() if seq >= other.next_seq}
 
 
 class View:
@@ -121,6 +73,11 @@ class View:
     def misses_text(self) -> bool:
         """True if text was missed."""
         return self.at.misses_text
+
+    @property
+    def reasoning_attempt(self) -> int:
+        """The attempt whose reasoning was sent last."""
+        return self._sent.reasoning.attempt
 
     def feed(self, frame: frames.Frame) -> list[Update]:
         """Return the updates that one more frame brings."""
@@ -175,13 +132,18 @@ class View:
         follows = self._sent.text.is_beginning_of(run.text)
         is_over = run.state != "running" or bool(run.pending)
         self._calls = list_returned_calls(run)
-        self._merge(replay_updates(run), texts=follows and (is_over or self.misses_text))
+        stream = replay_updates(run, reasoning=self._kind.reasoning)
+        self._merge(stream, texts=follows and (is_over or self.misses_text))
         if run.pending:
             self._end(approval_rules.build_pause(run) if follows else INTERRUPTED)
         elif self.misses_text and follows:
             self._place_later()
         self.wants_log = (self.awaits_calls or bool(self._sent.owed)) and not self.ended
         return self._take_new()
+
+    def hide_reasoning(self) -> None:
+        """Send no reasoning from now on: the agent hides it."""
+        self._kind = self._kind._replace(reasoning=False)
 
     def feed_erased(self) -> list[Update]:
         """Return the end of a run whose conversation was erased: what ran in it was cancelled before."""
@@ -263,6 +225,9 @@ class View:
         match frame:
             case frames.DeltaFrame():
                 self._place(frame)
+            case frames.ReasoningFrame():
+                if self._kind.reasoning:
+                    self._add_reasoning(self._sent.reasoning.take_piece(frame), frame.round)
             case frames.Resumed():
                 self._resume(frame)
             case frames.SourcesFound():
@@ -291,9 +256,14 @@ class View:
 
         Without `texts` only what is no text; a round after text that is still missing then begins with that.
         """
-        length = 0
+        length, stream = 0, list(stream)
+        reasoning = _join_reasoning(stream)
         for update in stream:
             match update:
+                case ReasoningUpdate():
+                    if not self._kind.streaming or self._sent.text.length == length:
+                        text = reasoning.pop(update.round, "")
+                        self._add_reasoning(self._sent.reasoning.take_rest(text, update.round), update.round)
                 case TextUpdate():
                     if texts:
                         self._add_text(update.text[max(0, self._sent.text.length - length) :])
@@ -323,6 +293,7 @@ class View:
         if known.at.is_after(self.at):
             self.at = replace(known.at, held=self.at.list_held_after(known.at))
             self.wants_log = self.wants_log or known.wants_log
+        self._sent.reasoning.attempt = known.reasoning_attempt
         self._release_held()
 
     def _start(self) -> None:
@@ -337,6 +308,11 @@ class View:
     def _add_text(self, text: str) -> None:
         if text and self._kind.streaming:
             self._send(TextUpdate(text))
+
+    def _add_reasoning(self, text: str, number: int) -> None:
+        if text:
+            self._send(NextRound(number))
+            self._send(ReasoningUpdate(text, number))
 
     def _place(self, frame: frames.DeltaFrame) -> None:
         """Add what is new of a piece, unless text before it was missed."""
@@ -393,3 +369,12 @@ class View:
     def _end(self, last: Finished | Broken) -> None:
         self.phase = Phase.ENDED
         self._new.append(last)
+
+
+def _join_reasoning(stream: Iterable[Update]) -> dict[int, str]:
+    """Return the reasoning of each round."""
+    joined: dict[int, str] = {}
+    for update in stream:
+        if isinstance(update, ReasoningUpdate):
+            joined[update.round] = joined.get(update.round, "") + update.text
+    return joined

@@ -45,7 +45,7 @@ class AgUiEvents:
         self._ids = {"traceId": trace_id, "conversationId": conversation_id}
         self._is_1_0 = is_1_0
         self._reply_id = self._message_id = ids.derive_reply_id(trace_id)
-        self._text_is_open = False
+        self._open = ""  # the kind of message that is open: TEXT or REASONING
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """Encode updates, whose tool results have their outputs."""
@@ -57,6 +57,10 @@ class AgUiEvents:
                 return self._begin_text() + self._encode_message_event(
                     "TEXT_MESSAGE_CONTENT", delta=update.text
                 )
+            case updates.ReasoningUpdate():
+                return self._begin_reasoning() + self._encode_reasoning_event(
+                    "REASONING_MESSAGE_CONTENT", delta=update.text
+                )
             case updates.Started():
                 started = _encode_event("RUN_STARTED", threadId=self._thread_id, runId=self._run_id)
                 return started + _encode_event("CUSTOM", name="run", value=self._ids)
@@ -65,7 +69,7 @@ class AgUiEvents:
             case updates.Warned():
                 return _encode_event("CUSTOM", name="warning", value=update.warning)
             case updates.ToolStarted():
-                return self._end_text() + self._encode_call(update)
+                return self._end_message() + self._encode_call(update)
             case updates.ToolProgressed():
                 return b""
             case updates.ToolEnded():
@@ -79,22 +83,22 @@ class AgUiEvents:
                     **failed,
                 )
             case updates.NextRound():
-                before = self._end_text()
+                before = self._end_message()
                 self._message_id = f"{self._reply_id}-{update.number}"
                 return before
             case updates.Finished():
-                return self._end_text() + self._finish_run(update)
+                return self._end_message() + self._finish_run(update)
             case updates.Broken(code="cancelled") if self._is_1_0:
-                return self._end_text() + self._run_finished(outcome={"type": "cancelled"})
+                return self._end_message() + self._run_finished(outcome={"type": "cancelled"})
             case updates.Broken(code="approval_required"):
                 interrupts = [
                     self._interrupt(approval, call_id)
                     for approval, call_id in zip(update.approvals, update.calls, strict=True)
                 ]
                 outcome = {"type": "interrupt", "interrupts": interrupts}
-                return self._end_text() + self._run_finished(outcome=outcome)
+                return self._end_message() + self._run_finished(outcome=outcome)
             case updates.Broken(code="client_tools_required"):
-                return self._end_text() + self._run_finished()
+                return self._end_message() + self._run_finished()
             case updates.Broken():  # a code that the table does not hold must not reach a caller
                 row = errors.get_error_code(update.code)
                 return _encode_event("RUN_ERROR", message=update.message or row.title, code=row.code)
@@ -103,16 +107,31 @@ class AgUiEvents:
         return _encode_event(kind, messageId=self._message_id, **fields)
 
     def _begin_text(self) -> bytes:
-        if self._text_is_open:
+        if self._open == "TEXT":
             return b""
-        self._text_is_open = True
-        return self._encode_message_event("TEXT_MESSAGE_START", role="assistant")
+        ended, self._open = self._end_message(), "TEXT"
+        return ended + self._encode_message_event("TEXT_MESSAGE_START", role="assistant")
 
-    def _end_text(self) -> bytes:
-        if not self._text_is_open:
+    def _begin_reasoning(self) -> bytes:
+        if self._open == "REASONING":
             return b""
-        self._text_is_open = False
-        return self._encode_message_event("TEXT_MESSAGE_END")
+        ended, self._open = self._end_message() + self._encode_reasoning_event("REASONING_START"), "REASONING"
+        return ended + self._encode_reasoning_event("REASONING_MESSAGE_START", role="reasoning")
+
+    def _encode_reasoning_event(self, kind: str, **fields: object) -> bytes:
+        return _encode_event(kind, messageId=f"{self._message_id}-reasoning", **fields)
+
+    def _end_message(self) -> bytes:
+        ended, self._open = self._open, ""
+        match ended:
+            case "TEXT":
+                return self._encode_message_event("TEXT_MESSAGE_END")
+            case "REASONING":
+                return self._encode_reasoning_event("REASONING_MESSAGE_END") + self._encode_reasoning_event(
+                    "REASONING_END"
+                )
+            case _:
+                return b""
 
     def _encode_call(self, call: updates.ToolStarted) -> bytes:
         started = _encode_event(
@@ -129,6 +148,8 @@ class AgUiEvents:
         """Encode the end of the run. Cached tokens are input tokens."""
         total, output = finished.message.token_count, finished.usage.output_tokens
         usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
+        if finished.usage.reasoning_tokens:
+            usage["reasoningTokens"] = finished.usage.reasoning_tokens
         cut = {} if finished.cut is None else {"result": {"cut": finished.cut}}
         return self._run_finished(usage=[usage], **cut)
 

@@ -242,7 +242,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     check_run_id(body.run_id)
     thread_id = check_name("threadId", body.thread_id)
     verdicts = read_verdicts(body)
-    run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True))
+    run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True, reasoning=True))
     if body.resume:
         return replace(run_request, verdicts=verdicts, decides_all=True)
     if results := read_tool_results(body.messages):

@@ -218,7 +218,7 @@ async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     """
     scope, agent_id = build_scope(request.auth), get_admitted(request).agent_id
     name, verdicts = read_chat_name(body), read_verdicts(body)
-    run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
+    run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True, reasoning=True))
     if verdicts:
         return replace(run_request, verdicts=verdicts)
     if results := read_tool_results(body):

@@ -26,7 +26,7 @@ class AiSdkChunks:
         self._after_pause = after_pause
         self._in_step = after_pause is None
         self._round = 1
-        self._text: str | None = None  # the id of the text part that is open
+        self._part: tuple[str, str] | None = None  # the kind and the id of the part that is open
 
     def encode(self, new: Iterable[updates.Update]) -> bytes:
         """Encode updates, whose tool results have their outputs."""
@@ -35,7 +35,9 @@ class AiSdkChunks:
     def _encode_update(self, update: updates.Update) -> bytes:
         match update:
             case updates.TextUpdate():
-                return self._encode_text(update.text)
+                return self._encode_piece("text", str(self._round), update.text)
+            case updates.ReasoningUpdate():
+                return self._encode_piece("reasoning", f"reasoning-{update.round}", update.text)
             case updates.Started():
                 return self._start()
             case updates.RetrievedSources():
@@ -44,9 +46,9 @@ class AiSdkChunks:
                 return _encode_chunk("data-warning", data=update.warning, transient=True)
             case updates.ToolStarted(is_client=True):
                 named = {"toolCallId": update.call_id, "toolName": update.name, "input": update.input}
-                return self._end_text() + _encode_chunk("tool-input-available", **named, dynamic=True)
+                return self._end_part() + _encode_chunk("tool-input-available", **named, dynamic=True)
             case updates.ToolStarted():
-                return self._end_text() + _encode_call_chunk(
+                return self._end_part() + _encode_call_chunk(
                     "tool-input-available", update.call_id, toolName=update.name, input=update.input
                 )
             case updates.ToolProgressed():
@@ -60,7 +62,7 @@ class AiSdkChunks:
             case updates.Finished():
                 return self._end_step() + _encode_finish(update) + _DONE
             case updates.Broken(code="approval_required"):
-                return self._end_text() + _encode_approval_requests(update) + self._end_step() + _WAITS
+                return self._end_part() + _encode_approval_requests(update) + self._end_step() + _WAITS
             case updates.Broken(code="client_tools_required"):
                 return self._end_step() + _WAITS
             case updates.Broken():  # a code that the table does not hold must not reach a caller
@@ -73,12 +75,12 @@ class AiSdkChunks:
         start = _encode_chunk("start", messageId=ids.derive_reply_id(self._trace_id), messageMetadata=known)
         return start + _encode_chunk("start-step") if self._in_step else start
 
-    def _encode_text(self, text: str) -> bytes:
+    def _encode_piece(self, kind: str, part_id: str, text: str) -> bytes:
         begun = b""
-        if self._text is None:
-            self._text = str(self._round)
-            begun = _encode_chunk("text-start", id=self._text)
-        return begun + _encode_chunk("text-delta", id=self._text, delta=text)
+        if self._part != (kind, part_id):
+            begun = self._end_part() + _encode_chunk(f"{kind}-start", id=part_id)
+            self._part = kind, part_id
+        return begun + _encode_chunk(f"{kind}-delta", id=part_id, delta=text)
 
     def _encode_return(self, returned: updates.ToolEnded) -> bytes:
         call = None if self._after_pause is None else self._after_pause.calls.get(returned.call_id)
@@ -91,17 +93,17 @@ class AiSdkChunks:
         return _encode_call_chunk("tool-output-available", returned.call_id, output=_on_one_line(output))
 
     def _end_step(self) -> bytes:
-        ended = self._end_text()
+        ended = self._end_part()
         if self._in_step:
             self._in_step = False
             ended += _encode_chunk("finish-step")
         return ended
 
-    def _end_text(self) -> bytes:
-        if self._text is None:
+    def _end_part(self) -> bytes:
+        if self._part is None:
             return b""
-        ended, self._text = self._text, None
-        return _encode_chunk("text-end", id=ended)
+        (kind, part_id), self._part = self._part, None
+        return _encode_chunk(f"{kind}-end", id=part_id)
 
 
 def _encode_chunk(kind: str, **fields: object) -> bytes:
@@ -169,4 +171,6 @@ def _on_one_line(output: str) -> msgspec.Raw:
 def _encode_finish(finished: updates.Finished) -> bytes:
     total, output = finished.message.token_count, finished.usage.output_tokens
     usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
+    if finished.usage.reasoning_tokens:
+        usage["reasoningTokens"] = finished.usage.reasoning_tokens
     return _encode_chunk("finish", finishReason=_FINISH[finished.cut], messageMetadata={"usage": usage})

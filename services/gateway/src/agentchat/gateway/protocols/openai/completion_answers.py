@@ -56,6 +56,8 @@ class CompletionChunks:
                 return self._encode_chunk(self._call(self._function, update.text))
             case updates.TextUpdate():
                 return self._encode_chunk(completion_types.CompletionDelta(content=update.text))
+            case updates.ReasoningUpdate():
+                return self._encode_chunk(completion_types.CompletionDelta(reasoning_content=update.text))
             case updates.Started():
                 return self._encode_chunk(completion_types.CompletionDelta(role="assistant", content=""))
             case updates.RetrievedSources() if self._function is None:
@@ -129,6 +131,7 @@ def build_completion(
     not all of it.
     """
     found = [update for update in new if isinstance(update, updates.RetrievedSources)]
+    reasoning = "".join(update.text for update in new if isinstance(update, updates.ReasoningUpdate))
     if isinstance(last, updates.Broken):
         reply = completion_types.CompletionReply(
             role="assistant", content=join_text(new) or None, tool_calls=_build_calls(last.client_calls)
@@ -146,7 +149,12 @@ def build_completion(
         id=completion_id,
         created=created,
         model=model,
-        choices=(completion_types.Choice(message=reply, finish_reason=_find_reason(last, function)),),
+        choices=(
+            completion_types.Choice(
+                message=replace(reply, reasoning_content=reasoning),
+                finish_reason=_find_reason(last, function),
+            ),
+        ),
         usage=_count_tokens(last),
     )
 
@@ -193,4 +201,10 @@ def _count_tokens(last: updates.Finished | updates.Broken) -> completion_types.T
     """Count the tokens as OpenAI does: cached tokens are prompt tokens."""
     total = last.usage.total if isinstance(last, updates.Broken) else last.message.token_count
     output = last.usage.output_tokens
-    return completion_types.Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)
+    tokens = completion_types.Tokens(
+        prompt_tokens=total - output, completion_tokens=output, total_tokens=total
+    )
+    if not (thought := last.usage.reasoning_tokens):
+        return tokens
+    details = completion_types.CompletionDetails(reasoning_tokens=thought)
+    return replace(tokens, completion_tokens_details=details)

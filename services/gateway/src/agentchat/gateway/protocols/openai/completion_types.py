@@ -59,12 +59,19 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True):
     url_citation: UrlCitation
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the completion tokens that the model thought with."""
+
+    reasoning_tokens: int
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tokens of all model calls of the run."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    completion_tokens_details: CompletionDetails | None = None
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,11 +91,12 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class CompletionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The complete reply."""
+    """The complete reply. `reasoning_content` is no field of OpenAI's: DeepSeek and vLLM have it."""
 
     role: str
     content: str | None
     refusal: None = None
+    reasoning_content: str = ""
     tool_calls: tuple[FunctionCall, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
@@ -118,6 +126,7 @@ class CompletionDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     role: str | None = None
     content: str | None = None
+    reasoning_content: str | None = None
     tool_calls: tuple[FunctionCall, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 

@@ -105,7 +105,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
     function = read_output_function(body.tools, body.tool_choice)
     name = None if function is None else function.name
     client_tools = read_client_functions(request, body.tools, body.tool_choice, function)
-    view = ViewKind(streaming=bool(body.stream), calls_at_end=False)
+    view = ViewKind(streaming=bool(body.stream), calls_at_end=False, reasoning=True)
     if results := read_tool_results(body.messages, name):
         agent_id = await find_agent_of_model(request, model)
         return RunRequest(form="openai", agent_id=agent_id, view=view, tool_results=results)

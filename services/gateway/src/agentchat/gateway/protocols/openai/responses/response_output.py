@@ -1,7 +1,8 @@
 """Encode updates as the items of a response, and as events. Pure.
 
 The number of an event is a place in the canonical stream, however its text was split: each code point counts
-one, and each other event. So a client that continues after a number gets the rest, at any gateway.
+one, and each other event. So a client that continues after a number gets the rest, at any gateway. Events of
+reasoning have the number of the event before them: reasoning may be shown or not.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from agentchat.contracts.values import Cut, Source, Usage
 from agentchat.gateway.protocols.openai import openai_refusals
 from agentchat.gateway.protocols.openai.citations import Citation, find_marks, list_citations
 from agentchat.gateway.protocols.openai.responses import response_types
+from agentchat.gateway.protocols.openai.responses.reasoning_output import ReasoningEvent, ReasoningOutput
 from agentchat.gateway.runs.after_pause import AfterPause
 
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
@@ -50,6 +52,7 @@ class ResponseOutput:
         self._message: int | None = None  # the place of the message that is open
         self._message_id = ""
         self._text: list[str] = []
+        self._reasoning: ReasoningOutput | None = None
         self._calls: dict[str, int] = {}
         self._held: dict[str, updates.ToolStarted] = {}
         self._client_calls: set[str] = set()
@@ -70,6 +73,8 @@ class ResponseOutput:
                 return self._call_function(self._function, update.text)
             case updates.TextUpdate():
                 return self._encode_text(update.text)
+            case updates.ReasoningUpdate():
+                return self._encode_reasoning(update.text)
             case updates.Started():
                 started = self.response
                 return self._send("response.created", response=started) + self._send(
@@ -110,6 +115,33 @@ class ResponseOutput:
         self._number += 1
         return b"" if self._number <= self._after else _encode_event(kind, self._number, fields)
 
+    def _encode_reasoning(self, text: str) -> bytes:
+        ended, begun = b"", b""
+        if self._reasoning is None:
+            ended = self._end_message()
+            item_id = f"rs_{self.response.id.removeprefix('resp_')}_{self._round}"
+            self._reasoning = ReasoningOutput(item_id, len(self.response.output))
+            self._put(self._reasoning.item)
+            begun = self._send_reasoning(self._reasoning.begin())
+        return ended + begun + self._send_reasoning([self._reasoning.add(text)])
+
+    def _end_reasoning(self, status: str) -> bytes:
+        if self._reasoning is None:
+            return b""
+        ended, self._reasoning = self._reasoning, None
+        events = ended.end(status)
+        self._change(ended.index, response_types.ReasoningItem, summary=ended.item.summary, status=status)
+        return self._send_reasoning(events) if status == "completed" else b""
+
+    def _send_reasoning(self, events: Iterable[ReasoningEvent]) -> bytes:
+        """Encode events that count for nothing; a client that continues from here gets the complete item."""
+        number, after = self._number, self._after
+        return b"".join(
+            _encode_event(kind, number, fields)
+            for kind, fields in events
+            if number > after or (number == after and kind == "response.output_item.done")
+        )
+
     def _encode_text(self, text: str) -> bytes:
         begun = self._begin_message() if self._message is None else b""
         assert self._message is not None
@@ -126,10 +158,11 @@ class ResponseOutput:
         return {"output_index": self._message, "item_id": self._message_id, "content_index": 0}
 
     def _begin_message(self) -> bytes:
+        ended = self._end_reasoning("completed")
         self._message, self._text = len(self.response.output), []
         self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
         item = self._put(response_types.MessageItem(id=self._message_id, status="in_progress"))
-        data = self._send("response.output_item.added", output_index=self._message, item=item)
+        data = ended + self._send("response.output_item.added", output_index=self._message, item=item)
         data += self._send(
             "response.content_part.added", **self._place_part(), part=response_types.OutputText(text="")
         )
@@ -139,7 +172,7 @@ class ResponseOutput:
 
     def _call_function(self, function: str, arguments: str) -> bytes:
         """Encode a piece of the reply as arguments of the client's function."""
-        begun = b""
+        begun = self._end_reasoning("completed")
         if self._message is None:
             self._message, self._text = len(self.response.output), []
             round_id = f"{self.response.id.removeprefix('resp_')}_{self._round}"
@@ -147,7 +180,9 @@ class ResponseOutput:
             call = response_types.FunctionCallItem(
                 id=self._message_id, call_id=f"call_{round_id}", name=function, status="in_progress"
             )
-            begun = self._send("response.output_item.added", output_index=self._message, item=self._put(call))
+            begun += self._send(
+                "response.output_item.added", output_index=self._message, item=self._put(call)
+            )
         self._text.append(arguments)
         place = {"output_index": self._message, "item_id": self._message_id}
         return begun + self._send("response.function_call_arguments.delta", **place, delta=arguments)
@@ -165,8 +200,9 @@ class ResponseOutput:
         return data + self._send("response.output_item.done", output_index=index, item=call)
 
     def _end_message(self, status: str = "completed") -> bytes:
+        """End the message or the reasoning that is open: at most one is."""
         if self._message is None:
-            return b""
+            return self._end_reasoning(status)
         if self._function is not None:
             return self._end_function(self._message, self._function, status)
         place, index = self._place_part(), self._message
@@ -356,5 +392,6 @@ def _to_usage(total: int, usage: Usage) -> response_types.ResponseUsage:
             cached_tokens=usage.cache_read_tokens, cache_write_tokens=usage.cache_creation_tokens
         ),
         output_tokens=usage.output_tokens,
+        output_tokens_details=response_types.OutputDetails(reasoning_tokens=usage.reasoning_tokens or 0),
         total_tokens=total,
     )

@@ -31,6 +31,20 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag="message"):
     content: tuple[OutputText, ...] = ()
 
 
+class SummaryText(msgspec.Struct, frozen=True, kw_only=True, tag="summary_text"):
+    """What the model thought in one call."""
+
+    text: str
+
+
+class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag="reasoning"):
+    """The thinking before a message or a call. `status`: in_progress, completed, incomplete."""
+
+    id: str
+    summary: tuple[SummaryText, ...] = ()
+    status: str
+
+
 class FunctionCallItem(msgspec.Struct, frozen=True, kw_only=True, tag="function_call"):
     """The client's own function, with the reply as its arguments.
 
@@ -76,7 +90,7 @@ class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_app
     elicitation: Elicitation | msgspec.UnsetType = msgspec.UNSET
 
 
-Item = MessageItem | FunctionCallItem | McpCall | McpApprovalRequest
+Item = ReasoningItem | MessageItem | FunctionCallItem | McpCall | McpApprovalRequest
 
 
 class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +101,7 @@ class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Reasoning is not counted apart."""
+    """The part of the output tokens that the model thought with, 0 if its provider does not count them."""
 
     reasoning_tokens: int = 0
 

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.updates import Update
 from agentchat.conversations.aggregate.approval_rules import build_pause
-from agentchat.conversations.aggregate.canonical_stream import replay_updates
+from agentchat.conversations.aggregate.canonical_stream import has_reasoning, replay_updates
 from agentchat.conversations.queries.find_run import FoundRun, load_run
+from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import may_act_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
@@ -144,7 +145,11 @@ async def _load_response(pool: Pool, named: previous_response.Named, found: Foun
     begun = replace(begun, status="in_progress", created_at=created, model=model)
     paused = cut_at_client_pause(run, named.pause)
     shown = paused or run
-    updates = [*replay_updates(shown), *([build_pause(shown)] if shown.pending else [])]
+    shows_reasoning = has_reasoning(run) and await is_reasoning_shown(pool, run.agent_id)
+    updates = [
+        *replay_updates(shown, reasoning=shows_reasoning),
+        *([build_pause(shown)] if shown.pending else []),
+    ]
     if (after_pause := previous_response.find_pause(run, named)) is not None:
         updates = after_pause.take_rest(updates)
     stored = response_output.build_response(begun, updates, after_pause)
