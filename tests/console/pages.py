@@ -1,6 +1,7 @@
 """A browser without scripts: it follows links, keeps cookies and sends forms with their hidden fields."""
 
 import re
+from collections.abc import Mapping
 from html import unescape
 from html.parser import HTMLParser
 from types import TracebackType
@@ -64,7 +65,7 @@ class Browser:
         }
         return await self.http.post(unescape(action[1]), data=fields | written)
 
-    async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
+    async def post(self, path: str, fields: Mapping[str, str | list[str]], **headers: str) -> httpx.Response:
         """A form of our own pages, with the session's token."""
         data = {"_csrf_token": await self.load_form_token(), **fields}
         return await self.http.post(path, data=data, headers=headers)

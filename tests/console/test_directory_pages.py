@@ -1,20 +1,25 @@
 """Accounts, plans, agents, knowledge and webhooks: what a person changes, and what is refused."""
 
 import re
+from html import unescape
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from agentchat.console.frame.sessions import LOCAL
 from agentchat.console.pages.accounts_page import build_bars
 from agentchat.console.pages.agents_page import diff_lines
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import NewEndpoint
+from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Connection, open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import Browser, extract_form, extract_text
+from tests.conversations.given import build_conversation_started, turn
+from tests.conversations.read_models import Storage
 
 NONE = "\N{EN DASH}"
 
@@ -69,12 +74,15 @@ async def test_account_is_created_changed_and_deleted(browser: Browser, account:
 
 async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
     path = f"/accounts/{account}"
-    issued = await browser.post(f"{path}/keys", {"key_name": "backend"})
+    refused = await browser.post(f"{path}/keys", {"key_name": "backend"})
+    assert "scopes" in read_refusal(refused), "a key without scopes could do nothing"
+    issued = await browser.post(f"{path}/keys", {"key_name": "backend", "scopes": ["chat", "read"]})
     key = re.search(r"sk-ac-[\w-]{43}", issued.text)
     assert key is not None
     page = await browser.get(path)
     assert key[0] not in page.text
     assert key[0][-4:] in page.text
+    assert "chat, read" in page.text
     one = re.search(rf'action="({path}/keys/[^"]+)"', page.text)
     assert one is not None
     rotated = await browser.post(one[1], {"action": "rotate"})
@@ -84,6 +92,26 @@ async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
     await browser.post(one[1], {"action": "revoke"})
     assert "revoked" in await browser.open_page(path)
     assert (await browser.post(one[1], {"action": "eat"})).status_code == 400
+
+
+async def test_a_user_is_shown_and_deleted(browser: Browser, account: str, storage: Storage) -> None:
+    user, path = "shop/ada&co", f"/accounts/{account}/user"
+    begun = replace(build_conversation_started(), account_id=account, user_id=user)
+    told = (begun, *turn("for-a-user", "Hello", "Hi"))
+    await storage.store.append(Conversation(conversation_id=make_id()), told)
+    await storage.follow()
+    listed = (await browser.get(f"/accounts/{account}")).text
+    address = re.search(r'href="(/accounts/[^"]+user_id=[^"]+)"', listed)
+    assert address is not None
+    page = (await browser.get(unescape(address[1]))).text
+    assert "Conversations 1 stored now" in extract_text(page)
+    assert "2026-11 1" in extract_text(page)
+    kept = await browser.post(path, {"user_id": user, "typed": "shop/ada"})
+    assert "nothing was deleted" in extract_text(kept.text)
+    going = await browser.post(path, {"user_id": user, "typed": user})
+    assert "Being deleted 1 conversations left" in extract_text(going.text)
+    assert 'class="danger"' not in going.text, "it is asked for once"
+    assert "There is no such user" in await browser.open_page(f"{path}?user_id=nobody")
 
 
 async def test_a_plan_is_made_and_changed(browser: Browser) -> None:

@@ -86,6 +86,8 @@ ROLES: dict[str, Role | None] = {
     "POST /accounts/{account_id}": Role.OWNER,
     "GET /accounts/{account_id}/delete": Role.OWNER,
     "POST /accounts/{account_id}/delete": Role.OWNER,
+    "GET /accounts/{account_id}/user": Role.VIEWER,
+    "POST /accounts/{account_id}/user": Role.OWNER,
     "POST /accounts/{account_id}/keys": Role.OWNER,
     "POST /accounts/{account_id}/keys/{key_id}": Role.OWNER,
     "GET /plans/{name}": Role.OWNER,
@@ -103,6 +105,7 @@ GUARDED = {route: role for route, role in ROLES.items() if role is not None and 
 ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
 _ID = "019ac9e4-0000-7000-8000-000000000000"
 _ELSEWHERE = {
+    "POST /accounts/{account_id}/user",  # test_directory_pages has an end user
     *("POST /what-if/{what_if_id}/stop", "POST /playground/stop"),
 }
 """Buttons of runs that go on: tests/system has them."""
@@ -214,7 +217,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
 
     account = await create_thing("/accounts", name="Acme", plan="Starter")
     account_id = account.rpartition("/")[2]
-    await create_thing(f"{account}/keys", key_name="backend")
+    await create_thing(f"{account}/keys", key_name="backend", scopes="chat")
     fields = {"account_id": account_id, "name": "Shop", "provider": "anthropic", "model": "m-1"}
     agent = await create_thing(
         "/agents/new", **fields, parameters='{"max_tokens": 100}', system_prompt="Be brief."

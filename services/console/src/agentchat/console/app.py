@@ -22,6 +22,7 @@ from agentchat.console.pages import (
     health_page,
     knowledge_page,
     playground_page,
+    users_page,
     webhooks_page,
     what_if_page,
 )
@@ -38,6 +39,7 @@ PAGES = (
     agents_page.HANDLERS,
     knowledge_page.HANDLERS,
     accounts_page.HANDLERS,
+    users_page.HANDLERS,
     webhooks_page.HANDLERS,
     audit_page.HANDLERS,
     health_page.HANDLERS,

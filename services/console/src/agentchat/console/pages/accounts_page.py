@@ -18,6 +18,7 @@ from agentchat.administration.admin_values import (
     NewPlan,
     PlanChanges,
 )
+from agentchat.administration.checked_input import convert
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
@@ -27,6 +28,7 @@ from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.directory.api_keys import SCOPES
 from agentchat.directory.display_names import load_display_names
 
 _NEW = BodyForm(NewAccount, leave_out=("id",))
@@ -154,8 +156,8 @@ async def _render_deletion(
 async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Create a key and show it once."""
     given = await request.form()
-    new = NewKey(name=str(given.get("key_name", "")))
     try:
+        new = convert(NewKey, {"name": str(given.get("key_name", "")), "scopes": given.getall("scopes", [])})
         issued = await admin_keys.create(get_admin(request), account_id, new)
     except AdminError as error:
         return await _render_account(request, account_id, RefusedForm(given, error))
@@ -210,6 +212,7 @@ async def _render_account(
         users=users.items,
         agents=names.agents,
         issued=issued,
+        scopes=SCOPES,
         fields=_EDIT.fill(account, refused),
         refused=refused,
         changes=await list_changes(request, account.id),
