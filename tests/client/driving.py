@@ -13,6 +13,7 @@ from agentchat.client import (
     ChatStream,
     Delta,
     Event,
+    File,
 )
 from agentchat.client.transcript import Transcript
 
@@ -61,6 +62,10 @@ class Driver:
     ) -> StreamResult:
         """Read a stream; with `cancel` the run is cancelled once its reply has begun."""
         return self._read(self.client.stream(message, **options), at_most, cancel)
+
+    def upload(self, name: str, content: bytes) -> File:
+        file: File = self._done(self.client.files.upload(name, content))
+        return file
 
     def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult:
         return self._read(self.client.events(trace_id, last_event_id, **options), 1000, False)

@@ -66,8 +66,8 @@ def test_the_models_of_lists_have_the_fields_that_the_service_sends(
         user, assistant = http.get(f"/v1/conversations/{thread}/messages").json()["data"]
     assert set(conversation) == list_fields(Conversation)
     optional = {"interrupted", "sources", "tool_calls"}  # where a run failed, searched, or called tools
-    assert set(assistant) == list_fields(HistoryMessage) - optional
-    assert set(user) == list_fields(HistoryMessage) - optional - {"token_count", "feedback"}
+    assert set(assistant) == list_fields(HistoryMessage) - optional - {"attachments"}
+    assert set(user) == list_fields(HistoryMessage) - optional - {"token_count", "feedback", "attachments"}
     assert set(assistant["feedback"]) == list_fields(FeedbackSummary)
     assert set(assistant["feedback"]["newest"]) == list_fields(Feedback)
     assert client.feedback(reply.message.id)[0].comment == "Too short."

@@ -132,3 +132,17 @@ def test_files_count_in_the_estimate_of_the_next_call() -> None:
         return plan_compaction(thread, trace("b"), tokens=1_600, keep_runs=0) is not None
 
     assert (plans(), plans(FILE)) == (False, True)
+
+
+def test_files_of_a_seeded_history_are_shown_too() -> None:
+    seeded = events.ConversationSeeded(
+        trace_id=trace("a"),
+        at="now",
+        messages=(ShownMessage("user", "", (FILE,)), ShownMessage("assistant", "A.")),
+    )
+    thread = build_run(
+        build_conversation_started(), seeded, build_message("a", "And?"), build_run_started("a")
+    )
+    first, *_ = build_prompt(thread, trace("a"), tools_offered=True).messages
+    assert first == {"role": "user", "content": [SHOWN]}
+    assert list_shown_files(thread, trace("a")) == [(FILE,)]

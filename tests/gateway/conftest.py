@@ -73,8 +73,14 @@ async def make_account(pool: Pool, plan: str) -> Account:
 
 
 @pytest.fixture(scope="module")
-def environ(migrated_database_url: str, fresh_nats_url: str, redis_url: str) -> dict[str, str]:
+def environ(
+    migrated_database_url: str,
+    fresh_nats_url: str,
+    redis_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, str]:
     return {
+        "AGENTCHAT_FILES_URL": tmp_path_factory.mktemp("files").as_uri(),
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
         "AGENTCHAT_NATS_URL": fresh_nats_url,
         "AGENTCHAT_REDIS_URL": redis_url,

@@ -1,5 +1,6 @@
 """What the protocols for other clients refuse: each in its own shape, by the place of what is wrong."""
 
+import re
 from typing import Any
 
 import httpx
@@ -50,8 +51,8 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({"messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
         ({"messages": [{"content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "assistant", "tool_calls": {}}, HI]}, "messages[0].tool_calls"),
-        ({"messages": [{"role": "tool", "content": [{"type": "image_url"}]}, HI]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
+        ({"messages": [{"role": "tool", "content": [{"type": "image_url"}]}, HI]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]"),
         (chat(model=1), "model"),
         (chat(stream="yes"), "stream"),
         (chat(n=2), "n"),
@@ -75,7 +76,7 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({"input": " "}, "input"),
         ({"input": [{"role": "assistant", "content": "x"}]}, "input"),
         ({"input": [{"type": "image_generation_call"}]}, "input[0].type"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0]"),
         ({"input": [{"type": "mcp_approval_response"}]}, "input[0].approve"),
         ({"input": "hi", "tool_choice": "required"}, "tool_choice"),
         ({"input": "hi", "prompt": {"id": "p"}}, "prompt"),
@@ -108,7 +109,7 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({**RUN, "messages": [HI, {"role": "tool", "content": "1", "toolCallId": "c"}]}, "messages"),
         ({**RUN, "messages": [HI, {"role": "assistant", "toolCalls": []}]}, "messages"),
         ({**RUN, "messages": [{"role": "owner", "content": "x"}, HI]}, "messages[0].role"),
-        ({**RUN, "messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content"),
+        ({**RUN, "messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content[0]"),
         ({**RUN, "messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
     ],
     AI_SDK: [
@@ -120,8 +121,8 @@ BODIES: dict[str, list[tuple[Any, str]]] = {
         ({"messages": [make_ui_chat("owner", "x"), make_ui_chat("user", "hi")]}, "messages[0].role"),
         ({"messages": [HI]}, "messages[0].parts"),
         (
-            {"messages": [make_ui_chat("user", parts=[{"type": "file", "url": "data:,"}])]},
-            "messages[0].parts",
+            {"messages": [make_ui_chat("user", parts=[{"type": "file", "url": "ftp://x/"}])]},
+            "messages[0].parts[0]",
         ),
         ({"messages": [make_ui_chat("user", "hi")], "trigger": "resume"}, "trigger"),
         ({"messages": [make_ui_chat("user", "hi")], "id": "undefined"}, "id"),
@@ -181,7 +182,9 @@ async def test_what_cannot_be_answered_is_refused_by_its_place(
     caller: Caller, path: str, body: Any, place: str
 ) -> None:
     response = await caller.post(path, body)
-    assert (response.status_code, *refusal_of(path, response)) == (400, "invalid_request", place)
+    is_file = re.search(r"(content|parts)\[0\]\Z", place) is not None
+    code = "unsupported_attachment" if is_file else "invalid_request"
+    assert (response.status_code, *refusal_of(path, response)) == (400, code, place)
 
 
 UI_CHAT = b'{"messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}]}'

@@ -25,10 +25,12 @@ from agentchat.client.api_calls import (
     to_stream_call,
 )
 from agentchat.client.blocking import BlockingHttp
+from agentchat.client.files import AsyncFiles
 from agentchat.client.models import (
     ApprovalRequest,
     Conversation,
     Feedback,
+    File,
     HistoryMessage,
     Page,
     Reply,
@@ -71,6 +73,7 @@ class AsyncAgentChat:
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(limits=LIMITS)
         self._sender = CallSender(self.service, self._http, sleep)
+        self.files = AsyncFiles(self._sender)
 
     def __repr__(self) -> str:
         return f"AsyncAgentChat({self.service})"
@@ -95,14 +98,18 @@ class AsyncAgentChat:
         agent_id: str | None = None,
         idempotency_key: str | None = None,
         body: Mapping[str, Any] | None = None,
+        attachments: Sequence[File | str] = (),
     ) -> Reply:
         """Send a message and wait for the complete reply.
 
         `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
         `body` has further fields of the request, such as `context`, `parameters` and `metadata`.
+        `attachments` are uploaded files, and https or data URLs.
         Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
         """
-        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key, body)
+        call = self.service.build_chat_call(
+            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments
+        )
         return (await self._sender.fetch(call)).reply()
 
     def stream(
@@ -115,13 +122,16 @@ class AsyncAgentChat:
         idempotency_key: str | None = None,
         form: Form | None = None,
         body: Mapping[str, Any] | None = None,
+        attachments: Sequence[File | str] = (),
     ) -> "AsyncChatStream":
         """Send a message and read the reply as it comes; the request is sent when the stream is entered.
 
         `form` chooses the events: "full" has all of them; None leaves it to the service. With the
         `idempotency_key` of an earlier call, that reply is streamed again from the beginning.
         """
-        call = self.service.build_chat_call(message, conversation_id, prompt, agent_id, idempotency_key, body)
+        call = self.service.build_chat_call(
+            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments
+        )
         return AsyncChatStream(self._sender, to_stream_call(call, form))
 
     def events(
@@ -313,20 +323,14 @@ class AsyncAgentChat:
         return await self._fetch(WebhookEndpoint, Call(method="POST", path=path, repeatable=False))
 
     async def test_webhook_endpoint(
-        self,
-        endpoint_id: str,
-        event_type: str = "run.completed",
+        self, endpoint_id: str, event_type: str = "run.completed"
     ) -> WebhookDelivery:
         """Send an example event and wait up to 20 s for the endpoint's answer."""
         call = build_json_call("POST", _build_webhook_path(endpoint_id, "test"), {"type": event_type})
         return await self._fetch(WebhookDelivery, replace(call, repeatable=False))
 
     def webhook_deliveries(
-        self,
-        endpoint_id: str,
-        limit: int | None = None,
-        *,
-        status: str | None = None,
+        self, endpoint_id: str, limit: int | None = None, *, status: str | None = None
     ) -> AsyncIterator[WebhookDelivery]:
         """List an endpoint's deliveries, the newest first, page by page."""
         query = omit_none({"status": status})

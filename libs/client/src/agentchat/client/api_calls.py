@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentchat.client.blocking import BlockingHttp
 from agentchat.client.errors import Misconfigured
+from agentchat.client.models import File
 from agentchat.client.retries import Budget, Timeouts
 
 Form = Literal[1, 2, "full"]
@@ -32,6 +33,7 @@ _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
 
+    file: The name and the content of a file, which are sent as a form in the place of a body.
     silent: The service sends nothing until the response is complete.
     repeatable: Sending it twice does no harm. A call that is not is retried only if it was rate-limited.
     """
@@ -41,6 +43,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     query: dict[str, str] = {}
     headers: dict[str, str] = {}
     body: bytes | None = None
+    file: tuple[str, bytes] | None = None
     silent: bool = False
     repeatable: bool = True
 
@@ -102,11 +105,16 @@ class ServiceSettings:
         agent_id: str | None,
         key: str | None,
         more: Mapping[str, Any] | None = None,
+        attachments: Sequence[File | str] = (),
     ) -> Call:
         """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one. `more` joins the body."""
         agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
         given = {"message": message, "conversation_id": conversation_id, "prompt": prompt}
         body = omit_none(given | dict(more or {}))
+        if attachments:
+            body["attachments"] = [
+                {"url": each} if isinstance(each, str) else {"file_id": each.file_id} for each in attachments
+            ]
         call = build_json_call("POST", "/v1/chat", body, key=make_key() if key is None else _check_key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
@@ -121,6 +129,7 @@ class ServiceSettings:
             params=call.query or None,
             headers={"User-Agent": _USER_AGENT, **call.headers},
             content=call.body,
+            files=None if call.file is None else {"file": call.file},
             timeout=timeout,
         )
 

@@ -10,6 +10,7 @@ import httpx
 from agentchat.client.aio import AsyncAgentChat
 from agentchat.client.api_calls import LIMITS
 from agentchat.client.blocking import BlockingHttp, iterate, run
+from agentchat.client.files import Files
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import ReplyReader
 from agentchat.client.stream_events import Event
@@ -107,6 +108,7 @@ class AgentChat:
             sleep=sleep_blocking,
             clock=clock,
         )
+        self.files = Files(self._client.files)
 
     def __repr__(self) -> str:
         return f"AgentChat({self._client.service})"

@@ -80,6 +80,16 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.content
 
 
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored file. `media_type` was found in its content; `url` is the path of its bytes."""
+
+    file_id: str
+    media_type: str
+    bytes: int
+    name: str
+    url: str = ""
+
+
 class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
     """The thread that a fork was copied from, and up to which version."""
 
@@ -131,7 +141,8 @@ class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a thread, `user` or `assistant`; `token_count` and `feedback` on the assistant's only.
 
-    `interrupted`: its run failed or was cancelled, and this is as far as it came.
+    `attachments` are the files of a user's message. `interrupted`: its run failed or was cancelled, and this
+    is as far as it came.
     """
 
     id: str
@@ -146,6 +157,7 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     feedback: FeedbackSummary | None = None
     tool_calls: tuple[ToolRun, ...] = ()
     sources: tuple[Source, ...] = ()
+    attachments: tuple[File, ...] = ()
 
 
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.client.models import Approval, ClientCall, Message, Source, TokenCounts, ToolRun
+from agentchat.client.models import Approval, ClientCall, File, Message, Source, TokenCounts, ToolRun
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -83,11 +83,12 @@ class ToolProgress(StreamEvent, frozen=True, kw_only=True, tag="tool_progress"):
 
 
 class ToolResult(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
-    """`full`: a tool has returned."""
+    """`full`: a tool has returned; `files` are the images and files in its result."""
 
     id: str
     output: str
     is_error: bool
+    files: tuple[File, ...] = ()
 
 
 class Warned(StreamEvent, frozen=True, kw_only=True, tag="warning"):

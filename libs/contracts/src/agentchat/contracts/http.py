@@ -93,11 +93,19 @@ ToolChoice = Annotated[
 ]
 
 
+class Attachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of the message: an uploaded one, or one that the service fetches from an https or data URL."""
+
+    file_id: str | None = None
+    url: str | None = None
+
+
 class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of both chat endpoints. A null or absent conversation_id starts a new conversation.
 
-    `prompt` replaces the agent's system prompt, `instructions` are added to it. Only a new conversation takes
-    `title`, `metadata`, and `external_id`, the account's own name for it.
+    `message` may be empty next to `attachments`. `prompt` replaces the agent's system prompt, `instructions`
+    are added to it. Only a new conversation takes `title`, `metadata`, and `external_id`, the account's own
+    name for it.
     """
 
     message: str
@@ -110,6 +118,9 @@ class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
     parameters: RunParameters | None = None
     client_tools: ClientTools = ()
     tool_choice: ToolChoice | None = None
+    attachments: Annotated[
+        tuple[Attachment, ...], msgspec.Meta(max_length=20, description="Files of the message.")
+    ] = ()
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

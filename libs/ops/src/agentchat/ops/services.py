@@ -97,6 +97,7 @@ class Services:
             "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
+            "AGENTCHAT_FILES_ALLOW": ",".join((*settings.files_allow, *ANY_LOOPBACK)),
         }
         kept_keys = () if settings.secret_key else secrets.previous_secret_keys
         self._keys = {

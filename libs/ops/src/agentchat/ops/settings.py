@@ -32,6 +32,7 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    files_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_FILES_ALLOW")] = ()
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
     openai_api_key: Annotated[str | None, Setting("OPENAI_API_KEY", secret=True)] = None

@@ -12,6 +12,8 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
 from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds
@@ -22,6 +24,7 @@ from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.limits import Limiter
+from agentchat.net_guard.guarded_download import Downloader
 from agentchat.runtime import metrics, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.peers import parse_networks
@@ -71,10 +74,12 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             limiter=limiter,
             bus=bus,
             log=conversation_log,
+            files=FileStore(pool, ObjectStore(settings.files_url)) if settings.files_url else None,
             runs=runs,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),
             webhooks=_build_webhook_access(settings),
+            downloader=Downloader(settings.build_file_guard()),
             demo=_build_demo_access(settings),
         )
         admin = await enter(open_admin_access(settings, bus))

@@ -6,11 +6,13 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.secrets import Sealer
+from agentchat.files.file_store import FileStore
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
+from agentchat.net_guard.guarded_download import Downloader
 from agentchat.runtime.health import HealthChecks
 from agentchat.runtime.postgres import Pool
 
@@ -40,10 +42,12 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     bus: Bus
     log: Log
+    files: FileStore | None
     runs: FollowedRuns
     health: HealthChecks
     advisory: HealthChecks
     webhooks: WebhookAccess
+    downloader: Downloader
     demo: DemoAccess | None = None
 
 

@@ -36,6 +36,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
+    files_url: Annotated[str | None, Setting("AGENTCHAT_FILES_URL")] = None
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
     health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
@@ -50,6 +51,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    files_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_FILES_ALLOW")] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
     demo_agent_id: Annotated[str | None, Setting("AGENTCHAT_DEMO_AGENT_ID")] = None
@@ -64,6 +66,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
         self.build_model_guard()
         self.build_tool_guard()
         self.build_webhook_guard()
+        self.build_file_guard()
 
     def build_model_guard(self) -> Guard:
         """Build the guard of agents' base URLs. Raises SettingsError."""
@@ -76,6 +79,10 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     def build_webhook_guard(self) -> Guard:
         """Build the guard of webhook endpoints' addresses. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+
+    def build_file_guard(self) -> Guard:
+        """Build the guard of the URLs of files in requests. Raises SettingsError."""
+        return build_guard(self.files_allow, "AGENTCHAT_FILES_ALLOW")
 
     def make_sealer(self) -> Sealer:
         """Build the sealer of agents' and webhook endpoints' secrets. Raises SettingsError."""

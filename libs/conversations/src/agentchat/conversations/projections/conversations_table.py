@@ -176,12 +176,18 @@ def _describe(
     return _Description(conversation_id, event.title, event.metadata)
 
 
+def build_title(message: events.MessageSaved) -> str:
+    """Return the beginning of a message; the names of its files if it has no text."""
+    said = message.content if message.content.strip() else ", ".join(f.name for f in message.attachments)
+    return said[:TITLE_LENGTH]
+
+
 def _add_message(change: _Change, message: events.MessageSaved) -> None:
     change.updated_at = max(change.updated_at, message.at)  # a fork copies older messages
     change.message_count += 1
     change.agent_id = message.agent_id
     if change.title is None and message.role == "user":
-        change.title = message.content[:TITLE_LENGTH]
+        change.title = build_title(message)
 
 
 PROJECTION = Projection(

@@ -3,11 +3,12 @@
 import msgspec
 
 from agentchat.contracts.events import FeedbackGiven, MessageSaved
+from agentchat.contracts.files import FileLink
 from agentchat.contracts.http import Feedback, FeedbackSummary
 from agentchat.contracts.values import Role, Source, ToolCall
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls
 from agentchat.conversations.aggregate.conversation import ForkedFrom, Run
-from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
+from agentchat.conversations.projections.conversations_table import build_title
 from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.find_feedback import ReplyFeedback
 from agentchat.conversations.queries.threads import ThreadSummary
@@ -15,7 +16,7 @@ from agentchat.gateway.http.pagination import NextCursor
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of a conversation; the optional fields are on the assistant's only.
+    """A message of a conversation; the optional fields are on the assistant's only, `attachments` on others.
 
     `interrupted`: its run failed or was cancelled, and this is as far as it came.
     """
@@ -32,6 +33,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     feedback: FeedbackSummary | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
+    attachments: tuple[FileLink, ...] = ()
 
 
 class ConversationPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ def build_conversation_row(conversation_id: str, found: ThreadSummary) -> Conver
     started, labels = found.started, found.described or found.started
     return ConversationRow(
         conversation_id=conversation_id,
-        title=found.first.content[:TITLE_LENGTH] if labels.title is None else labels.title,
+        title=build_title(found.first) if labels.title is None else labels.title,
         agent_id=found.last.agent_id,
         message_count=found.count,
         created_at=started.at,
@@ -107,4 +109,5 @@ def build_message_row(
         feedback=feedback,
         tool_calls=None if shown is None else list_returned_calls(shown) or None,
         sources=None if shown is None else shown.sources,
+        attachments=tuple(file.to_link() for file in saved.attachments),
     )

@@ -13,6 +13,8 @@ from agentchat.gateway.http.refusals import to_refusal
 from agentchat.gateway.http.request_context import RequestContext, get_context
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_FILES_BODY_BYTES = 8 * MAX_BODY_BYTES
+"""For bodies that may have files in them. Their texts are bounded by MAX_BODY_BYTES."""
 
 
 class JsonRequest(Request[Any, Caller, State]):

@@ -19,6 +19,7 @@ from agentchat.contracts.values import Form
 from agentchat.gateway.access.checks import get_admitted, may_chat
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.access.stream_form import read_stream_form
+from agentchat.gateway.attachments.requested_attachment import read_attachment
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.client_tools import read_client_tools
@@ -164,7 +165,7 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         DatabaseUnavailable
     """
     message, prompt = replace_nul(body.message), body.prompt and replace_nul(body.prompt)
-    if not message.strip():
+    if not message.strip() and not body.attachments:
         raise build_field_refusal("message", "The message is blank.")
     check_size("message", message, get_max_message_bytes(request))
     instructions = body.instructions and replace_nul(body.instructions)
@@ -195,6 +196,10 @@ async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) ->
         title=None if body.title is None else check_title(body.title),
         metadata=check_new_pairs(body.metadata or {}),
         external_id=body.external_id and replace_nul(body.external_id),
+        attachments=tuple(
+            read_attachment(f"attachments[{index}]", file_id=each.file_id, url=each.url)
+            for index, each in enumerate(body.attachments)
+        ),
         **read_options(body),
         **read_client_tools(body.client_tools, body.tool_choice),
     )

@@ -4,7 +4,7 @@ It is found by the client's own name for it together with the texts that are sen
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +21,8 @@ from agentchat.conversations.queries.find_by_history import (
 )
 from agentchat.conversations.queries.threads import Thread, find_thread
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, check_count
+from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 from agentchat.gateway.runs.run_request import Fork, RunRequest
@@ -38,6 +39,7 @@ class ClientHistory(msgspec.Struct, frozen=True):
     instructions: str | None
     messages: tuple[ShownMessage, ...]
     digests: Digests
+    attachments: tuple[RequestedAttachment, ...] = ()
 
     @property
     def message(self) -> str:
@@ -56,16 +58,19 @@ class MessageBuilder:
     def __init__(self) -> None:
         self._instructions: list[str] = []
         self._messages: list[tuple[Role, list[str]]] = []
+        self._attachments: list[tuple[RequestedAttachment, ...]] = []  # of each message
         self._last: Role | None = None
 
     def add_system(self, text: str) -> None:
         """Add a system message, or what counts as one."""
         self._instructions.append(text)
 
-    def add_user(self, text: str) -> None:
-        """Add a message of the user."""
+    def add_user(self, text: str, attachments: Sequence[RequestedAttachment] = ()) -> None:
+        """Add a message of the user. Raises Refusal, 400, if it has too many files."""
+        check_count(attachments)
         self._last = "user"
         self._messages.append(("user", [text]))
+        self._attachments.append(tuple(attachments))
 
     def add_assistant(self, text: str) -> None:
         """Add a message of the assistant; "" if it only called tools."""
@@ -74,19 +79,30 @@ class MessageBuilder:
             self._messages[-1][1].append(text)
         elif text:
             self._messages.append(("assistant", [text]))
+            self._attachments.append(())
 
     def build_history(self, field: str, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
         """Build the history. `max_bytes` bounds a user's message. Raises Refusal, which names `field`."""
         if self._last != "user":
             raise build_field_refusal(field, 'The last message must have role "user".')
         messages = tuple(ShownMessage(role, replace_nul("".join(texts))) for role, texts in self._messages)
-        if not messages[-1].content.strip():
+        if not messages[-1].content.strip() and not self._attachments[-1]:
             raise build_field_refusal(field, "The last message is blank.")
         for each in messages:
             check_size(field, each.content, max_bytes if each.role == "user" else MAX_MESSAGE_BYTES)
         instructions = replace_nul("\n\n".join(filter(None, self._instructions)))
         check_size(field, instructions, MAX_PROMPT_BYTES)
-        return ClientHistory(instructions or None, messages, compute_digests(messages))
+        check_size(field, "".join(each.content for each in messages), MAX_BODY_BYTES)
+        digests = compute_digests(list(map(_mark_files, messages, self._attachments)))
+        attachments = [
+            replace(each, message=index) for index, files in enumerate(self._attachments) for each in files
+        ]
+        return ClientHistory(instructions or None, messages, digests, tuple(attachments))
+
+
+def _mark_files(message: ShownMessage, files: Sequence[RequestedAttachment]) -> ShownMessage:
+    """Return a message whose hash tells its files too: no text has a NUL."""
+    return replace(message, content="\0".join((message.content.strip(), *(each.mark for each in files))))
 
 
 def check_name(field: str, name: str) -> str:
@@ -121,6 +137,7 @@ async def place_in_conversation(
     requested = replace(
         requested,
         message=shown.message,
+        attachments=take_new_files(shown.attachments, len(shown.history)),
         history=shown.history,
         instructions=shown.instructions,
         shown_sha256=hash_of and hash_of(shown.digests.messages),
@@ -141,6 +158,13 @@ async def place_in_conversation(
         return requested
     continued = await find_by_history.find_continued(pool, hash_of(before), reply, shown.message)
     return requested if continued is None else _continue_conversation(requested, continued)
+
+
+def take_new_files(attachments: Sequence[RequestedAttachment], first: int) -> tuple[RequestedAttachment, ...]:
+    """Return the files; those of messages from the index `first` on are the new message's."""
+    return tuple(
+        replace(each, message=None) if (each.message or 0) >= first else each for each in attachments
+    )
 
 
 def _continue_conversation(requested: RunRequest, continued: ContinuedConversation) -> RunRequest:

@@ -2,7 +2,8 @@
 
 import contextlib
 import hashlib
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,8 +21,12 @@ from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 C = TypeVar("C", DescribeConversation, ForkConversation)
 
 
-async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested) -> Claim:
+async def claim_run(
+    claims: Claims, key: IdempotencyKey, request: ChatRequested, file_marks: Sequence[str] = ()
+) -> Claim:
     """Claim the key for a request, or find what it stands for. A request without a key has its own claim.
+
+    `file_marks` tell the files of its message from others.
 
     Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
     """
@@ -33,7 +38,7 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
         claims,
         owner=request,
         key=key.text,
-        request_hash=_hash_of(request),
+        request_hash=_hash_of(request, file_marks),
         trace_id=request.trace_id,
         conversation_id=request.conversation_id,
         seconds=ACCEPT_SECONDS,
@@ -116,11 +121,13 @@ async def _claim(
         raise Refusal("idempotency_conflict") from None
 
 
-def _hash_of(request: ChatRequested) -> bytes:
+def _hash_of(request: ChatRequested, file_marks: Sequence[str]) -> bytes:
     """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
-    options = tuple(
+    options: tuple[Any, ...] = tuple(
         (name, value) for name in _OPTIONS if (value := getattr(request, name)) not in (None, {}, ())
     )
+    if file_marks:
+        options += (("attachments", file_marks),)
     if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
         shown = (request.shown_sha256, request.instructions, *options)
         return hashlib.sha256(wire.encode_canonical(shown)).digest()

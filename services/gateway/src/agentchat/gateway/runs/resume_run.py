@@ -5,13 +5,14 @@ Repeating them is safe: the run is then streamed again from after its pause, wha
 
 from collections.abc import Sequence
 
+from agentchat.contracts import wire
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.claim_key import make_unkeyed_claim
@@ -30,6 +31,8 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 async def start_or_resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
     """Start a run, or resume the one that the request decides about. Raises as `start_run`."""
     if run_request.verdicts or run_request.tool_results:
+        if len(wire.encode((run_request.verdicts, run_request.tool_results))) > MAX_BODY_BYTES:
+            raise Refusal("message_too_large", f"The results have more than {MAX_BODY_BYTES} bytes.")
         return await resume_run(request, run_request)
     return await start_run(request, run_request)
 

@@ -6,6 +6,7 @@ import msgspec
 
 from agentchat.contracts.http import DecisionBody
 from agentchat.contracts.values import ClientTool, ClientToolResult, ShownMessage
+from agentchat.gateway.attachments.requested_attachment import RequestedAttachment
 
 Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
 """Of a decision, as a body has it: `decide_approval.clean_decision` checks its length."""
@@ -70,6 +71,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
         they must be all that it waits for.
     tool_results: Results of the client's tools: the run that waits for them continues, likewise.
+    attachments: The files of the message, and those of the `history` that are not stored yet.
     """
 
     form: str
@@ -100,6 +102,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     decides_all: bool = False
     returns_queued: bool = False
     tool_results: tuple[ClientToolResult, ...] = ()
+    attachments: tuple[RequestedAttachment, ...] = ()
 
     def __repr__(self) -> str:
         """Leave out the values: some are secret."""

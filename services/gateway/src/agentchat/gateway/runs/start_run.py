@@ -6,6 +6,7 @@ publish the request, wait until the user's message is saved.
 
 import asyncio
 import contextlib
+import time
 from datetime import datetime, timedelta
 
 import msgspec
@@ -24,6 +25,7 @@ from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.access.plan_limits import Slot
+from agentchat.gateway.attachments.message_files import MessageFiles
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import RequestContext
@@ -70,7 +72,12 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     if run_request.metadata and (run_request.conversation_id or run_request.fork):
         context.ignored.append("metadata")  # a conversation gets them when it begins
     chat = _build_request(context.trace_id, request.auth, run_request)
-    start = RunStarter(services, context, chat, key, admitted.slot, run_request)
+    files = None
+    if run_request.attachments:
+        if services.files is None:
+            raise Refusal("overloaded", "This service has no AGENTCHAT_FILES_URL, which files need.")
+        files = MessageFiles(services.pool, services.files, services.downloader, run_request.attachments)
+    start = RunStarter(services, context, chat, key, admitted.slot, run_request, files)
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
     return started
@@ -119,6 +126,7 @@ class RunStarter(msgspec.Struct):
     key: IdempotencyKey
     slot: Slot
     wanted: RunRequest
+    files: MessageFiles | None = None
     published: bool = False
 
     async def start(self) -> StartedRun:
@@ -126,10 +134,18 @@ class RunStarter(msgspec.Struct):
 
         Raises Refusal, BusUnavailable, DatabaseUnavailable.
         """
+        try:
+            return await self._start()
+        finally:
+            if self.files is not None and not self.published:
+                await self.files.discard(self.request)
+
+    async def _start(self) -> StartedRun:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_SECONDS
         while loop.time() < deadline:
-            claim = await claim_run(self.services.claims, self.key, self.request)
+            marks = self.files.marks if self.files is not None else ()
+            claim = await claim_run(self.services.claims, self.key, self.request, marks)
             try:
                 run = await self._follow(claim)
             except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
@@ -162,6 +178,7 @@ class RunStarter(msgspec.Struct):
             if run.refused and not refusal.approvals:
                 self.context.conversation_id = None
             await self._give_up(claim, run)
+            self.published = self.published and not run.refused
             raise
         finally:
             if not has_started:
@@ -184,9 +201,14 @@ class RunStarter(msgspec.Struct):
         `bus.traces` to `FollowedRun.deliver`.
         """
         await self.slot.take(claim.trace_id)
-        deadline = datetime.fromisoformat(claim.now) + timedelta(seconds=ACCEPT_SECONDS)
+        request, began = self.request, time.monotonic()
+        if self.files is not None:
+            request = await self.files.attach(request)
+            await extend_claim(self.services.pool, claim, ACCEPT_SECONDS)
+        seconds = ACCEPT_SECONDS + time.monotonic() - began
+        deadline = datetime.fromisoformat(claim.now) + timedelta(seconds=seconds)
         request = replace(
-            self.request,
+            request,
             trace_id=claim.trace_id,
             conversation_id=claim.conversation_id,
             attempt=claim.publication,
@@ -196,6 +218,8 @@ class RunStarter(msgspec.Struct):
         if self.wanted.fork is not None:
             await self.slot.take_write()
             request = await _fork(self.services, request, self.wanted.fork)
+        if self.files is not None:
+            request = await self.files.attach_history(request)
         if secrets := self.wanted.secrets:
             sealer = get_sealer(self.services)
             await save_run_secrets(self.services.pool, sealer, request.account_id, claim.trace_id, secrets)

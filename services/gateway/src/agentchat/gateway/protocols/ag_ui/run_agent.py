@@ -18,7 +18,12 @@ from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.attachments.requested_attachment import (
+    RequestedAttachment,
+    build_attachment_refusal,
+    read_attachment,
+)
+from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes
@@ -40,11 +45,49 @@ _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
 _ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
 
 
-class AgUiPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message's content."""
+class AgUiSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The place of a file: `data`, with base64 as its value, or `url`."""
+
+    type: str
+    value: str
+    mime_type: str | None = None
+
+
+class AgUiPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A piece of a message's content. After `metadata` come the fields of `binary`, of AG-UI before 1.0."""
 
     type: str
     text: str = ""
+    source: AgUiSource | None = None
+    metadata: Any = None
+    mime_type: str | None = None
+    id: str | None = None
+    url: str | None = None
+    data: str | None = None
+    filename: str | None = None
+
+    def read_file(self, path: str) -> RequestedAttachment:
+        """Read a part that is no text. Raises Refusal: 400."""
+        if self.type == "binary":
+            return read_attachment(
+                path,
+                file_id=self.id,
+                url=self.url,
+                data=self.data,
+                media_type=self.mime_type,
+                name=self.filename,
+            )
+        if self.type not in ("image", "document") or self.source is None:
+            raise build_attachment_refusal(path, f"No {self.type[:40]} can be read here.")
+        source, metadata = self.source, self.metadata if isinstance(self.metadata, dict) else {}
+        return read_attachment(
+            path,
+            url=source.value if source.type == "url" else None,
+            data=source.value if source.type == "data" else None,
+            media_type=source.mime_type,
+            name=str(metadata.get("filename") or ""),
+            is_image=self.type == "image",
+        )
 
 
 class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -107,7 +150,7 @@ class RunAgentInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     messages: Annotated[
         tuple[AgUiMessage, ...],
         Meta(
-            description="The thread; last the user's message, or results of tools. Texts only.",
+            description="The thread; last the user's message, or results of tools.",
             extra_json_schema={"minItems": 1},
         ),
     ]
@@ -172,7 +215,7 @@ def read_tool_results(messages: Sequence[AgUiMessage]) -> tuple[ClientToolResult
     return tuple(
         ClientToolResult(
             id=message.tool_call_id,
-            output=encode_output(message.error or _read_text(message, "messages")),
+            output=encode_output(message.error or _read_content(message, "messages")[0]),
             is_error=bool(message.error),
         )
         for message in reversed(last)
@@ -205,11 +248,11 @@ def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
     """Add a message's text. Results of tools are left out: the conversation has them."""
     match message.role:
         case "system" | "developer":
-            texts.add_system(_read_text(message, place))
+            texts.add_system(_read_content(message, place)[0])
         case "user":
-            texts.add_user(_read_text(message, place))
+            texts.add_user(*_read_content(message, place, takes_files=True))
         case "assistant":
-            texts.add_assistant(_read_text(message, place))
+            texts.add_assistant(_read_content(message, place)[0])
         case "tool":
             texts.add_assistant("")
         case "activity" | "reasoning":
@@ -218,16 +261,23 @@ def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
             raise build_field_refusal(f"{place}.role", "This is no role of AG-UI.")
 
 
-def _read_text(message: AgUiMessage, place: str) -> str:
+def _read_content(
+    message: AgUiMessage, place: str, *, takes_files: bool = False
+) -> tuple[str, list[RequestedAttachment]]:
     match message.content:
         case None:
-            return ""
+            return "", []
         case str() as text:
-            return text
-        case tuple() as parts if all(part.type == "text" for part in parts):
-            return "\n".join(part.text for part in parts)
+            return text, []
+        case tuple() as parts:
+            places = {f"{place}.content[{index}]": part for index, part in enumerate(parts)}
+            others = {path: part for path, part in places.items() if part.type != "text"}
+            for path, part in others.items() if not takes_files else ():
+                raise build_attachment_refusal(path, f"No {part.type[:40]} can be read but of the user.")
+            texts = "\n".join(part.text for part in parts if part.type == "text")
+            return texts, [part.read_file(path) for path, part in others.items()]
         case _:
-            raise build_field_refusal(f"{place}.content", "Only text can be read here.")
+            raise build_field_refusal(f"{place}.content", "This must be a text or a list of parts.")
 
 
 async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
@@ -262,6 +312,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     "/ag-ui/v1/agents/{agent:str}",
     status_code=200,
     media_type="text/event-stream",
+    request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="runAgent",
     summary="Send a thread, get its next messages as AG-UI's events.",
     responses=EVENTS,

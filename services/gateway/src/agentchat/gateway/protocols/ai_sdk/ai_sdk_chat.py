@@ -18,7 +18,8 @@ from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal, read_attachment
+from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes
@@ -54,6 +55,9 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     type: str
     text: str = ""
+    media_type: str | None = None
+    filename: str | None = None
+    url: str | None = None
     state: str | None = None
     approval: GivenApproval | None = None
     tool_call_id: str = ""
@@ -101,7 +105,7 @@ class UiChat(RunOptions, frozen=True, kw_only=True, rename="camel"):
     messages: Annotated[
         tuple[UiMessage, ...],
         Meta(
-            description="The chat; the last message is the user's, texts only, or the agent's with what a "
+            description="The chat; the last message is the user's, or the agent's with what a "
             "person says of its tool calls.",
             extra_json_schema={"minItems": 1},
         ),
@@ -194,14 +198,21 @@ def _read_tools(body: UiChat) -> dict[str, Any]:
 
 def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
     """Add a message's text. Results of tools are left out: the conversation has them."""
-    if any(part.type == "file" for part in message.parts):
-        raise build_field_refusal(f"{place}.parts", "Only text can be read here, not files.")
+    files = [
+        read_attachment(
+            f"{place}.parts[{index}]", url=part.url, media_type=part.media_type, name=part.filename
+        )
+        for index, part in enumerate(message.parts)
+        if part.type == "file"
+    ]
+    if files and message.role != "user":
+        raise build_attachment_refusal(files[0].path, "No file can be read here but of the user.")
     said = [part.text for part in message.parts if part.type == "text"]
     match message.role:
         case "system":
             texts.add_system("\n".join(said))
         case "user":
-            texts.add_user("\n".join(said))
+            texts.add_user("\n".join(said), files)
         case "assistant":
             texts.add_assistant("".join(said))
         case _:
@@ -243,6 +254,7 @@ def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
     "/ai-sdk/v1/agents/{agent:str}/chat",
     status_code=200,
     media_type="text/event-stream",
+    request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="chatWithUi",
     summary="Send a chat, get its next message as a UI message stream.",
     responses=EVENTS,

@@ -19,21 +19,13 @@ from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
 from agentchat.gateway.protocols.client_tools import encode_output
+from agentchat.gateway.protocols.openai.content_parts import OpenAiPart, read_content
 from agentchat.gateway.protocols.openai.structured_output import CompletionFormat
 
 _INSTRUCTING = ("system", "developer")
 _OF_TOOLS = ("tool", "function")
 _OUTPUT_CALL = re.compile(r"call_[0-9a-f]{32}(?:_\d+)*\Z")
 """The id of a call whose arguments were the reply."""
-_TEXTS = ("text", "input_text", "output_text")
-
-
-class OpenAiPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message's content."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
 
 
 class OpenAiFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +92,7 @@ def read_tool_results(
         is_output = output_function is not None or _OUTPUT_CALL.match(call_id) is not None
         if message.role != "tool" or (is_output and ids.find_request_id(call_id) is None):
             break
-        text = _read_text(message, "messages")
+        text, _ = read_content(message.content, "messages")
         results.insert(0, ClientToolResult(id=call_id, output=encode_output(text)))
     return tuple(results)
 
@@ -125,12 +117,13 @@ class _Reading:
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
     def add(self, message: OpenAiMessage, place: str, *, is_last: bool) -> None:
-        text = _read_text(message, place)
+        takes_files = message.role == "user"
+        text, files = read_content(message.content, f"{place}.content", takes_files=takes_files)
         match message.role:
             case "system" | "developer":
                 self.messages.add_system(text)
             case "user":
-                self.messages.add_user(text)
+                self.messages.add_user(text, files)
             case "assistant":
                 self.messages.add_assistant("\n".join(filter(None, (text, *self._read_calls(message)))))
             case "tool" if self._is_left_out(message.tool_call_id or ""):
@@ -161,19 +154,6 @@ class _Reading:
             is_reply = called.name == self._output_function
             texts.append(text if is_reply else f"[Tool call {called.name}: {text}]")
         return texts
-
-
-def _read_text(message: OpenAiMessage, place: str) -> str:
-    if not isinstance(message.content, tuple):
-        return message.content or ""
-    texts = []
-    for part in message.content:
-        if part.type not in (*_TEXTS, "refusal"):
-            raise build_field_refusal(
-                f"{place}.content", f"Only text can be read here, not {part.type[:40]}."
-            )
-        texts.append((part.refusal if part.type == "refusal" else part.text) or "")
-    return "\n".join(texts)
 
 
 NULL = {"type": "null"}
@@ -219,7 +199,7 @@ class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
     messages: Annotated[
         tuple[OpenAiMessage, ...],
         Meta(
-            description="The conversation; last the user's message, or results of tools. Texts only.",
+            description="The conversation; last the user's message, or results of tools.",
             extra_json_schema={"minItems": 1},
         ),
     ]

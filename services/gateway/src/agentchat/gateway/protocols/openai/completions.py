@@ -10,7 +10,7 @@ from litestar.params import HeaderParameter
 from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import replace_nul
 from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation
@@ -60,6 +60,7 @@ ConversationKey = Annotated[
 @post(
     "/openai/v1/chat/completions",
     status_code=200,
+    request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="complete",
     summary="Send a conversation, get its next message.",
     guards=[may_chat_as_openai],
@@ -92,7 +93,13 @@ async def complete(
 
 
 complete_in_azure = [
-    post(path, status_code=200, guards=[may_chat_as_openai], include_in_schema=False)(complete.fn)
+    post(
+        path,
+        status_code=200,
+        guards=[may_chat_as_openai],
+        request_max_body_size=MAX_FILES_BODY_BYTES,
+        include_in_schema=False,
+    )(complete.fn)
     for path in ("/openai/deployments/{deployment:str}/chat/completions", "/openai/chat/completions")
 ]
 """The same at the addresses of AzureOpenAI(azure_endpoint=…): a deployment is an agent."""

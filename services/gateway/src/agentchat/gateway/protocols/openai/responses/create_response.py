@@ -12,10 +12,11 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.attachments.requested_attachment import check_count
+from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
 from agentchat.gateway.protocols.chat import get_max_message_bytes
-from agentchat.gateway.protocols.client_history import place_in_conversation
+from agentchat.gateway.protocols.client_history import place_in_conversation, take_new_files
 from agentchat.gateway.protocols.openai.completions import ConversationKey
 from agentchat.gateway.protocols.openai.function_tools import read_client_functions
 from agentchat.gateway.protocols.openai.openai_headers import (
@@ -61,6 +62,7 @@ from agentchat.gateway.services import get_services
 @post(
     "/openai/v1/responses",
     status_code=200,
+    request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="createResponse",
     summary="Send a message, get the response.",
     guards=[may_chat_as_openai],
@@ -93,7 +95,11 @@ async def create_response(
 
 
 create_in_azure = post(
-    "/openai/responses", status_code=200, guards=[may_chat_as_openai], include_in_schema=False
+    "/openai/responses",
+    status_code=200,
+    guards=[may_chat_as_openai],
+    request_max_body_size=MAX_FILES_BODY_BYTES,
+    include_in_schema=False,
 )(create_response.fn)
 
 
@@ -143,8 +149,11 @@ async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest
     if named is None:
         return await place_in_conversation(request, run_request, shown, key, hash_of)
     run_request = await place_in_conversation(request, run_request, shown, None, hash_of)
-    all_new = "\n\n".join(each.content for each in shown.messages)
-    return replace(run_request, message=all_new, **asdict(await _place(request, body, reference)))
+    all_new = "\n\n".join(filter(None, (each.content for each in shown.messages)))
+    files = take_new_files(shown.attachments, 0)
+    check_count(files)
+    place = asdict(await _place(request, body, reference))
+    return replace(run_request, message=all_new, attachments=files, **place)
 
 
 def _build_run_request(body: CreateResponse, agent_id: str, **fields: Any) -> RunRequest:

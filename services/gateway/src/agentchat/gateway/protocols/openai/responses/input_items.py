@@ -8,14 +8,15 @@ import msgspec
 from agentchat.contracts import ids, wire
 from agentchat.contracts.http import DecisionBody
 from agentchat.contracts.values import ClientToolResult
+from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,
-    OpenAiPart,
     OpenAiToolCall,
     read_tool_results,
 )
+from agentchat.gateway.protocols.openai.content_parts import OpenAiPart
 from agentchat.gateway.runs.run_request import Reason, Verdict
 
 _ANSWER = "mcp_approval_response"
@@ -154,9 +155,18 @@ def _to_message(item: InputItem, place: str) -> OpenAiMessage | None:
             )
             return OpenAiMessage(role="assistant", tool_calls=(call,))
         case "function_call_output":
+            _check_no_files(item.output, f"{place}.output")
             output = item.output if isinstance(item.output, str) else wire.encode(item.output).decode()
             return OpenAiMessage(role="tool", tool_call_id=item.call_id, content=output)
         case _ if item.type in _OURS:
             return None
         case _:
             raise build_field_refusal(f"{place}.type", f"Items of type {item.type[:40]} cannot be read here.")
+
+
+def _check_no_files(output: Any, path: str) -> None:
+    """Raise Refusal, 400, if the output of a function is a list of parts and one of them is a file."""
+    for index, part in enumerate(output if isinstance(output, list) else ()):
+        if isinstance(part, dict) and part.get("type") in ("input_image", "input_file"):
+            message = f"No {part['type']} can be read in the output of a function."
+            raise build_attachment_refusal(f"{path}[{index}]", message)

@@ -170,7 +170,10 @@ def _list_messages_until(conversation: Conversation, trace_id: str) -> tuple[Sho
     for run in conversation.runs:
         text = run.text if run.reply is None else run.reply.content
         if text:
-            messages += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
+            messages += (
+                ShownMessage("user", run.user_text, run.attachments),
+                ShownMessage("assistant", text),
+            )
         if run.trace_id == trace_id:
             break
     if sum(len(each.content) for each in messages) > MAX_BODY_BYTES:

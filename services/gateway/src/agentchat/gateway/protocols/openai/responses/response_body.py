@@ -56,7 +56,7 @@ class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
         str | Annotated[tuple[InputItem, ...], Meta(extra_json_schema={"minItems": 1})],
         Meta(
             description="The user's message, or items of which the last is that, or what a person says of a "
-            "tool call. Texts only.",
+            "tool call.",
         ),
     ]
     instructions: str | None = None

@@ -1,0 +1,1 @@
+"""Files in requests: reading them from a body, fetching them from URLs, and storing them."""
