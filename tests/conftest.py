@@ -55,6 +55,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")
 
+gc.disable()  # until all is imported and collected
 
 # Test modules and services are compiled once, also where the environment keeps Python from writing bytecode.
 sys.dont_write_bytecode = False
@@ -100,6 +101,7 @@ def pytest_collection_finish() -> None:
     """Exempt what is imported from garbage collection, which else takes a fifth of all CPU time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

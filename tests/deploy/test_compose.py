@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from agentchat.ops.credentials import COMPOSE, write_all
+from tests.deploy.compose_run import FILE
 from tests.deploy.container_settings import ROOT, settings_faults, with_defaults
 
-FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 OURS = {
     "migrate",
     "gateway",

@@ -1,9 +1,10 @@
 """The manifests of Kubernetes: schemas, settings of our containers, Secrets that exist."""
 
+import functools
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kubernetes_validate
@@ -25,6 +26,7 @@ def _read(text: str) -> list[Manifest]:
     return [each for each in yaml.safe_load_all(text) if each]
 
 
+@functools.cache
 def _source_manifests() -> list[Manifest]:
     """Return all files without rendering, but not the patches and listings of Kustomize."""
     found: list[Manifest] = []
@@ -35,14 +37,14 @@ def _source_manifests() -> list[Manifest]:
     return found
 
 
-def _rendered() -> list[Manifest]:
+@functools.cache
+def _manifests() -> list[Manifest]:
+    """Return the manifests as `kubectl` renders them where it is installed."""
+    if shutil.which("kubectl") is None:
+        return _source_manifests()
     overlay = KUBERNETES / "overlays/small"
     command = ["kubectl", "kustomize", str(overlay)]
     return _read(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-MANIFESTS = _rendered() if shutil.which("kubectl") else _source_manifests()
-"""As `kubectl` renders them where it is installed."""
 
 
 def _pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
@@ -57,15 +59,15 @@ def _containers(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest, Mani
             yield name, pod, container
 
 
-@pytest.mark.parametrize("manifests", [MANIFESTS, _source_manifests()], ids=["rendered", "sources"])
-def test_manifests_are_valid(manifests: list[Manifest]) -> None:
-    for each in manifests:
+@pytest.mark.parametrize("list_manifests", [_manifests, _source_manifests], ids=["rendered", "sources"])
+def test_manifests_are_valid(list_manifests: Callable[[], list[Manifest]]) -> None:
+    for each in list_manifests():
         if each["apiVersion"] not in _OPERATORS:
             kubernetes_validate.validate(each, _SCHEMAS, strict=True)
 
 
 def test_containers_are_confined_and_bounded() -> None:
-    for name, pod, container in _containers(MANIFESTS):
+    for name, pod, container in _containers(_manifests()):
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] is True, name
@@ -76,7 +78,7 @@ def test_containers_are_confined_and_bounded() -> None:
 
 def test_services_start_with_their_settings() -> None:
     started = set()
-    for name, _, container in _containers(MANIFESTS):
+    for name, _, container in _containers(_manifests()):
         if container["image"].startswith("agentchat:"):
             environ = {each["name"]: str(each["value"]) for each in container.get("env", [])}
             files = {environ[each] for each in environ if each.endswith("_FILE")}
@@ -87,7 +89,7 @@ def test_services_start_with_their_settings() -> None:
 
 def test_named_secrets_are_made_by_the_credentials_command() -> None:
     named = set()
-    for _, pod in _pods(MANIFESTS):
+    for _, pod in _pods(_manifests()):
         for volume in pod.get("volumes", []):
             sources = volume.get("projected", {}).get("sources", [volume])
             named |= {
@@ -114,5 +116,5 @@ def test_pod_monitor_gives_the_job_names_of_the_alerts() -> None:
 
 def test_images_have_the_version_of_the_tree() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    images = {each["image"] for _, _, each in _containers([*MANIFESTS, *_source_manifests()])}
+    images = {each["image"] for _, _, each in _containers([*_manifests(), *_source_manifests()])}
     assert {each for each in images if each.startswith("agentchat")} == {f"agentchat:{version}"}

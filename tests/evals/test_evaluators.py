@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic_ai.models.test import TestModel
 from pydantic_evals import Case, Dataset, increment_eval_metric, set_eval_attribute
 from pydantic_evals.evaluators import Evaluator, LLMJudge
 
@@ -133,6 +132,8 @@ def test_texts_of_several_words_are_alike_if_they_share_half() -> None:
 
 
 async def test_a_model_judges_by_a_rubric() -> None:
+    from pydantic_ai.models.test import TestModel  # half a second of each process of the tests
+
     verdict = TestModel(custom_output_args={"reason": "rude", "pass": False, "score": 0.0})
     judge = LLMJudge(rubric="The reply is polite.", model=verdict)
     assert (await evaluate(judge, "No!")) == (0.0, "rude")

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from agentchat.administration.routes import ROUTES as ADMIN_ROUTES
 from agentchat.gateway import app, openapi
@@ -32,6 +31,8 @@ def fetch_document(*, admin: bool) -> Json:
 
 @pytest.mark.parametrize("admin", [False, True])
 def test_document_is_valid_openapi(admin: bool) -> None:
+    from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR  # a slow import
+
     described = fetch_document(admin=admin)
     OPENAPI_31_VALIDATOR.validate(described)
     references = {part.split('"')[0] for part in json.dumps(described).split("#/components/schemas/")[1:]}

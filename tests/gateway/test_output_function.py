@@ -8,10 +8,6 @@ import httpx
 import openai
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent
-from pydantic_ai.models import Model
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentchat.contracts import ids
 from agentchat.gateway.protocols.openai.structured_output import read_output_function
@@ -61,17 +57,23 @@ class City(BaseModel):
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel])
+@pytest.mark.parametrize("model_class", ["OpenAIChatModel", "OpenAIResponsesModel"])
 async def test_pydantic_ai_gets_its_output_model(
-    client: Client, worker: Worker, kind: Any, is_streamed: bool
+    client: Client, worker: Worker, model_class: str, is_streamed: bool
 ) -> None:
+    # Imported at a module's top, Pydantic AI would cost every process of the tests a second.
+    from pydantic_ai import Agent
+    from pydantic_ai.models import openai as models
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     sdk = openai.AsyncOpenAI(
         api_key=client.headers["X-Api-Key"],
         base_url=f"{client.url}/openai/v1",
         default_headers={"X-Conversation-Id": ids.make_id()},
         max_retries=0,
     )
-    model: Model = kind(client.headers["X-Agent-Id"], provider=OpenAIProvider(openai_client=sdk))
+    provider = OpenAIProvider(openai_client=sdk)
+    model = getattr(models, model_class)(client.headers["X-Agent-Id"], provider=provider)
     agent, first, second = Agent(model, output_type=City), ids.make_id(), ids.make_id()
 
     async def ask(message: str, history: Any = None) -> Any:

@@ -38,7 +38,6 @@ def _get_package(table: dict[str, Any]) -> str:
 
 # An editable install does not tell importlib which modules it holds.
 OURS = {_get_package(table): table["project"]["name"] for table in MEMBERS.values()}
-THEIRS = packages_distributions()
 
 
 def _list_declared(table: dict[str, Any]) -> tuple[set[str], set[str]]:
@@ -59,11 +58,14 @@ def _iterate_imports(member: Path) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+_map_packages = functools.cache(packages_distributions)
+
+
 @functools.cache
 def _find_distribution(name: str) -> str:
     """The one that holds a module; several share the top of a namespace package."""
     package = ".".join(name.split(".")[:2])
-    found = {OURS[package]} if package in OURS else set(THEIRS[name.partition(".")[0]])
+    found = {OURS[package]} if package in OURS else set(_map_packages()[name.partition(".")[0]])
     if len(found) > 1:
         found = {each for each in found if _holds_module(each, name)}
     (only,) = found

@@ -6,9 +6,6 @@ from typing import Any
 import openai
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import TalkTo
@@ -113,6 +110,11 @@ async def test_required_forces_a_call_of_one_of_several(talk_to: TalkTo, make_ag
 
 
 async def test_pydantic_ai_runs_its_function_tools(talk_to: TalkTo, shop: Caller) -> None:
+    # Imported at a module's top, Pydantic AI would cost every process of the tests a second.
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     class Place(BaseModel):
         place: str
 
