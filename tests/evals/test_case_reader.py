@@ -12,12 +12,15 @@ import pytest
 from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import NewAgent
 from agentchat.contracts import events
+from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.queries.find_run import load_run
+from agentchat.evals.case_reader import _leave_files_out
 from agentchat.evals.cases import Case, encode_case, read_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool
@@ -164,6 +167,23 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
     languages = {case.id: case.slices["language"] for case in cases}
     assert {languages[given.trace(word)] for word in ("english1", "german")} == {"en", "de"}
     assert languages[given.trace("short")] == "de", "too short to tell, but for what came before"
+
+
+def test_files_are_left_out_and_counted() -> None:
+    bare: tuple[events.Event, ...] = (
+        given.build_user_message(),
+        given.build_tool_returned("1"),
+        *given.build_delta("Yes."),
+    )
+    stored: list[events.Event] = [
+        msgspec.structs.replace(bare[0], attachments=(FILE,)),
+        msgspec.structs.replace(bare[1], files=(FILE, FILE)),
+        *bare[2:],
+    ]
+    entries = [LogEntry(1, "c", 1, *pair) for pair in mapper.encode_pairs(stored)]
+    kept = [_leave_files_out(entry) for entry in entries]
+    assert [mapper.decode_event(bytes(event)) for event, _ in kept] == list(bare)
+    assert [count for _, count in kept] == [1, 2, 0, 0]
 
 
 def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:

@@ -91,3 +91,17 @@ def test_a_wrong_url_is_named(url: str) -> None:
 
 def test_a_bucket_is_opened_without_a_call() -> None:
     ObjectStore("s3://bucket/prefix")
+
+
+async def test_an_extracted_text_is_stored_beside_its_file(files: FileStore, folder: Path) -> None:
+    account = make_id()
+    file = await files.put(account, None, "a", b"text")
+    assert await files.read_text(account, file.sha256, 1) is None
+    await files.write_text(account, file.sha256, 1, "extracted\ntext")
+    assert await files.read_text(account, file.sha256, 1) == "extracted\ntext"
+    assert await files.read_text(account, file.sha256, 2) is None
+    assert await files.find_stored(account, {file.file_id, "other"}) == {file.file_id}
+    await files.delete(Owner(account), file.file_id)
+    await files.write_text(account, file.sha256, 1, "late")
+    assert list((folder / account).iterdir()) == []
+    assert await files.find_stored(account, {file.file_id}) == set()

@@ -52,7 +52,11 @@ async def impatient(provider: ScriptedProvider, wire: ProviderApi[Any]) -> Async
 
 @pytest.fixture(scope="module")
 async def world(
-    fresh_nats_url: str, migrated_database_url: str, redis_url: str, provider: ScriptedProvider
+    fresh_nats_url: str,
+    migrated_database_url: str,
+    redis_url: str,
+    provider: ScriptedProvider,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[World]:
     """No orchestrator runs yet."""
     settings = Settings(
@@ -60,6 +64,7 @@ async def world(
         nats_url=fresh_nats_url,
         redis_url=redis_url,
         secret_key=SECRET,
+        files_url=tmp_path_factory.mktemp("files").as_uri(),
         health_port=0,
         anthropic_base_url=provider.url,
         model_allow=(urlsplit(provider.url).netloc,),

@@ -76,6 +76,7 @@ def _build_environment(settings: Settings) -> dict[str, str]:
         "AGENTCHAT_NATS_URL": settings.nats_url,
         "AGENTCHAT_REDIS_URL": settings.redis_url,
         "AGENTCHAT_SECRET_KEY": settings.secret_key,
+        "AGENTCHAT_FILES_URL": settings.files_url,
         "AGENTCHAT_HEALTH_PORT": "0",
         "ANTHROPIC_BASE_URL": settings.anthropic_base_url,
         "OPENAI_BASE_URL": settings.openai_base_url,

@@ -85,6 +85,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
         listings=ToolListings(cast(Any, bus.rpc)),
         models=cast(Any, SimModels(SimModel(process, postgres, asked))),
         pool=cast(Any, pool),
+        files=cast(Any, None),
         schema_checks=cast(Any, None),
         name=process.name,
         run_slots=_SLOTS,
@@ -107,7 +108,13 @@ async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: Si
     executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
     journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
     inbox = CallHandler(
-        cast(Any, bus), executor, journal, DatabaseClock(cast(Any, pool)), ResultQuota(), _SLOTS
+        cast(Any, bus),
+        executor,
+        journal,
+        DatabaseClock(cast(Any, pool)),
+        ResultQuota(),
+        cast(Any, None),  # its tools return no files
+        _SLOTS,
     )
     following = await bus.traces.follow_cancels(executor.cancel)
     draining = process.spawn(_put_back(process, inbox))

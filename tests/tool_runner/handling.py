@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx2
 
 from agentchat.bus.bus import Bus
 from agentchat.directory.secrets import Sealer
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard, Resolver
 from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.tool_runner.calls.executor import Executor
@@ -36,6 +40,21 @@ async def handle_calls(
     nats_url: str, database_url: str, *ports: int, slots: int = 4, quota: ResultQuota | None = None
 ) -> AsyncIterator[Handling]:
     """Handle calls while the block runs; tool servers may be at `ports` of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        objects = ObjectStore(Path(folder).as_uri())
+        async with _handle_calls(nats_url, database_url, objects, ports, slots, quota) as handling:
+            yield handling
+
+
+@contextlib.asynccontextmanager
+async def _handle_calls(
+    nats_url: str,
+    database_url: str,
+    objects: ObjectStore,
+    ports: tuple[int, ...],
+    slots: int,
+    quota: ResultQuota | None,
+) -> AsyncIterator[Handling]:
     async with (
         open_pool(database_url) as pool,
         Bus.connect(nats_url, name="test") as bus,
@@ -45,8 +64,9 @@ async def handle_calls(
         servers = ServerPool(guard, httpx2.create_ssl_context())
         agents = AgentServers(pool, Sealer.from_setting(SECRET_KEY))
         executor = Executor(agents, servers)
+        files = FileStore(pool, objects)
         handler = CallHandler(
-            bus, executor, Journal(pool, "test"), DatabaseClock(pool), quota or ResultQuota(), slots
+            bus, executor, Journal(pool, "test"), DatabaseClock(pool), quota or ResultQuota(), files, slots
         )
         stop = asyncio.Event()
         group.create_task(bus.queues.consume("TOOLS", handler.handle, slots=slots * HELD_PER_SLOT, stop=stop))

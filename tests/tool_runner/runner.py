@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -149,6 +151,7 @@ def make_environ(nats_url: str, database_url: str, allow: Sequence[str], **more:
         "AGENTCHAT_SECRET_KEY": SECRET_KEY,
         "AGENTCHAT_HEALTH_PORT": "0",
         "AGENTCHAT_MCP_ALLOW": ",".join(allow),
+        "AGENTCHAT_FILES_URL": Path(tempfile.gettempdir(), "agentchat-tests-files").as_uri(),
         **more,
     }
 

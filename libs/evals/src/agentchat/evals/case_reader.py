@@ -5,10 +5,11 @@ from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from agentchat.bus.commands import list_tools
 from agentchat.bus.rpc import Rpc
-from agentchat.contracts import events
+from agentchat.contracts import events, wire
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
@@ -38,10 +39,7 @@ async def load_suite_agent(
         state = "or it is disabled" if version is None else f"or no version {version} of it"
         raise SuiteError(f"account {account_id} has no agent {agent_id}, {state}")
     fields = {name: getattr(found, name) for name in AgentSettings.__struct_fields__}
-    servers = tuple(
-        msgspec.structs.replace(server, headers={}, url=_strip_query(server.url))
-        for server in found.mcp_servers
-    )
+    servers = tuple(replace(server, headers={}, url=_strip_query(server.url)) for server in found.mcp_servers)
     settings = AgentSettings(**fields | {"mcp_servers": servers})
     return SuiteAgent(
         agent_id=found.agent_id, account_id=found.account_id, version=found.version, settings=settings
@@ -108,6 +106,7 @@ class CaseReader:
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
         config, offered = await self._load_agent(run)
+        kept = [_leave_files_out(entry) for entry in entries[:end]]
         case = Case(
             id=trace_id,
             account_id=self._agent.account_id,
@@ -115,7 +114,8 @@ class CaseReader:
             agent_id=run.agent_id,
             agent_version=run.agent_version,
             message=run.user_text,
-            events=tuple(msgspec.Raw(entry.state) for entry in entries[:end]),
+            events=tuple(event for event, _ in kept),
+            left_out_files=sum(count for _, count in kept),
             passages=await self._load_passages(config, run),
             offered=offered,
             slices=describe_slices(conversation, run),
@@ -164,3 +164,18 @@ def _find_end(entries: Sequence[LogEntry], trace_id: str) -> int | None:
 
 def _strip_query(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
+
+
+def _leave_files_out(entry: LogEntry) -> tuple[msgspec.Raw, int]:
+    """Return a stored event without its files, and their number."""
+    match entry.event if b'"file_id"' in entry.state else None:
+        case events.MessageSaved(attachments=files) as event if files:
+            return msgspec.Raw(wire.encode(replace(event, attachments=()))), len(files)
+        case events.ToolReturned(files=files) as event if files:
+            return msgspec.Raw(wire.encode(replace(event, files=()))), len(files)
+        case events.ConversationSeeded(messages=messages) as event:
+            bare = tuple(replace(message, attachments=()) for message in messages)
+            count = sum(len(message.attachments) for message in messages)
+            return msgspec.Raw(wire.encode(replace(event, messages=bare))), count
+        case _:
+            return msgspec.Raw(entry.state), 0

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import io
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection
 
 import msgspec
 
@@ -11,10 +11,10 @@ from agentchat.contracts.files import MAX_FILE_BYTES, StoredFile
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owned, may_use
 from agentchat.contracts.text import shorten_line
-from agentchat.files.errors import FilesUnavailable, FileTooLarge, StorageFull
+from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, StorageFull
 from agentchat.files.file_removal import hold_content, remove_files
 from agentchat.files.media_types import inspect
-from agentchat.files.object_store import ObjectStore
+from agentchat.files.object_store import TEXT, ObjectStore
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -105,6 +105,33 @@ class FileStore:
         """Return the bytes of an account's file. Raises FileGone, FilesUnavailable."""
         return await self._objects.read(account_id, sha256)
 
+    async def find_stored(self, account_id: str, file_ids: Collection[str]) -> set[str]:
+        """Return those of an account's files that were not deleted. Raises DatabaseUnavailable."""
+        if not file_ids:
+            return set()
+        async with acquire_connection(self._pool) as conn:
+            rows = await (await conn.execute(_FIND_STORED, [account_id, list(file_ids)])).fetchall()
+        return {file_id for (file_id,) in rows}
+
+    async def read_text(self, account_id: str, sha256: str, version: int) -> str | None:
+        """Return the text that `write_text` stored of a file, or None. Raises FilesUnavailable."""
+        try:
+            stored = (await self._objects.read(account_id, f"{sha256}{TEXT}")).decode()
+        except FileGone:
+            return None
+        written, _, text = stored.partition("\n")
+        return text if written == str(version) else None
+
+    async def write_text(self, account_id: str, sha256: str, version: int, text: str) -> None:
+        """Store a file's extracted text beside its bytes, unless the file was deleted meanwhile.
+
+        Raises FilesUnavailable, DatabaseUnavailable.
+        """
+        async with acquire_connection(self._pool) as conn, conn.transaction():
+            await hold_content(conn, account_id, sha256)
+            if await (await conn.execute(_FIND_CONTENT, [account_id, sha256])).fetchone() is not None:
+                await self._objects.write(account_id, f"{sha256}{TEXT}", f"{version}\n{text}".encode())
+
     def stream(self, account_id: str, sha256: str) -> AsyncIterator[bytes]:
         """Yield the bytes in chunks. Raises FileGone, FilesUnavailable."""
         return self._objects.stream(account_id, sha256)
@@ -182,6 +209,14 @@ VALUES (%(file_id)s, %(account_id)s, %(user_id)s, %(sha256)s, %(media_type)s, %(
 """
 
 _FINISH = "UPDATE files SET state = 'stored' WHERE file_id = %s AND state = 'uploading'"
+
+_FIND_STORED = """
+SELECT file_id FROM files
+ WHERE account_id = %s AND file_id = ANY(%s) AND state = 'stored'
+   AND (expires_at IS NULL OR expires_at > clock_timestamp())
+"""
+
+_FIND_CONTENT = "SELECT FROM files WHERE account_id = %s AND sha256 = %s AND state = 'stored' LIMIT 1"
 
 _COLUMNS = """
 SELECT file_id, account_id, user_id, sha256, media_type, bytes, name, purpose,

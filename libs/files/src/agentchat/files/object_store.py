@@ -17,6 +17,9 @@ SECONDS = 60.0
 """For one call of the store."""
 
 _SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
+TEXT = ".text"
+"""The ending of the object beside a file with its extracted text."""
+
 _CHUNK = 256 * 1024
 
 
@@ -63,13 +66,17 @@ class ObjectStore:
                 yield bytes(chunk)
 
     async def delete(self, account_id: str, sha256: str) -> None:
-        """Delete the bytes if they exist, and what a killed writer left of them. Raises FilesUnavailable."""
-        with contextlib.suppress(FileGone), _translate():
-            if self._folder is not None:
-                for unfinished in (self._folder / account_id).glob(f"{sha256}#*"):
-                    unfinished.unlink(missing_ok=True)
-            async with asyncio.timeout(SECONDS):
-                await obstore.delete_async(self._store, f"{account_id}/{sha256}")
+        """Delete the bytes and their text if they exist, and what a killed writer left of them.
+
+        Raises FilesUnavailable.
+        """
+        for name in (f"{sha256}{TEXT}", sha256):
+            with contextlib.suppress(FileGone), _translate():
+                if self._folder is not None:
+                    for unfinished in (self._folder / account_id).glob(f"{name}#*"):
+                        unfinished.unlink(missing_ok=True)
+                async with asyncio.timeout(SECONDS):
+                    await obstore.delete_async(self._store, f"{account_id}/{name}")
 
 
 @contextlib.contextmanager

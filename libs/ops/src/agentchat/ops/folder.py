@@ -21,6 +21,7 @@ class RunFolder:
         self.demo_env = self.path / "demo.env"
         self.secrets = self.path / "secrets.json"
         self.processes = self.path / "processes.json"
+        self.files = self.path / "files"
         self.logs = self.path / "logs"
         self.nats = self.path / "nats"
         self.postgres = self.path / "postgres"
@@ -38,7 +39,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
-            for inner in (self.logs, self.nats, self.valkey):
+            for inner in (self.files, self.logs, self.nats, self.valkey):
                 inner.mkdir(mode=0o700, exist_ok=True)
             probe = self.path / ".writable"
             probe.touch()

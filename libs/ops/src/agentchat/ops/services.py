@@ -93,12 +93,17 @@ class Services:
         self._settings = settings
         self._secrets = secrets
         self._servers = servers
-        self._common = _build_inherited_environment(environ) | {
-            "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
-            "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
-            "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
-            "AGENTCHAT_FILES_ALLOW": ",".join((*settings.files_allow, *ANY_LOOPBACK)),
-        }
+        files = {"AGENTCHAT_FILES_URL": folder.files.as_uri()}
+        self._common = (
+            files
+            | _build_inherited_environment(environ)
+            | {
+                "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
+                "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
+                "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
+                "AGENTCHAT_FILES_ALLOW": ",".join((*settings.files_allow, *ANY_LOOPBACK)),
+            }
+        )
         kept_keys = () if settings.secret_key else secrets.previous_secret_keys
         self._keys = {
             "AGENTCHAT_SECRET_KEY": settings.secret_key or secrets.secret_key,

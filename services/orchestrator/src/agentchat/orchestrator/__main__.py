@@ -7,13 +7,17 @@ import asyncio
 
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime import worker
-from agentchat.runtime.settings import load_or_exit
+from agentchat.runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
     """Load the settings, configure logs and telemetry, and run the worker."""
     name = worker.parse_process_args().name or "orchestrator"
     settings = load_or_exit(Settings)
+    try:
+        settings.check()
+    except SettingsError as error:
+        refuse(error)
 
     from agentchat.runtime import logs, telemetry
 

@@ -18,6 +18,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
 from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.files.file_store import FileStore
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
@@ -67,8 +68,9 @@ DEFAULT = Timings()
 class WorkerServices:
     """The services that a worker's functions share.
 
-    `name` is the process's. `stop` is set when the worker is to end. `fork_decisions` lets one fork at a
-    time, by turns of the accounts, read its source. `forks` are those under way.
+    `name` is the process's. `stop` is set when the worker is to end. `conversions` are the slots for files
+    that become text. `fork_decisions` lets one fork at a time, by turns of the accounts, read its source.
+    `forks` are those under way.
     """
 
     bus: Bus
@@ -81,12 +83,14 @@ class WorkerServices:
     listings: ToolListings
     models: Models
     pool: Pool
+    files: FileStore
     embedder: Embedder | None = None
     schema_checks: SchemaChecks
     name: str
     run_slots: int
     stop: asyncio.Event
     timings: Timings = field(default_factory=Timings)
+    conversions: FairSlots = field(default_factory=partial(FairSlots, 2))
     fork_decisions: FairSlots = field(default_factory=partial(FairSlots, 1))
     forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
     register: Register = field(default_factory=Register)

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from agentchat.files.object_store import ObjectStore
+from agentchat.files.settings import FilesUrl
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
@@ -23,6 +25,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    files_url: FilesUrl
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
@@ -38,6 +41,10 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     """How long a conversation that no list shows is kept after its last event."""
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """Check what types do not say. Raises SettingsError."""
+        ObjectStore(self.files_url)
 
     def guard(self) -> Guard:
         """Build the guard that checks agents' own base URLs. Raises SettingsError."""

@@ -15,6 +15,8 @@ from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.agent_config import UNCHANGED
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
 from agentchat.directory.secrets import build_sealer, refuse_unknown_key
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.limits.limiter import Limiter
@@ -123,6 +125,7 @@ async def _open_services(
             listings=ToolListings(bus.rpc, give_up_seconds=timings.tools_listed_seconds),
             models=models,
             pool=pool,
+            files=FileStore(pool, ObjectStore(settings.files_url)),
             embedder=await check_usable(pool, embedder),
             schema_checks=schema_checks,
             name=name,

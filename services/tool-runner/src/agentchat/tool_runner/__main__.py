@@ -15,6 +15,7 @@ def main() -> None:
     name = worker.parse_process_args().name or "tool-runner"
     settings = load_or_exit(ToolRunnerSettings)
     try:
+        settings.check()
         guard, sealer = settings.guard(), settings.build_sealer()
     except SettingsError as error:
         refuse(error)

@@ -6,6 +6,8 @@ import msgspec
 
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.files.object_store import ObjectStore
+from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import ServiceSettings, Setting
@@ -24,6 +26,7 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    files_url: FilesUrl
     health_port: Annotated[Port, Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     previous_secret_keys: Annotated[
@@ -34,6 +37,10 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
     slots: Annotated[Slots, Setting("AGENTCHAT_TOOL_SLOTS")] = 64
     log_level: Annotated[str, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """Check what types do not say. Raises SettingsError."""
+        ObjectStore(self.files_url)
 
     def guard(self) -> Guard:
         """Build the judge of tool servers' addresses. Raises SettingsError."""

@@ -13,6 +13,8 @@ from agentchat.contracts import subjects
 from agentchat.contracts.ids import make_id
 from agentchat.directory.secrets import Sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import LOCKED_SECONDS
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
@@ -92,7 +94,8 @@ async def _consume(
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    handler = CallHandler(bus, executor, journal, DatabaseClock(pool), ResultQuota(), settings.slots)
+    files = FileStore(pool, ObjectStore(settings.files_url))
+    handler = CallHandler(bus, executor, journal, DatabaseClock(pool), ResultQuota(), files, settings.slots)
     # The other sides: bus.commands.list_tools and check_tools (orchestrator and administration),
     # administration.admin_authorizations (authorize), gateway.api.oauth_callback (authorized).
     followed = [

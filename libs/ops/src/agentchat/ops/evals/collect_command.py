@@ -231,6 +231,8 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
         printing.print_note(line)
     for label, count in _count_redactions(done.cases).items():
         printing.print_note(f"redacted by {label}: {format_count(count, 'case')}")
+    if left_out := sum(each.left_out_files for each in done.cases):
+        printing.print_note(f"left out: {format_count(left_out, 'file')}")
     printing.print_note(f"{format_count(len(done.cases), 'case')} of {format_count(done.fitting, 'run')}")
 
 

@@ -190,9 +190,12 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hash_prefix(system: str, tools: Sequence[ToolSpec], documents: str, covered: int) -> str:
+def hash_prefix(
+    system: str, tools: Sequence[ToolSpec], documents: str, covered: int, changed_files: Sequence[str] = ()
+) -> str:
     """Return the SHA-256 of all that precedes a run's own messages and may change during the run."""
-    return hash_text("\0".join((hash_text(system), hash_tools(tools), hash_text(documents), str(covered))))
+    hashes = (hash_text(system), hash_tools(tools), hash_text(documents))
+    return hash_text("\0".join((*hashes, str(covered), *changed_files)))
 
 
 def hash_tools(tools: Sequence[ToolSpec]) -> str:

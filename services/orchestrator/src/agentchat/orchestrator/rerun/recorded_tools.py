@@ -146,6 +146,7 @@ class RecordedTools:
             call_id=call_id,
             output=answer.output or "",
             is_error=answer.is_error,
+            files=answer.files,
             ms=answer.ms,
         )
 

@@ -25,6 +25,7 @@ from agentchat.orchestrator.rerun.recorded_tools import (
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.interruption import Interruption
+from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.run_clock import RunClock
@@ -158,6 +159,7 @@ class RunReplay:
             cost=self._cost,
             already=SentOutput(),
             retriever=self._sources,
+            files=ModelFiles(services.files, services.conversions, agent.account_id),
             output=output,
             asks=False,
             recorded_summary=run.compacted,

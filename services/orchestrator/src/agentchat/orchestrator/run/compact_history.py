@@ -9,6 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from agentchat.contracts import events
+from agentchat.conversations.aggregate.attached_files import name_files
 from agentchat.conversations.aggregate.compaction import (
     Compact,
     find_last_covered_version,
@@ -123,6 +124,8 @@ class Compactor:
         summary, own = extract_summary(reply)
         if not summary:
             raise ModelFailure("provider_error", kind="no_summary")
+        covered_runs = tuple(each for each in conversation.runs if each.version <= covered)
+        summary = "\n\n".join(filter(None, (summary, name_files(conversation.seed, covered_runs))))
         return (
             events.ContextCompacted(
                 trace_id=run.trace_id,

@@ -25,6 +25,7 @@ from agentchat.orchestrator.models.port import hash_prefix, hash_prompt, hash_to
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
+from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock
@@ -73,6 +74,7 @@ class Performer:
     cost: RoundCost
     already: SentOutput
     retriever: Retriever
+    files: ModelFiles
     output: OutputSpec
     asks: bool = True
     offered: Mapping[str, ToolSpec] | None = None
@@ -196,7 +198,8 @@ class Performer:
         if documents is None:
             documents = await self.retriever.load_documents(run.sources)
         system = self._build_system_prompt(run)
-        prefix = self._hash_prefix(run, system.text, offered, documents)
+        files = await self.files.load(self.log.conversation, run, self.agent)
+        prefix = self._hash_prefix(run, system.text, offered, documents, files.changes)
         prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
@@ -226,7 +229,9 @@ class Performer:
         return await self._build_reply_events(run, replied, problems)
 
     async def build_call(self, run: Run, prompt: Prompt, system: RenderedPrompt | None = None) -> ModelCall:
-        """Build the call of a prompt, with the agent's tools and the system prompt of the run."""
+        """Build the call of a prompt, with its files, the agent's tools and the system prompt of the run."""
+        files = await self.files.load(self.log.conversation, run, self.agent)
+        prompt = files.put_into(prompt)
         system = self._build_system_prompt(run) if system is None else system
         return ModelCall(
             model=run.model,
@@ -274,11 +279,13 @@ class Performer:
             if server not in known
         ]
 
-    def _hash_prefix(self, run: Run, system: str, offered: Mapping[str, ToolSpec], documents: str) -> str:
+    def _hash_prefix(
+        self, run: Run, system: str, offered: Mapping[str, ToolSpec], documents: str, changes: tuple[str, ...]
+    ) -> str:
         runs = self.log.conversation.runs
         opening, _ = find_opening(self.log.conversation, find_run_index(run.trace_id, runs))
         covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
-        return hash_prefix(system, tuple(offered.values()), documents, covered)
+        return hash_prefix(system, tuple(offered.values()), documents, covered, changes)
 
     def _build_reply(
         self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str

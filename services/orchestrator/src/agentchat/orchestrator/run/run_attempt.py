@@ -26,6 +26,7 @@ from agentchat.orchestrator.run.fall_back import (
 )
 from agentchat.orchestrator.run.interrupted_text import SentOutput, read_sent_output
 from agentchat.orchestrator.run.interruption import Interrupted, is_cancelled
+from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.retrieval import Retriever
@@ -177,6 +178,7 @@ class RunAttempt:
             cost=self._cost,
             already=already,
             retriever=Retriever(services.pool, opened.agent, services.embedder),
+            files=ModelFiles(services.files, services.conversions, opened.agent.account_id),
             output=opened.output,
         )
 

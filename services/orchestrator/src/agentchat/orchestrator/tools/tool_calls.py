@@ -308,6 +308,7 @@ class RunToolCalls:
             call_id=call.call_id,
             output=clean_text(result.output),
             is_error=result.is_error,
+            files=result.files,
             quotes_server=result.quotes_server,
             ms=result.ms,
         )

@@ -6,6 +6,7 @@ Errors are {"error": ...}. Over 256 KiB the output is cut, with a notice, and is
 """
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types
@@ -13,8 +14,10 @@ import msgspec
 from opentelemetry.trace import StatusCode, get_current_span
 
 from agentchat.contracts import tool_messages
+from agentchat.contracts.files import StoredFile
 from agentchat.contracts.text import clean_json, clean_text
 from agentchat.runtime import genai, logs, metrics
+from agentchat.tool_runner.calls.result_files import StoredOrReason
 from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.http.server_messages import FOREIGN
 from agentchat.tool_runner.servers.elicitation import InputRequired
@@ -29,10 +32,11 @@ def build_finished_call(
     request: tool_messages.ToolRequested,
     outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
     seconds: float | None,
+    stored: Mapping[int, StoredOrReason] = {},
 ) -> tool_messages.ToolFinished:
     """Build the report of a call that took `seconds`; None if it was refused before its server was asked.
 
-    The consumer is orchestrator.tools.tool_calls.
+    `stored` has the result's files by their places. The consumer is orchestrator.tools.tool_calls.
     """
     asked, quotes_server = outcome if isinstance(outcome, InputRequired) else None, False
     match outcome:
@@ -42,7 +46,7 @@ def build_finished_call(
             is_error, output = True, render_error(outcome.words)
             quotes_server = bool(outcome.explanation)
         case mcp_types.CallToolResult():
-            is_error, output = bool(outcome.is_error), render_result(outcome)
+            is_error, output = bool(outcome.is_error), render_result(outcome, stored)
             quotes_server = is_error
     return tool_messages.ToolFinished(
         trace_id=request.trace_id,
@@ -50,6 +54,7 @@ def build_finished_call(
         output=output,
         is_error=is_error,
         quotes_server=quotes_server,
+        files=tuple(file for _, file in sorted(stored.items()) if isinstance(file, StoredFile)),
         ms=round((seconds or 0.0) * 1000),
         leg=request.leg,
         input_requests=() if asked is None else asked.requests,
@@ -92,20 +97,23 @@ def record_call(
     )
 
 
-def render_result(result: mcp_types.CallToolResult) -> str:
-    """Return the output of a call for the model."""
+def render_result(
+    result: mcp_types.CallToolResult,
+    stored: Mapping[int, StoredOrReason] = {},
+) -> str:
+    """Return the output of a call for the model, which gets `stored` files beside it."""
     if result.is_error:
         return render_error(_find_error_text(result))
     structured = result.structured_content
     if structured in (None, {}) and result.content:
         if len(result.content) == 1 and _is_text(result.content[0]):
             return _render_text(_get_texts(result)[0])
-        return _cut(_encode(_describe_blocks(result)))
+        return _cut(_encode(_describe_blocks(result, stored)))
     if structured is None:
         return _encode({"text": ""})
     if _repeats(result):
         return _cut(_encode(structured))
-    return _cut(_encode(_describe_blocks(result) | {"structured": structured}))
+    return _cut(_encode(_describe_blocks(result, stored) | {"structured": structured}))
 
 
 def render_error(words: str) -> str:
@@ -172,11 +180,23 @@ def _is_text(block: mcp_types.ContentBlock) -> bool:
     return isinstance(block, mcp_types.TextContent) and FOREIGN not in (block.meta or {})
 
 
-def _describe_blocks(result: mcp_types.CallToolResult) -> dict[str, Any]:
+def _describe_blocks(
+    result: mcp_types.CallToolResult, stored: Mapping[int, StoredOrReason]
+) -> dict[str, Any]:
     """Join the texts of the blocks and describe the others: models cannot read base64."""
-    others = [_describe_block(block) for block in result.content if not _is_text(block)]
+    others = [
+        _describe_block(block) | _describe_file(stored.get(place))
+        for place, block in enumerate(result.content)
+        if not _is_text(block)
+    ]
     found: dict[str, Any] = {"text": "\n".join(_get_texts(result))}
     return found | {"attachments": others} if others else found
+
+
+def _describe_file(file: StoredOrReason | None) -> dict[str, Any]:
+    if isinstance(file, StoredFile):
+        return {"bytes": file.bytes, "file_id": file.file_id, "name": file.name}
+    return {"problem": file} if file else {}
 
 
 def _describe_block(block: mcp_types.ContentBlock) -> dict[str, Any]:

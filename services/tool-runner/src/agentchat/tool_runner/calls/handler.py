@@ -23,12 +23,14 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
+from agentchat.files.file_store import FileStore
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 from agentchat.runtime.loops import retry
 from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.calls.call_output import build_finished_call, record_call
 from agentchat.tool_runner.calls.executor import Executor
+from agentchat.tool_runner.calls.result_files import store_files
 from agentchat.tool_runner.calls.result_quota import ResultQuota
 from agentchat.tool_runner.calls.tool_progress import ProgressReporter
 from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
@@ -84,6 +86,7 @@ class CallHandler:
         journal: Journal,
         clock: DatabaseClock,
         quota: ResultQuota,
+        files: FileStore,
         slots: int,
     ) -> None:
         self._bus = bus
@@ -91,6 +94,7 @@ class CallHandler:
         self._journal = journal
         self._clock = clock
         self._quota = quota
+        self._files = files
         self._slots = FairSlots(slots)
         self._log = logs.get_logger("calls")
 
@@ -273,7 +277,12 @@ class CallHandler:
             case Redeliver(seconds):
                 await delivery.nak(seconds)
             case PublishOutcome(outcome, seconds):
-                finished = build_finished_call(request, outcome, seconds)
+                stored = (
+                    await store_files(self._files, request, outcome)
+                    if isinstance(outcome, CallToolResult)
+                    else {}
+                )
+                finished = build_finished_call(request, outcome, seconds, stored)
                 size = len(wire.encode(finished))
                 if not self._quota.take(request.account_id, size, time.monotonic()):
                     outcome = ToolFault("crowded")

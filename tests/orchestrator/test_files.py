@@ -1,0 +1,107 @@
+"""Files of messages and of tools: what the model is sent of them, and that later calls send the same."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from agentchat.contracts import frames
+from agentchat.contracts.files import StoredFile
+from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
+from agentchat.files.file_removal import remove_files
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
+from tests.files.images import make_png
+from tests.knowledge.made_files import make_docx, make_pdf
+from tests.orchestrator import scripted_chat
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import reply_with, reply_with_calls
+from tests.orchestrator.test_prompt_cache_prefix import Sent
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox, build_result
+
+PNG, PDF, DOCX = make_png(8, 8), make_pdf("Welcome."), make_docx(("Normal", "Thirty days."))
+
+
+@pytest.fixture(scope="module")
+async def files(world: World) -> FileStore:
+    return FileStore(world.pool, ObjectStore(world.settings.files_url))
+
+
+async def store(files: FileStore, world: World, name: str, content: bytes) -> StoredFile:
+    return await files.put(world.account_id, None, name, content)
+
+
+def encode(content: bytes, media_type: str) -> dict[str, Any]:
+    return {"type": "base64", "media_type": media_type, "data": base64.b64encode(content).decode()}
+
+
+def get_content(world: World, call: int = -1, message: int = -1) -> list[dict[str, Any]]:
+    """The blocks of a message of a call, without the marks of the cache."""
+    blocks = world.calls[call].body["messages"][message]["content"]
+    return [{name: each for name, each in block.items() if name != "cache_control"} for block in blocks]
+
+
+async def test_each_kind_of_file_and_the_same_bytes_later(working: World, files: FileStore) -> None:
+    working.will(reply_with("I see."), reply_with("Still."))
+    attached = [
+        await store(files, working, name, content)
+        for name, content in (("a.png", PNG), ("b.pdf", PDF), ("c.docx", DOCX), ("d.csv", b"x,y\n1,2\n"))
+    ]
+    first = await working.answered(
+        await working.agent("claude-sonnet-4-5"), "What are these?", attachments=tuple(attached)
+    )
+    assert get_content(working) == [
+        {"type": "image", "source": encode(PNG, "image/png")},
+        {"type": "document", "source": encode(PDF, "application/pdf"), "title": "b.pdf"},
+        {"type": "text", "text": "# c.docx\n\nThirty days."},
+        {"type": "text", "text": "# d.csv\n\nx,y\n1,2\n"},
+        {"type": "text", "text": "What are these?"},
+    ]
+    second = await working.go_on(first, "Sure?")
+    await second.until(frames.Completed)
+    one, two = map(Sent, working.calls[-2:])
+    assert one.measure_shared(two) == len(one)
+    text = await files.read_text(working.account_id, attached[2].sha256, 1)
+    assert text == "Thirty days."
+
+
+async def test_a_model_that_sees_and_reads_nothing_is_told_so(working: World, files: FileStore) -> None:
+    agent = await working.agent("deepseek-chat", provider="openai")
+    attached = (await store(files, working, "a.png", PNG), await store(files, working, "b.pdf", PDF))
+    working.will(scripted_chat.reply_with("I cannot."))
+    await working.answered(agent, "", attachments=attached)
+    assert working.calls[-1].body["messages"][-1]["content"] == (
+        "[image a.png: you cannot see images]\n\n# b.pdf\n\n## page 1\n\nWelcome."
+    )
+
+
+async def test_a_deleted_file_is_named_as_deleted(working: World, files: FileStore) -> None:
+    working.will(reply_with("A parcel."), reply_with("Gone."))
+    file = await store(files, working, "a.png", PNG)
+    first = await working.answered(await working.agent(), "", attachments=(file,))
+    await remove_files(working.pool, ObjectStore(working.settings.files_url), [file.file_id])
+    await (await working.go_on(first, "And now?")).until(frames.Completed)
+    assert get_content(working, message=0) == [{"type": "text", "text": "[file a.png was deleted]"}]
+
+
+async def test_a_tools_image_is_in_its_result_in_each_round(world: World, files: FileStore) -> None:
+    image = await store(files, world, "chart.png", PNG)
+
+    async def draw(request: ToolRequested) -> ToolFinished:
+        return build_result(request, '{"bars":2}', files=(image,))
+
+    world.will(
+        reply_with_calls(("c1", "find", "{}")), reply_with_calls(("c2", "find", "{}")), reply_with("Up.")
+    )
+    box = Toolbox(world.bus)
+    box.run = draw
+    async with box.open(), world.worker():
+        listener = await world.answered(await world.agent(**SHOP), "Draw.")
+    (result,) = get_content(world, -2)
+    shown = [{"type": "text", "text": '{"bars":2}'}, {"type": "image", "source": encode(PNG, "image/png")}]
+    assert (result["type"], result["content"]) == ("tool_result", shown)
+    two, three = map(Sent, world.calls[-2:])
+    assert two.measure_shared(three) == len(two)
+    (first, second) = (call for each in (await world.run(listener)).rounds for call in each.calls)
+    assert (first.files, second.files) == ((image,), (image,))
