@@ -179,7 +179,12 @@ class SimModel:
         self._asked = asked
 
     async def stream(
-        self, _credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
+        self,
+        _credentials: Credentials,
+        call: ModelCall,
+        on_text: OnText | None,
+        meter: Meter,
+        _on_reasoning: OnText | None = None,
     ) -> ModelReply:
         """One reply. As the real one does, it asks again where nothing was said yet."""
         while True:

@@ -48,6 +48,7 @@ class _OpenAIRead(msgspec.Struct, frozen=True):
     stop: _Stop | Annotated[list[_Stop], Meta(max_length=16)] | None = None
     tool_choice: str | None = None
     dialect: str | None = None
+    think_tags: bool = False
     extra_body: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

@@ -22,7 +22,7 @@ def plan_reply(request: ModelRequest, talk: DemoConversation, model_id: str, ask
     """Plan the reply: tool calls by the controls, else a text, without what the client has."""
     full = _plan_calls(talk, asked) or _plan_text(talk, model_id, asked)
     full = replace(full, text=_drop_words(full.text, talk, asked.vary), compacts=request.compacts)
-    if request.thinking is not None and not request.compacts:
+    if asked.think and not request.compacts:
         full = replace(full, thinking=f"The user asks: {talk.question}")
     if asked.deltas is not None and model_id != "demo-load":
         full = replace(full, split=lambda text: _split_equally(text, asked.deltas or 1))

@@ -18,6 +18,7 @@ from agentchat.model_demo.request import (
     ToolCallBlock,
     ToolChoice,
     ToolResultBlock,
+    count_tokens,
     read_file,
     refuse_invalid,
 )
@@ -182,6 +183,7 @@ def _list_transformations(answer: ModelMessage) -> dict[str, Any]:
 def _build_end(answer: ModelMessage) -> dict[str, Any]:
     reply, read = answer.reply, answer.read
     refusal = {"type": "refusal", "category": None, "explanation": reply.refusal}
+    thought = {"output_tokens_details": {"thinking_tokens": count_tokens(reply.thinking)}}
     return {
         "stop_reason": "compaction" if reply.compacts else reply.stop_reason,
         "stop_sequence": reply.stop_sequence,
@@ -192,5 +194,6 @@ def _build_end(answer: ModelMessage) -> dict[str, Any]:
             "cache_read_input_tokens": read.cache_read,
             "output_tokens": answer.written,
             "service_tier": "standard",
+            **(thought if reply.thinking else {}),
         },
     }

@@ -24,6 +24,7 @@ from agentchat.model_demo.request import (
     ToolCallBlock,
     ToolChoice,
     ToolResultBlock,
+    count_tokens,
     read_file,
     refuse_invalid,
 )
@@ -100,6 +101,8 @@ def write_message(answer: ModelMessage) -> bytes:
     """Write a complete reply."""
     reply = answer.reply
     content: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+    if reply.thinking:
+        content["reasoning_content"] = reply.thinking
     if reply.calls:
         content["tool_calls"] = [_call(call, call.input_json) for call in reply.calls]
     return _encode(
@@ -182,6 +185,8 @@ def _read_schema(wanted: dict[str, Any] | None) -> Schema | None:
 
 
 def _split_reply(reply: PlannedReply) -> Iterator[dict[str, Any]]:
+    for piece in split_into_words(reply.thinking) if reply.thinking else ():
+        yield {"reasoning_content": piece}
     for piece in reply.split(reply.text) if reply.text else ():
         yield {"content": piece}
     for index, call in enumerate(reply.calls):
@@ -212,9 +217,12 @@ def _build_usage(answer: ModelMessage) -> dict[str, Any]:
     """Count the tokens; `prompt_tokens` includes cached ones, unlike `input_tokens` of Messages."""
     read = answer.read
     prompt = read.fresh + read.cache_written + read.cache_read
+    thought = count_tokens(answer.reply.thinking) if answer.reply.thinking else 0
+    details = {"completion_tokens_details": {"reasoning_tokens": thought}} if thought else {}
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answer.written,
         "total_tokens": prompt + answer.written,
         "prompt_tokens_details": {"cached_tokens": read.cache_read},
+        **details,
     }

@@ -109,10 +109,16 @@ class ModelClient(Protocol):
     """The models of one provider. Any number of calls may run at once."""
 
     async def stream(
-        self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
+        self,
+        credentials: Credentials,
+        call: ModelCall,
+        on_text: OnText | None,
+        meter: Meter,
+        on_reasoning: OnText | None = None,
     ) -> ModelReply:
-        """Stream one reply; its text goes to `on_text` as it arrives.
+        """Stream one reply: its text to `on_text` as it arrives, the thinking before it to `on_reasoning`.
 
+        A retry does not think aloud again.
         Transient failures are retried only while no text was passed on. Raises ModelFailure.
         """
 

@@ -84,6 +84,10 @@ class StreamedReply(ABC):
         self.finished = False
         self.usage = Usage()
         self._events = EventReader()
+        self._thoughts: list[str] = []
+        self._thought_joiner = TextJoiner()
+        self._may_think = True  # thinking after text is kept in its block only
+        self._separates = self._has_thought = False
         self._raw_stop_reason: str | None = None
         self._message_id = ""
         self._model = ""
@@ -109,11 +113,18 @@ class StreamedReply(ABC):
                 if text is not None:
                     moved = True
                     texts.append(text)
+                    self._may_think = self._may_think and not text
         except (StreamBroken, ModelFailure, RecursionError):
             if not self.ended:
                 raise
             self.finished = True
         return "".join(texts), moved
+
+    def take_reasoning(self) -> str:
+        """Return the thinking before the text, as far as it came since the last call."""
+        taken = "".join(self._thoughts)
+        self._thoughts.clear()
+        return taken
 
     def complete(self) -> ModelReply:
         """Return the reply. Raises StreamBroken if the stream ended before it."""
@@ -133,6 +144,18 @@ class StreamedReply(ABC):
     def get_partial_blocks(self) -> tuple[dict[str, Any], ...]:
         """Return the blocks so far, of a reply that may have broken off."""
         return tuple(block for block, _ in self._build_blocks(cut=True))
+
+    def _begin_thinking(self) -> None:
+        """Begin another block of thinking: a blank line comes before it."""
+        self._separates = True
+
+    def _think(self, piece: str) -> None:
+        """Add thinking that readers may see."""
+        text = self._thought_joiner.join(piece) if self._may_think and piece else ""
+        if text:
+            has_thought, self._has_thought = self._has_thought, True
+            self._thoughts.append("\n\n" + text if self._separates and has_thought else text)
+            self._separates = False
 
     def _mark_begun(self, message_id: Any, model: Any) -> None:
         self.begun = True

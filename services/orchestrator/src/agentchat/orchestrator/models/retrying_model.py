@@ -87,12 +87,14 @@ class RetryingModel:
         call: port.ModelCall,
         on_text: port.OnText | None,
         meter: port.Meter,
+        on_reasoning: port.OnText | None = None,
     ) -> port.ModelReply:
         """Stream a reply; retry transient failures a few times, within 20 s, while no text was sent."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
-        sent = _Sent(on_text)
+        sent = _Sent(on_text, on_reasoning)
         for number in range(1, MAX_TRIES + 1):
+            sent.begin_try()
             builder = self._wire.create_reply(call)
             try:
                 return await self._try(credentials, call, builder, sent)
@@ -159,6 +161,8 @@ class RetryingModel:
                 text, moved = builder.feed(part)
                 watch.record_arrival(moved, builder.ended)
                 self._loop.spend(account_id, time.perf_counter() - began)
+                if reasoning := builder.take_reasoning():
+                    await sent.send_reasoning(reasoning)
                 if text:
                     await sent(text)
                 if (pause := self._loop.wait_seconds(account_id)) > 0 or len(piece) > SLICE_BYTES:
@@ -254,12 +258,27 @@ class _Watch:
 
 
 class _Sent:
-    """A text sink that remembers whether text was sent, and whether `on_text` is still running."""
+    """A sink that remembers whether text was sent, and whether `on_text` is still running.
 
-    def __init__(self, on_text: port.OnText | None) -> None:
+    Of several tries, only the first that has any reasoning sends it.
+    """
+
+    def __init__(self, on_text: port.OnText | None, on_reasoning: port.OnText | None) -> None:
         self._on_text = on_text
+        self._on_reasoning = on_reasoning
+        self._has_reasoned = self._is_mute = False
         self.any = False
         self.under_way = False
+
+    def begin_try(self) -> None:
+        """Send no more reasoning if an earlier try has sent some."""
+        self._is_mute = self._has_reasoned
+
+    async def send_reasoning(self, text: str) -> None:
+        """Send a piece of the reasoning."""
+        if self._on_reasoning is not None and not self._is_mute:
+            self._has_reasoned = True
+            await self._on_reasoning(text)
 
     async def __call__(self, text: str) -> None:
         if self._on_text is not None:

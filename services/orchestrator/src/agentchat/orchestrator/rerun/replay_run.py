@@ -15,6 +15,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.agent_loader import build_agent_facts, resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelClient, ModelFailure
+from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.rerun.recorded_tools import (
     MemoryRecorder,
@@ -93,10 +94,12 @@ async def _load_agent(services: WorkerServices, question: WhatIf) -> AgentConfig
     agent = await services.agents.load_version(question.account_id, question.agent_id, question.agent_version)
     if agent is None:
         raise ModelFailure("agent_not_found", "The agent or its version does not exist.")
-    return replace(
-        agent,
-        model=question.model or agent.model,
-        system_prompt=agent.system_prompt if question.system_prompt is None else question.system_prompt,
+    return ask_for_thinking(
+        replace(
+            agent,
+            model=question.model or agent.model,
+            system_prompt=agent.system_prompt if question.system_prompt is None else question.system_prompt,
+        )
     )
 
 

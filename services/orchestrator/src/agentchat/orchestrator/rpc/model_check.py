@@ -15,6 +15,7 @@ from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.models.port import clean_provider_message
+from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.services import WorkerServices
@@ -74,7 +75,7 @@ async def _check_provider(services: WorkerServices, agent: AgentConfig) -> Provi
         credentials = resolve_credentials(services.agents, services.models, agent)
     except ModelFailure as failure:
         return _make_failed_check(_get_code(failure), str(failure))
-    return await _call_model(services, agent, credentials)
+    return await _call_model(services, ask_for_thinking(agent), credentials)
 
 
 async def _call_model(

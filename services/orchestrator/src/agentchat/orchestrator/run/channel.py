@@ -120,6 +120,8 @@ class TraceChannel:
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
+        self.has_reasoning = False  # readers have reasoning of this round
+        self._reasoned = 0  # code points of it by this attempt
         self._repeated = (0, 0)  # ends of the last two repetitions, within the round
         self._pace = FramePacer()
         self._loop = asyncio.get_running_loop()
@@ -179,8 +181,12 @@ class TraceChannel:
         self._last_sent = self._loop.time()
         await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
 
-    def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
-        """Start a round, of which `sent` was sent before."""
+    def begin_round(
+        self, number: int, sent: str = "", cuts: tuple[int, ...] = (), *, has_reasoning: bool = False
+    ) -> None:
+        """Start a round, of which `sent` was sent before, and reasoning if `has_reasoning`."""
+        self.has_reasoning = has_reasoning or (number == self.round and self.has_reasoning)
+        self._reasoned = 0
         self.round = number
         self._pieces = [sent] if sent else []
         self._length = len(sent)
@@ -206,6 +212,17 @@ class TraceChannel:
             self._cuts.append(self._length)
             await self._sink.publish_frame(self._trace_id, delta)
             failpoints.reach("orchestrator-said")
+            if pause := self._pace.pause_after(self._last_sent):
+                await asyncio.sleep(pause)
+
+    async def send_reasoning(self, text: str) -> None:
+        """Send the next piece of the round's reasoning, at the same pace."""
+        for start in range(0, len(text), _FRAME_CHARACTERS):
+            piece, offset = text[start : start + _FRAME_CHARACTERS], self._reasoned
+            self.has_reasoning, self._reasoned = True, offset + len(piece)
+            await self.send(
+                frames.ReasoningFrame(seq=0, attempt=0, round=self.round, text=piece, offset=offset)
+            )
             if pause := self._pace.pause_after(self._last_sent):
                 await asyncio.sleep(pause)
 

@@ -3,6 +3,7 @@
 import hashlib
 
 import msgspec
+from msgspec.structs import replace
 
 from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
@@ -12,7 +13,8 @@ class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
     """Output that readers have received beyond the log.
 
     `text` is that of the unrecorded round, with the cuts of its frames. `called` and `returned` are ids of
-    calls whose frames were sent; `sourced` is True if the frame of the sources was.
+    calls whose frames were sent; `sourced` is True if the frame of the sources was. `reasoned_round` is the
+    last round of which reasoning was sent.
     """
 
     text: str = ""
@@ -20,6 +22,7 @@ class SentOutput(msgspec.Struct, frozen=True, kw_only=True):
     called: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
     sourced: bool = False
+    reasoned_round: int = 0
 
 
 def read_sent_output(run: Run, kept: list[frames.Frame]) -> SentOutput:
@@ -33,16 +36,13 @@ def read_sent_output(run: Run, kept: list[frames.Frame]) -> SentOutput:
         seen.read(frame)
     recorded, text = run.text, "".join(seen.pieces)
     called, returned = frozenset(seen.called), frozenset(seen.returned)
-    if len(text) <= len(recorded) or not text.startswith(recorded):
-        return SentOutput(called=called, returned=returned, sourced=seen.sourced)
-    ends = (end - len(recorded) for end in seen.ends)
-    return SentOutput(
-        text=text[len(recorded) :],
-        cuts=tuple(end for end in ends if end > 0),
-        called=called,
-        returned=returned,
-        sourced=seen.sourced,
+    sent = SentOutput(
+        called=called, returned=returned, sourced=seen.sourced, reasoned_round=seen.reasoned_round
     )
+    if len(text) <= len(recorded) or not text.startswith(recorded):
+        return sent
+    ends = (end - len(recorded) for end in seen.ends)
+    return replace(sent, text=text[len(recorded) :], cuts=tuple(end for end in ends if end > 0))
 
 
 class _Reader:
@@ -54,6 +54,7 @@ class _Reader:
         self.called: set[str] = set()
         self.returned: set[str] = set()
         self.sourced = False
+        self.reasoned_round = 0
         self._attempt = 0
         self._seq = 0
         self._broken = False
@@ -74,6 +75,8 @@ class _Reader:
             case frames.DeltaFrame():
                 self.pieces.append(frame.text)
                 self.ends.append((self.ends[-1] if self.ends else 0) + len(frame.text))
+            case frames.ReasoningFrame():
+                self.reasoned_round = frame.round
             case frames.SourcesFound():
                 self.sourced = True
             case frames.ToolCalledFrame():

@@ -111,7 +111,8 @@ class RoundCost:
 class ReplyStreamer:
     """Requests the replies of one attempt from the model of one provider.
 
-    `user` is the pseudonym of the end user.
+    `user` is the pseudonym of the end user. `shows_reasoning`: readers get the reasoning of each round, by
+    the first call that has any.
     """
 
     def __init__(
@@ -122,6 +123,8 @@ class ReplyStreamer:
         channel: TraceChannel,
         output: OutputSpec,
         user: str | None = None,
+        *,
+        shows_reasoning: bool = False,
     ) -> None:
         self._model = model
         self._provider = provider
@@ -129,6 +132,7 @@ class ReplyStreamer:
         self._channel = channel
         self._output = output
         self._user = user
+        self._shows_reasoning = shows_reasoning
 
     async def stream_reply(self, call: ModelCall, meter: Meter, *, go_on: bool) -> ModelReply:
         """Stream one reply. With `go_on`, a reply that breaks off after some text is continued once.
@@ -164,7 +168,7 @@ class ReplyStreamer:
             reply = await self._request(msgspec.structs.replace(call, already_sent=sent), send_joined, meter)
             await self._channel.send_text(seam.flush())
         else:
-            reply = await self._request(call, self._channel.send_text, meter)
+            reply = await self._request(call, self._channel.send_text, meter, self._choose_reasoning_sink())
         _raise_if_unusable(reply)
         return reply
 
@@ -194,7 +198,7 @@ class ReplyStreamer:
 
     async def _request_json(self, call: ModelCall, meter: Meter) -> tuple[ModelReply, str]:
         """Return a reply, without a code fence around its JSON, and what is wrong with its text."""
-        reply = await self._request(call, None, meter)
+        reply = await self._request(call, None, meter, self._choose_reasoning_sink())
         _raise_if_unusable(reply)
         if _has_calls(reply):
             return reply, ""
@@ -203,11 +207,18 @@ class ReplyStreamer:
             reply = msgspec.structs.replace(reply, blocks=replace_text(reply.blocks, inner))
         return reply, await self._output.find_problem(reply, inner)
 
-    async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> ModelReply:
+    def _choose_reasoning_sink(self) -> OnText | None:
+        channel = self._channel
+        is_wanted = self._shows_reasoning and not channel.text and not channel.has_reasoning
+        return channel.send_reasoning if is_wanted else None
+
+    async def _request(
+        self, call: ModelCall, on_text: OnText | None, meter: Meter, on_reasoning: OnText | None = None
+    ) -> ModelReply:
         with _call_span(self._provider, call, meter) as span:
             named = call if self._user is None else msgspec.structs.replace(call, user=self._user)
             try:
-                reply = await self._model.stream(self._credentials, named, on_text, meter)
+                reply = await self._model.stream(self._credentials, named, on_text, meter, on_reasoning)
             except ModelFailure as failure:
                 said, key = failure.provider_message, self._credentials.api_key
                 failure.provider_message = clean_provider_message(said, key)

@@ -190,7 +190,8 @@ class Performer:
 
     async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, SentOutput()
-        self.channel.begin_round(step.round, already.text, already.cuts)
+        has_reasoning = already.reasoned_round == step.round
+        self.channel.begin_round(step.round, already.text, already.cuts, has_reasoning=has_reasoning)
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.list_offered_tools()

@@ -15,6 +15,7 @@ from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
+from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
@@ -185,13 +186,16 @@ class RunAttempt:
     async def _open_model(self, agent: AgentConfig) -> AnsweringModel:
         """Prepare calls of the model. Raises ModelFailure if there is no readable key for it."""
         services, run = self._services, self.log.run
-        agent = leave_out_thinking(agent, run)
+        agent = ask_for_thinking(leave_out_thinking(agent, run))
         model = await services.models.get_model(agent.provider)
         credentials = resolve_credentials(services.agents, services.models, agent)
         calling = replace(agent, parameters=override_parameters(agent, run.parameters))
         output = OutputSpec(calling, services.schema_checks, model, credentials.base_url, run.output_schema)
         user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)
-        replies = ReplyStreamer(model, agent.provider, credentials, self.channel, output, user)
+        replies = ReplyStreamer(
+            *(model, agent.provider, credentials, self.channel, output, user),
+            shows_reasoning=agent.reasoning == "summary",
+        )
         return AnsweringModel(agent, replies, output)
 
     async def _stop(self, interrupted: Interrupted) -> None:

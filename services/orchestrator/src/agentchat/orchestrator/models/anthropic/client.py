@@ -17,6 +17,7 @@ from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
 from agentchat.orchestrator.models.provider_api import ProviderApi, join_path
 from agentchat.orchestrator.models.structured_schema import to_output_format
+from agentchat.orchestrator.models.thinking import BEFORE_4_6
 
 _HEADERS = {"anthropic-version": "2026-10-21"}
 _COMPACTING = "compact-2026-09-04"
@@ -132,7 +133,7 @@ def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 # Prefill ended with the 4.6 generation (platform.claude.com, Messages API errors: prefill not supported).
-_PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[015](?!\d)|4-\d{8}|4$))|demo-")
+_PREFILLED = re.compile(rf"{BEFORE_4_6}|demo-")
 
 
 def build_messages(call: ModelCall) -> list[dict[str, Any]]:

@@ -91,6 +91,9 @@ class AnthropicReply(StreamedReply):
         index = to_int(event.get("index"))
         self._last = len(self._blocks) if index is None else index
         block = self._blocks[self._last] = _Block(get_object(event, "content_block"))
+        if block.type == "thinking":
+            self._begin_thinking()
+            self._think(block.get_initial("thinking"))
         return block.begin()
 
     def _end_block(self, event: dict[str, Any]) -> str:
@@ -114,7 +117,9 @@ class AnthropicReply(StreamedReply):
             case "input_json_delta":
                 block.add(to_text(delta.get("partial_json")))
             case "thinking_delta":
-                block.add(to_text(delta.get("thinking")))
+                thought = to_text(delta.get("thinking"))
+                block.add(thought)
+                self._think(thought)
             case "signature_delta":
                 block.signature.append(to_text(delta.get("signature")))
             case "compaction_delta":  # a single delta has all of it
@@ -132,11 +137,11 @@ class _Block:
             raise StreamBroken("a block without a type")
         self._joiner = TextJoiner()
         self._parts: list[str] = []
-        self.signature = [self._get_initial("signature")]
+        self.signature = [self.get_initial("signature")]
 
     def begin(self) -> str:
         """Return the text that the block starts with."""
-        return self.add_text(self._get_initial("text")) if self.type == "text" else ""
+        return self.add_text(self.get_initial("text")) if self.type == "text" else ""
 
     def add(self, piece: str) -> None:
         """Add a piece of what readers do not see."""
@@ -161,7 +166,7 @@ class _Block:
             case "text":
                 return ({"type": "text", "text": added}, "") if added else None
             case "thinking":
-                thinking = clean_text(self._get_initial("thinking") + added)
+                thinking = clean_text(self.get_initial("thinking") + added)
                 signature = clean_text("".join(self.signature))
                 return {"type": "thinking", "thinking": thinking, "signature": signature}, ""
             case "tool_use":
@@ -169,7 +174,7 @@ class _Block:
                 given, problem = read_input(
                     added or (encode_loose(begun_with) if begun_with else ""), cut=cut
                 )
-                named = {name: clean_text(self._get_initial(name)) for name in ("id", "name")}
+                named = {name: clean_text(self.get_initial(name)) for name in ("id", "name")}
                 return {"type": "tool_use", **named, "input": given}, problem
             case _:
                 return clean_json(to_plain(self._start)), ""
@@ -179,7 +184,8 @@ class _Block:
         names = ("content", "encrypted_content")
         self._start |= {name: delta[name] for name in names if delta.get(name) is not None}
 
-    def _get_initial(self, field: str) -> str:
+    def get_initial(self, field: str) -> str:
+        """Return what the block's start has of a field."""
         return to_text(self._start.get(field))
 
 
@@ -190,11 +196,13 @@ def _merge_usage(usage: Usage, news: dict[str, Any]) -> Usage:
         new = to_int(news.get(name))
         return old if new is None else clamp_tokens(new)
 
+    details = get_object(news, "output_tokens_details")
     return Usage(
         input_tokens=choose_latest("input_tokens", usage.input_tokens),
         output_tokens=choose_latest("output_tokens", usage.output_tokens),
         cache_read_tokens=choose_latest("cache_read_input_tokens", usage.cache_read_tokens),
         cache_creation_tokens=choose_latest("cache_creation_input_tokens", usage.cache_creation_tokens),
+        reasoning_tokens=clamp_tokens(to_int(details.get("thinking_tokens"))) or usage.reasoning_tokens,
     )
 
 

@@ -18,7 +18,7 @@ from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _SHORTENED = "… [shortened]"
 _CAPS = ("max_completion_tokens", "max_tokens")
-_NOT_SENT = frozenset({"dialect", "extra_body", *_CAPS})
+_NOT_SENT = frozenset({"dialect", "extra_body", "think_tags", *_CAPS})
 _WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
@@ -137,7 +137,8 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
 
     def create_reply(self, call: ModelCall) -> OpenAIReply:
         """Create the reader of one stream."""
-        return OpenAIReply({spec.name for spec in call.tools})
+        tags = bool(call.parameters.get("think_tags"))
+        return OpenAIReply({spec.name for spec in call.tools}, think_tags=tags)
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if the dialect's structured output has a form for the schema."""

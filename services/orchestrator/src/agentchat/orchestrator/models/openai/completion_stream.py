@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from msgspec import UNSET
+
 from agentchat.contracts.text import clean_json, clean_text, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.event_stream import StreamBroken
@@ -25,6 +27,7 @@ from agentchat.orchestrator.models.reply_builder import (
     StreamedReply,
     read_input,
 )
+from agentchat.orchestrator.models.thinking import ThinkTags
 
 _ID_CHARS = 200
 _OUR_ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -150,8 +153,9 @@ class OpenAIReply(StreamedReply):
     If no choice says why it ended, `[DONE]` is its end, or the usage after its text.
     """
 
-    def __init__(self, offered: Collection[str] = ()) -> None:
+    def __init__(self, offered: Collection[str] = (), *, think_tags: bool = False) -> None:
         super().__init__()
+        self._tags = ThinkTags() if think_tags else None
         self._said: list[str] = []
         self._joiner = TextJoiner()
         self._thought: list[str] = []
@@ -190,7 +194,7 @@ class OpenAIReply(StreamedReply):
     def _take(self, kind: bytes, data: bytes) -> str | None:
         if data.strip() == b"[DONE]":
             self.finished = True
-            return self._say(self._joiner.flush())
+            return self._flush()
         return None if kind == b"ping" else self._read_event(decode_object(data))
 
     def _read_event(self, chunk: dict[str, Any]) -> str:
@@ -206,7 +210,7 @@ class OpenAIReply(StreamedReply):
         for choice in choices:
             said += self._take_message(choice)
             if reason := to_text(choice.get("finish_reason")):
-                said += self._say(self._joiner.flush())
+                said += self._flush()
                 self._finish(reason)
         return said
 
@@ -234,7 +238,20 @@ class OpenAIReply(StreamedReply):
             self._calls.take(call)
         return self._say(self._joiner.join(text)) if text else ""
 
+    def _flush(self) -> str:
+        """Return the rest of the text."""
+        said = self._say(self._joiner.flush())
+        if self._tags is None:
+            return said
+        text, thought = self._tags.flush()
+        self._take_thought(thought, "")
+        self._said += [text] if text else []
+        return said + text
+
     def _say(self, text: str) -> str:
+        if self._tags is not None:
+            text, thought = self._tags.split(text)
+            self._take_thought(thought, "")
         if text:
             self._said.append(text)
         return text
@@ -244,6 +261,7 @@ class OpenAIReply(StreamedReply):
         if thought and self._thought_field in ("", field):
             self._thought_field = field
             self._thought.append(thought)
+            self._think(thought)
 
     def _take_usage(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> None:
         """Store the usage, of which the last report counts. Groq and Moonshot have places of their own."""
@@ -277,6 +295,7 @@ def _convert_usage(reported: dict[str, Any]) -> Usage:
         return next((found for name in names if (found := to_int(value.get(name)))), 0)
 
     details = get_object(reported, "prompt_tokens_details")
+    completion = get_object(reported, "completion_tokens_details")
     prompt = count(reported, "prompt_tokens")
     written = count(details, "cache_write_tokens")  # OpenRouter
     read = count(details, "cached_tokens") or count(
@@ -290,4 +309,5 @@ def _convert_usage(reported: dict[str, Any]) -> Usage:
         output_tokens=clamp_tokens(output),
         cache_read_tokens=clamp_tokens(read),
         cache_creation_tokens=clamp_tokens(written),
+        reasoning_tokens=clamp_tokens(count(completion, "reasoning_tokens")) or UNSET,
     )

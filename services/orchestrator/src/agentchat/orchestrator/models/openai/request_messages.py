@@ -114,7 +114,7 @@ def _build_reasoning(blocks: list[Block], dialect: Dialect) -> dict[str, str]:
     fields = {"reasoning_content": ""} if dialect.reasoning == "always" else {}
     for block in blocks:
         field = get_provider_data(block).get("field") if block["type"] == "thinking" else None
-        if field is not None:
+        if field:  # of tags in the text nothing goes back: chat templates leave it out
             fields[field] = fields.get(field, "") + block["thinking"]
     return fields
 
