@@ -28,6 +28,7 @@ from agentchat.gateway.front_page import get_links
 from agentchat.gateway.openapi import get_openapi
 from agentchat.gateway.protocols import protocol_handlers as protocols
 from agentchat.gateway.protocols.chat import chat, stream_chat
+from agentchat.gateway.protocols.mcp.mcp_route import serve_mcp
 
 
 def _build_router(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
@@ -62,4 +63,5 @@ ROUTES = (
     _build_router("openai", protocols.OPENAI, "bearer"),
     _build_router("ai-sdk", protocols.AI_SDK, "key", "bearer"),
     _build_router("ag-ui", protocols.AG_UI, "key", "bearer"),
+    _build_router("mcp", (serve_mcp,), "key", "bearer"),
 )

@@ -58,6 +58,10 @@ class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
     slot: Slot
 
 
+class _RpcMessage(msgspec.Struct, frozen=True):
+    method: str = ""
+
+
 def get_admitted(request: Request[Any, Any, Any]) -> AdmittedRequest:
     """Return what `_check_chat` found."""
     admitted = request.state.admitted
@@ -118,6 +122,25 @@ async def _check_chat(
     # 6. The sizes of message, prompt and history (413): by the handler, with `check_size`.
     # 7. The claim of the Idempotency-Key (409): `claim_run`, by `gateway.runs.start_run`, which publishes the
     #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
+
+
+async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
+    """Check a message of MCP: a call of a tool as a request for a run, any other as one that reads.
+
+    The body, which says what it is, is received after the key and the user were checked.
+    """
+    request = _to_request(connection)
+    await authenticate(request, read_bearer_or_api_key(request.headers))
+    check_scope(request.auth, "chat")
+    check_user_named(request.auth)
+    await _receive_body(request)
+    if _read_method(await request.body()) != "tools/call":
+        await check_read_rate(get_access(request).limiter, request.auth)
+        await _hold_read(request)
+        return
+    key, slot = await _take_slot(request)
+    key.check()
+    request.state.admitted = AdmittedRequest(idempotency_key=key, slot=slot)
 
 
 async def may_read(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -236,6 +259,14 @@ async def _authenticate_for_agent(
     agent_id = (agent or "").lower()
     found = await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
     return None if found is None else found.agent_id
+
+
+def _read_method(body: bytes) -> str:
+    """Return the method of a JSON-RPC message; "" if the body is none."""
+    try:
+        return msgspec.json.decode(body, type=_RpcMessage).method
+    except (msgspec.DecodeError, RecursionError):
+        return ""
 
 
 def _decode_utf8(header: str) -> str:

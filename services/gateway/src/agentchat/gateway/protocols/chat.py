@@ -100,7 +100,7 @@ async def chat(
     results to `POST /v1/chat/{trace_id}/tool_results`.
     """
     is_async = _RESPOND_ASYNC in (each.strip().lower() for each in re.split("[,;]", prefer or ""))
-    run_request = replace(await _run_request(request, data, "json"), returns_queued=is_async)
+    run_request = replace(await build_run_request(request, data, "json"), returns_queued=is_async)
     started = await start_run(request, run_request)
     claim = started.claim
     if not is_async:
@@ -152,12 +152,12 @@ async def stream_chat(
     `approval_required`.
     """
     form = FORMS[read_stream_form(request)]
-    started = await start_run(request, await _run_request(request, data, form))
+    started = await start_run(request, await build_run_request(request, data, form))
     encoder = sse_encoder.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
     return EventStream(started.run, lambda: encoder.encode(started.run.take()))
 
 
-async def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
+async def build_run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
     """Build what the body asks of the agent in the headers.
 
     Raises:

@@ -1,0 +1,1 @@
+"""Agents as tools of the Model Context Protocol: POST /mcp/v1."""

@@ -1,0 +1,139 @@
+"""POST /mcp/v1: the account's agents as tools, called with the MCP SDK's client."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitRequestParams, ElicitResult
+
+from tests.system.calling import Caller, MakeAgent
+
+Mode = Literal["legacy", "auto"]
+MODES: tuple[Mode, ...] = ("legacy", "auto")
+TICKET = "Open a ticket for customer CUST-001 with this subject: A zip is stuck."
+
+
+@asynccontextmanager
+async def open_client(caller: Caller, mode: Mode = "auto", **options: Any) -> AsyncIterator[Client]:
+    """A client with the caller's key; `user` is the end user, `ask` answers questions."""
+    headers = {"Authorization": f"Bearer {caller.headers['X-Api-Key']}"}
+    if user := options.pop("user", None):
+        headers["X-User-Id"] = user
+    async with httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http:
+        transport = streamable_http_client(f"{caller.base_url}/mcp/v1", http_client=http)
+        ask = options.pop("ask", None)
+        async with (
+            asyncio.timeout(40),
+            Client(transport, mode=mode, read_timeout_seconds=30, elicitation_callback=ask) as client,
+        ):
+            yield client
+
+
+@pytest.fixture
+async def echo(make_agent: MakeAgent) -> Caller:
+    return await make_agent("demo-echo", name=f"echo of {secrets.token_hex(4)}")
+
+
+async def find_tool(client: Client, caller: Caller) -> str:
+    """The name of the tool that is the caller's agent: its name is unique, with a blank in it."""
+    found = (await caller.get("/v1/agents")).json()["data"]
+    name = next(agent["name"] for agent in found if agent["id"] == caller.agent_id)
+    tool = next(tool for tool in (await client.list_tools()).tools if tool.title == name)
+    assert tool.name == name.replace(" ", "_")
+    return tool.name
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_agent_is_called_and_keeps_its_conversation(echo: Caller, mode: Mode) -> None:
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None
+        told.append((progress, message))
+
+    async with open_client(echo, mode) as client:
+        tool = await find_tool(client, echo)
+        first = await client.call_tool(tool, {"message": "Hello"}, progress_callback=note)
+        assert not first.is_error, first
+        reply: dict[str, Any] = first.structured_content
+        again = await client.call_tool(
+            tool, {"message": "And now?", "conversation_id": reply["conversation_id"]}
+        )
+    assert first.content[0].text == reply["message"]["content"]
+    assert told
+    assert reply["message"]["content"].startswith("".join(text or "" for _, text in told))
+    assert again.structured_content["conversation_id"] == reply["conversation_id"]
+    messages = await echo.messages(reply["conversation_id"])
+    assert [message["content"] for message in messages if message["role"] == "user"] == ["Hello", "And now?"]
+
+
+async def test_an_approval_is_asked_of_the_client(make_agent: MakeAgent) -> None:
+    agent = await make_agent(
+        "demo-echo?tool=open_support_ticket", shop=True, asks=True, name=f"asks {secrets.token_hex(4)}"
+    )
+    asked: list[str] = []
+
+    async def ask(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        assert context is not None
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"approved": True})
+
+    async with open_client(agent, ask=ask) as client:
+        result = await client.call_tool(await find_tool(client, agent), {"message": TICKET})
+    assert not result.is_error, result
+    assert len(asked) == 1
+    assert "open_support_ticket" in asked[0]
+    run = (await agent.get(f"/v1/chat/{result.structured_content['trace_id']}")).json()
+    assert run["tool_calls"][0]["is_error"] is False
+
+
+async def test_a_client_that_cannot_ask_is_told_of_the_approval(make_agent: MakeAgent) -> None:
+    agent = await make_agent(
+        "demo-echo?tool=open_support_ticket", shop=True, asks=True, name=f"waits {secrets.token_hex(4)}"
+    )
+    async with open_client(agent, "legacy") as client:
+        result = await client.call_tool(await find_tool(client, agent), {"message": TICKET})
+    assert result.is_error
+    assert result.content[0].text.startswith("approval_required: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "message"),
+        ({"message": " "}, "blank"),
+        ({"message": 5}, "str"),
+        ({"message": "Hi", "conversation_id": "no such"}, "conversation_not_found"),
+    ],
+)
+async def test_a_wrong_call_is_an_error_for_the_model(
+    echo: Caller, arguments: dict[str, Any], said: str
+) -> None:
+    async with open_client(echo) as client:
+        result = await client.call_tool(await find_tool(client, echo), arguments)
+    assert result.is_error
+    assert said in result.content[0].text
+
+
+async def test_another_users_conversation_is_not_found(echo: Caller) -> None:
+    async with open_client(echo, user="ada") as client:
+        tool = await find_tool(client, echo)
+        mine = await client.call_tool(tool, {"message": "Hello"})
+    async with open_client(echo, user="bob") as client:
+        theirs = {"message": "Hi", "conversation_id": mine.structured_content["conversation_id"]}
+        result = await client.call_tool(tool, theirs)
+    assert result.content[0].text.startswith("conversation_not_found: ")
+
+
+async def test_a_call_needs_a_key_and_get_is_no_method(echo: Caller) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    refused = await echo.http.post(f"{echo.base_url}/mcp/v1", json=body)
+    assert refused.status_code == 401
+    assert (await echo.get("/mcp/v1")).status_code == 405
