@@ -116,14 +116,14 @@ async def test_changed_server_url_does_not_keep_the_headers(
     with pytest.raises(Invalid, match=r"^headers: must be given again"):
         await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=other))
     await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=other, headers={}))
-    (server,) = await AgentServers(pool, SEALER).load_servers(account.id, agent, 2)
+    (server,) = await AgentServers(pool, SEALER, "http://127.0.0.1:8080").load_servers(account.id, agent, 2)
     assert (server.url, server.headers) == (other, {})
 
 
 async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:
     agent = await make(admin, account)
     await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=True))
-    offered = AgentServers(pool, SEALER)
+    offered = AgentServers(pool, SEALER, "http://127.0.0.1:8080")
     assert [server.name for server in await offered.load_servers(account.id, agent, 1)] == ["shop"]
     assert await offered.load_servers(account.id, agent, 2) == ()
     await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=False))
@@ -133,7 +133,7 @@ async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: A
 async def test_recreated_agent_has_no_servers_of_the_old_one(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
-    offered = AgentServers(pool, SEALER)
+    offered = AgentServers(pool, SEALER, "http://127.0.0.1:8080")
     agent = await make(admin, account)
     assert await offered.load_servers(account.id, agent, 1) == (SHOP,)
     await admin_agents.delete(admin, agent)

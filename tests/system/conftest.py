@@ -57,6 +57,7 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
             shop: bool = False,
             allowed: tuple[str, ...] | None = None,
             asks: bool = False,
+            servers: tuple[McpServer, ...] = (),
             **draft: Any,
         ) -> Caller:
             server = McpServer(
@@ -65,7 +66,7 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
                 allowed_tools=allowed,
                 require_approval="always" if asks else "never",
             )
-            servers = (server,) if shop else ()
+            servers = (*servers, server) if shop else servers
             draft = {"name": "test", "provider_key": "offline"} | draft
             wanted = AgentDraft(model=model, mcp_servers=servers, **draft)
             async with acquire_connection(pool, seconds=10) as conn:

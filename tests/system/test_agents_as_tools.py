@@ -1,6 +1,7 @@
 """POST /mcp/v1: the account's agents as tools, called with the MCP SDK's client."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,8 +12,9 @@ import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ElicitRequestParams, ElicitResult
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
 
+from agentchat.directory.agent_config import McpServer
 from tests.system.calling import Caller, MakeAgent
 
 Mode = Literal["legacy", "auto"]
@@ -41,6 +43,20 @@ async def echo(make_agent: MakeAgent) -> Caller:
     return await make_agent("demo-echo", name=f"echo of {secrets.token_hex(4)}")
 
 
+def read_reply(result: CallToolResult | InputRequiredResult) -> dict[str, Any]:
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result
+    return dict(result.structured_content or {})
+
+
+def read_error(result: CallToolResult | InputRequiredResult) -> str:
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    (text,) = result.content
+    assert isinstance(text, TextContent)
+    return text.text
+
+
 async def find_tool(client: Client, caller: Caller) -> str:
     """The name of the tool that is the caller's agent: its name is unique, with a blank in it."""
     found = (await caller.get("/v1/agents")).json()["data"]
@@ -61,15 +77,13 @@ async def test_an_agent_is_called_and_keeps_its_conversation(echo: Caller, mode:
     async with open_client(echo, mode) as client:
         tool = await find_tool(client, echo)
         first = await client.call_tool(tool, {"message": "Hello"}, progress_callback=note)
-        assert not first.is_error, first
-        reply: dict[str, Any] = first.structured_content
+        reply = read_reply(first)
         again = await client.call_tool(
             tool, {"message": "And now?", "conversation_id": reply["conversation_id"]}
         )
-    assert first.content[0].text == reply["message"]["content"]
     assert told
     assert reply["message"]["content"].startswith("".join(text or "" for _, text in told))
-    assert again.structured_content["conversation_id"] == reply["conversation_id"]
+    assert read_reply(again)["conversation_id"] == reply["conversation_id"]
     messages = await echo.messages(reply["conversation_id"])
     assert [message["content"] for message in messages if message["role"] == "user"] == ["Hello", "And now?"]
 
@@ -87,10 +101,10 @@ async def test_an_approval_is_asked_of_the_client(make_agent: MakeAgent) -> None
 
     async with open_client(agent, ask=ask) as client:
         result = await client.call_tool(await find_tool(client, agent), {"message": TICKET})
-    assert not result.is_error, result
+    trace_id = read_reply(result)["trace_id"]
     assert len(asked) == 1
     assert "open_support_ticket" in asked[0]
-    run = (await agent.get(f"/v1/chat/{result.structured_content['trace_id']}")).json()
+    run = (await agent.get(f"/v1/chat/{trace_id}")).json()
     assert run["tool_calls"][0]["is_error"] is False
 
 
@@ -100,8 +114,7 @@ async def test_a_client_that_cannot_ask_is_told_of_the_approval(make_agent: Make
     )
     async with open_client(agent, "legacy") as client:
         result = await client.call_tool(await find_tool(client, agent), {"message": TICKET})
-    assert result.is_error
-    assert result.content[0].text.startswith("approval_required: ")
+    assert read_error(result).startswith("approval_required: ")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +131,7 @@ async def test_a_wrong_call_is_an_error_for_the_model(
 ) -> None:
     async with open_client(echo) as client:
         result = await client.call_tool(await find_tool(client, echo), arguments)
-    assert result.is_error
-    assert said in result.content[0].text
+    assert said in read_error(result)
 
 
 async def test_another_users_conversation_is_not_found(echo: Caller) -> None:
@@ -127,9 +139,9 @@ async def test_another_users_conversation_is_not_found(echo: Caller) -> None:
         tool = await find_tool(client, echo)
         mine = await client.call_tool(tool, {"message": "Hello"})
     async with open_client(echo, user="bob") as client:
-        theirs = {"message": "Hi", "conversation_id": mine.structured_content["conversation_id"]}
+        theirs = {"message": "Hi", "conversation_id": read_reply(mine)["conversation_id"]}
         result = await client.call_tool(tool, theirs)
-    assert result.content[0].text.startswith("conversation_not_found: ")
+    assert read_error(result).startswith("conversation_not_found: ")
 
 
 async def test_a_call_needs_a_key_and_get_is_no_method(echo: Caller) -> None:
@@ -137,3 +149,71 @@ async def test_a_call_needs_a_key_and_get_is_no_method(echo: Caller) -> None:
     refused = await echo.http.post(f"{echo.base_url}/mcp/v1", json=body)
     assert refused.status_code == 401
     assert (await echo.get("/mcp/v1")).status_code == 405
+
+
+async def make_chain(make_agent: MakeAgent, inner: Caller, **draft: Any) -> Caller:
+    """An agent that calls `inner` as its tool, with the message that it gets."""
+    name = await read_name(inner)
+    server = McpServer(name="inner", url=f"agent:{inner.agent_id}")
+    tool = name.replace(" ", "_")
+    return await make_agent(
+        f"demo-echo?tool={tool}", servers=(server,), name=f"above {secrets.token_hex(4)}", **draft
+    )
+
+
+async def read_name(caller: Caller) -> str:
+    found = (await caller.get("/v1/agents")).json()["data"]
+    name: str = next(agent["name"] for agent in found if agent["id"] == caller.agent_id)
+    return name
+
+
+async def test_an_agent_calls_another_for_its_user(echo: Caller, make_agent: MakeAgent) -> None:
+    outer = await make_chain(make_agent, echo)
+    user = f"ada-{secrets.token_hex(4)}"
+    body = {"message": "How are you?", "context": {"city": "Graz"}}
+    response = await outer.http.post(
+        f"{outer.base_url}/v1/chat", json=body, headers={**outer.headers, "X-User-Id": user}
+    )
+    assert response.status_code == 200, response.text
+    (call,) = response.json()["tool_calls"]
+    assert not call["is_error"], call
+    (found,) = set(re.findall(r'"conversation_id": ?"([0-9a-f-]{36})"', str(call["output"])))
+    inner = (await outer.get(f"/v1/conversations/{found}")).json()
+    assert (inner["user_id"], inner["agent_id"]) == (user, echo.agent_id)
+    listed = await outer.send("GET", "/v1/conversations", headers={"X-User-Id": user})
+    assert [each["id"] for each in listed.json()["data"]] == [response.json()["conversation_id"]]
+
+
+async def test_an_inner_approval_is_the_outer_ones(make_agent: MakeAgent) -> None:
+    inner = await make_agent(
+        "demo-echo?tool=open_support_ticket", shop=True, asks=True, name=f"inner {secrets.token_hex(4)}"
+    )
+    outer = await make_chain(make_agent, inner)
+    waiting = await outer.chat(TICKET)
+    assert waiting.status_code == 409, waiting.text
+    (approval,) = waiting.json()["approvals"]
+    assert "open_support_ticket" in approval["elicitation"]["message"]
+    decision = {"decision": "approved", "input": {"approved": True}}
+    decided = await outer.send("POST", f"/v1/approvals/{approval['id']}/decision", json=decision)
+    assert decided.status_code == 200, decided.text
+    trace_id = decided.json()["trace_id"]
+    events = await outer.get(f"/v1/chat/{trace_id}/events")
+    assert '"type":"done"' in events.text
+    run = (await outer.get(f"/v1/chat/{trace_id}")).json()
+    assert not run["tool_calls"][0]["is_error"], run
+
+
+async def test_agents_nest_three_deep(echo: Caller, make_agent: MakeAgent) -> None:
+    chain = echo
+    for _ in range(3):
+        chain = await make_chain(make_agent, chain)
+    assert not (await call_tool(chain))["is_error"]
+    deepest = await make_chain(make_agent, chain)
+    assert not (await call_tool(deepest))["is_error"]
+
+
+async def call_tool(caller: Caller) -> dict[str, Any]:
+    response = await caller.chat("Hello")
+    assert response.status_code == 200, response.text
+    call: dict[str, Any] = response.json()["tool_calls"][0]
+    return call

@@ -62,7 +62,7 @@ async def _handle_calls(
     ):
         guard = Guard([f"127.0.0.1:{port}" for port in ports], Resolver())
         servers = ServerPool(guard, httpx2.create_ssl_context())
-        agents = AgentServers(pool, Sealer.from_setting(SECRET_KEY))
+        agents = AgentServers(pool, Sealer.from_setting(SECRET_KEY), "http://127.0.0.1:8080")
         executor = Executor(agents, servers)
         files = FileStore(pool, objects)
         handler = CallHandler(

@@ -10,6 +10,7 @@ from agentchat.administration.admin_rows import record
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.admin_errors import Conflict, Invalid, Unavailable
+from agentchat.directory.agent_calls import read_agent_name
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.knowledge.embedding.embedder import Embedder
@@ -76,6 +77,8 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
 
     async def check_tool_url(self, url: str, field: str = "url") -> None:
         """Judge the address of a tool server as a call now would. Raises Invalid."""
+        if read_agent_name(url) is not None:
+            return
         await _check_callable(self.tool_hosts, url, field, "AGENTCHAT_MCP_ALLOW")
 
     async def check_model_url(self, url: str, field: str) -> None:

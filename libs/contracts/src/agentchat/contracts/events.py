@@ -90,6 +90,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     has values for variables of the prompt and for tools. `shown_sha256` is the hash of all that the caller
     sent (`conversations.queries.find_by_history`), `requested_model` the agent as an API of models names it.
     `client_tools` are run by the client; the first reply must call `tool_choice`, or any tool if "required".
+    `depth` counts the agents above this one, which have called it as a tool.
     """
 
     attempt: int
@@ -110,6 +111,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     context: dict[str, Any] | None = None
     client_tools: tuple[values.ClientTool, ...] = ()
     tool_choice: str | None = None
+    depth: int = 0
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):

@@ -47,7 +47,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     `user_id` is the end user who asks: the conversation must be that user's (`contracts.ownership`). A new
     conversation gets it, with `external_id`, `title` and `metadata`.
 
-    `attachments` are the message's files, stored before this is published.
+    `attachments` are the message's files, stored before this is published. `depth` counts the agents above:
+    the agent answers another one's tool call, whose run has the slot.
     """
 
     trace_id: str
@@ -80,6 +81,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     title: str | None = None
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     attachments: tuple[StoredFile, ...] = ()
+    depth: int = 0
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):

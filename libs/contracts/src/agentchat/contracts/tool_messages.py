@@ -40,7 +40,8 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     `leg` counts the earlier attempts of this call, each of which asked a person for input. `responses` answer
     all of those questions, and `request_state` is what the server gave with the last one.
 
-    `user_id` and `context` are those of the run's request.
+    `user_id` and `context` are those of the run's request. `depth` counts the agents above the run's, for an
+    agent that is called as a tool.
     """
 
     trace_id: str
@@ -59,6 +60,7 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str = ""
     user_id: str | None = None
     context: dict[str, Any] | None = None
+    depth: int = 0
 
     @property
     def leg_id(self) -> str:
@@ -73,6 +75,8 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
             "agentchat/conversation_id": self.conversation_id or None,
             "agentchat/trace_id": self.trace_id,
             "agentchat/context": self.context,
+            "agentchat/call_id": self.call_id,
+            "agentchat/depth": self.depth or None,
         }
         return {name: value for name, value in known.items() if value is not None}
 

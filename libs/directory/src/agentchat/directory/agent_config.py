@@ -40,7 +40,7 @@ ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool server.
+    """A tool server; with the `url` `agent:NAME` another agent of the account (`agent_calls`).
 
     `headers` are empty unless unsealed; `allowed_tools` None allows every tool. A `disabled` server is
     neither listed nor called. `require_approval` says for which tools a person must approve each call. With

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import is_line
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
+from agentchat.directory.agent_calls import read_agent_name
 from agentchat.directory.agent_config import (
     AgentSettings,
     ApprovalSeconds,
@@ -222,12 +223,20 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         path = f"mcp_servers[{position}]"
         if server.name in names[:position]:
             raise Invalid(f"{path}.name", "is the name of another server too")
-        check_url(server.url, f"{path}.url")
+        _check_server_address(server.url, f"{path}.url")
         for tool in server.allowed_tools or ():
             _check_line(tool, f"{path}.allowed_tools")
         check_headers(server.headers, f"{path}.headers")
         check_headers(server.headers_from_request, f"{path}.headers_from_request")
         _check_approval(server, f"{path}.require_approval")
+
+
+def _check_server_address(url: str, field: str) -> None:
+    agent = read_agent_name(url)
+    if agent is None:
+        check_url(url, field)
+    elif not agent.strip() or "/" in agent or not is_line(agent):
+        raise Invalid(field, "must be an http or https address, or agent: and the id or name of an agent")
 
 
 def _check_approval(server: McpServer, field: str) -> None:

@@ -142,6 +142,16 @@ def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     )
 
 
+async def load_account_caller(pool: Pool, account_id: str, key_id: str) -> Caller | None:
+    """Return the caller that acts for an account without a key; `key_id` is the name of what acts.
+
+    None for an unknown or disabled account. Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        row = await (await conn.execute(_OF_ACCOUNT, [key_id, list(SCOPES), account_id])).fetchone()
+    return None if row is None else _read_row((0, *row, None, None, None, None, None))[0]
+
+
 class KeyUseRecorder:
     """Records when API keys were last used, in batches: `async with KeyUseRecorder(pool)`."""
 
@@ -185,6 +195,15 @@ class KeyUseRecorder:
         except DatabaseUnavailable as error:
             self._log.warning("last_used_not_written", keys=len(used), reason=str(error))
 
+
+_OF_ACCOUNT = """
+SELECT a.account_id, %s,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+       a.require_user, %s::text[], p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
+       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month
+FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s AND a.disabled_at IS NULL
+"""
 
 _RESOLVE = b"""
 SELECT asked.place, a.account_id, k.key_id,

@@ -30,6 +30,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan for a request that has taken its token of the rate."""
         return msgspec.structs.replace(self, requests_per_minute=None, user_requests_per_minute=None)
 
+    def drop_limits(self) -> "Plan":
+        """Return the plan for a run within another, which has taken a token and a slot."""
+        return msgspec.structs.replace(self.drop_rates(), concurrent_runs=None, user_concurrent_runs=None)
+
 
 async def load_plan(pool: Pool, account_id: str) -> Plan | None:
     """Return the account's present plan; None for an unknown account.

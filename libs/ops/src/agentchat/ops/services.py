@@ -149,9 +149,12 @@ class Services:
         }
         return self._describe_service("orchestrator", number, env, Rank.ORCHESTRATOR)
 
-    def describe_tool_runner(self, number: int, public_url: str) -> Process:
-        """Describe a tool-runner, whose OAuth redirects lead to `public_url`."""
-        env = {"AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or public_url}
+    def describe_tool_runner(self, number: int, gateway_url: str) -> Process:
+        """Describe a tool-runner; without AGENTCHAT_PUBLIC_URL its OAuth redirects lead to `gateway_url`."""
+        env = {
+            "AGENTCHAT_GATEWAY_URL": gateway_url,
+            "AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or gateway_url,
+        }
         return self._describe_service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
     def describe_projector(self, number: int) -> Process:

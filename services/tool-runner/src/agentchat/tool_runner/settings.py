@@ -1,6 +1,7 @@
 """Read the settings of the tool-runner from the environment."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -10,7 +11,7 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
-from agentchat.runtime.settings import ServiceSettings, Setting
+from agentchat.runtime.settings import ServiceSettings, Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
@@ -20,7 +21,8 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
     """The settings of one process.
 
     `mcp_allow` lists host:port pairs that may be called although they are not public or not https.
-    `public_url` is the address at which browsers reach the gateways; authorization servers redirect there.
+    `gateway_url` is where gateways answer, for agents that call agents. `public_url` is the address at which
+    browsers reach the gateways; authorization servers redirect there.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -33,6 +35,7 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    gateway_url: Annotated[str, Setting("AGENTCHAT_GATEWAY_URL")] = "http://127.0.0.1:8080"
     public_url: Annotated[str | None, Setting("AGENTCHAT_PUBLIC_URL")] = None
     slots: Annotated[Slots, Setting("AGENTCHAT_TOOL_SLOTS")] = 64
     log_level: Annotated[str, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
@@ -44,7 +47,12 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
 
     def guard(self) -> Guard:
         """Build the judge of tool servers' addresses. Raises SettingsError."""
-        return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+        try:
+            gateway = urlsplit(self.gateway_url)
+            port = gateway.port or {"http": 80, "https": 443}[gateway.scheme]
+        except (ValueError, KeyError):
+            raise SettingsError("AGENTCHAT_GATEWAY_URL must be an http or https address") from None
+        return build_guard((*self.mcp_allow, f"{gateway.hostname}:{port}"), "AGENTCHAT_MCP_ALLOW")
 
     @property
     def redirect_uri(self) -> str | None:

@@ -70,7 +70,7 @@ async def run_tool_runner(
     ):
         journal = Journal(pool, f"{name}/{make_id()}")
         links = AuthorizationLinks(authorizations, settings.redirect_uri)
-        agents = AgentServers(pool, sealer)
+        agents = AgentServers(pool, sealer, settings.gateway_url.rstrip("/"))
         await _consume(settings, bus, pool, journal, agents, servers, links, stop)
     if lost.is_set():
         raise NatsLostError

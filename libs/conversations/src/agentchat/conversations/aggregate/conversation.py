@@ -78,6 +78,7 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     context: dict[str, Any] | None = None
     client_tools: tuple[values.ClientTool, ...] = ()
     tool_choice: str | None = None
+    depth: int = 0
     sources: tuple[values.Source, ...] | None = None
     documents: str | None = None
     compacted: events.ContextCompacted | None = None
@@ -361,6 +362,7 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         context=event.context or run.context,
         client_tools=event.client_tools or run.client_tools,
         tool_choice=event.tool_choice or run.tool_choice,
+        depth=event.depth or run.depth,
         **copy_agent_facts(event),
     )
 

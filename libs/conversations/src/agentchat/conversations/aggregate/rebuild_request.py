@@ -38,5 +38,6 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         context=run.context,
         client_tools=run.client_tools,
         tool_choice=run.tool_choice,
+        depth=run.depth,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )

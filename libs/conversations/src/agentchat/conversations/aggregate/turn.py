@@ -255,6 +255,7 @@ def _build_run_started(
         context=request.context,
         client_tools=request.client_tools,
         tool_choice=request.tool_choice,
+        depth=request.depth,
     )
 
 

@@ -5,13 +5,16 @@ Other protocols have headers of their own for the same keys.
 
 import re
 
+import msgspec
 from litestar.datastructures import Headers
 
-from agentchat.directory.api_keys import Caller, CallerAgent, Scope
+from agentchat.directory.agent_calls import open_token
+from agentchat.directory.api_keys import Caller, CallerAgent, Scope, load_account_caller
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection, get_context
+from agentchat.gateway.services import get_sealer, get_services
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 
@@ -44,6 +47,20 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     if (user_id := read_user_header(connection.headers)) is not None:
         set_user(connection, user_id)
     return agent
+
+
+async def authenticate_agent(connection: Connection, token: str) -> None:
+    """Set the connection's `auth` for a tool-runner that calls an agent, without limits of rates and runs.
+
+    The run of the agent that calls has passed them. Raises Refusal: 401; DatabaseUnavailable.
+    """
+    services = get_services(connection)
+    opened = open_token(get_sealer(services), token)
+    caller = None if opened is None else await load_account_caller(services.pool, opened[0], "agent")
+    if opened is None or caller is None or opened[1] <= caller.now:
+        raise Refusal("invalid_api_key")
+    caller = msgspec.structs.replace(caller, plan=caller.plan.drop_limits())
+    get_context(connection).account_id, connection.scope["auth"] = caller.account_id, caller
 
 
 def check_scope(caller: Caller, scope: Scope) -> None:

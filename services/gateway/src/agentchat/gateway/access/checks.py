@@ -18,10 +18,12 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
+from agentchat.directory.agent_calls import TOKEN_PREFIX
 from agentchat.directory.api_keys import Caller, Scope
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import (
     authenticate,
+    authenticate_agent,
     check_scope,
     read_api_key,
     read_bearer_or_api_key,
@@ -58,8 +60,22 @@ class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
     slot: Slot
 
 
+class CallMeta(msgspec.Struct, frozen=True):
+    """The `_meta` of a tool's call. Where a tool-runner calls an agent for another one, it has all."""
+
+    user_id: str | None = msgspec.field(default=None, name="agentchat/user_id")
+    context: dict[str, Any] | None = msgspec.field(default=None, name="agentchat/context")
+    call_id: str | None = msgspec.field(default=None, name="agentchat/call_id")
+    depth: int = msgspec.field(default=0, name="agentchat/depth")
+
+
+class _RpcParams(msgspec.Struct, frozen=True):
+    meta: CallMeta = msgspec.field(default=CallMeta(), name="_meta")
+
+
 class _RpcMessage(msgspec.Struct, frozen=True):
     method: str = ""
+    params: _RpcParams = _RpcParams()
 
 
 def get_admitted(request: Request[Any, Any, Any]) -> AdmittedRequest:
@@ -127,20 +143,32 @@ async def _check_chat(
 async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a message of MCP: a call of a tool as a request for a run, any other as one that reads.
 
-    The body, which says what it is, is received after the key and the user were checked.
+    The body, which says what it is, is received after the key was checked. Instead of a key a tool-runner has
+    a token, and what its call's `_meta` says is true.
     """
-    request = _to_request(connection)
-    await authenticate(request, read_bearer_or_api_key(request.headers))
+    request, key = _to_request(connection), read_bearer_or_api_key(connection.headers)
+    is_agent = key.startswith(TOKEN_PREFIX)
+    if is_agent:
+        await authenticate_agent(request, key)
+    else:
+        await authenticate(request, key)
     check_scope(request.auth, "chat")
-    check_user_named(request.auth)
     await _receive_body(request)
-    if _read_method(await request.body()) != "tools/call":
+    message = _read_rpc(await request.body())
+    meta = message.params.meta
+    if is_agent and meta.user_id is not None:
+        set_user(request, meta.user_id)
+    if message.method != "tools/call":
         await check_read_rate(get_access(request).limiter, request.auth)
         await _hold_read(request)
         return
-    key, slot = await _take_slot(request)
-    key.check()
-    request.state.admitted = AdmittedRequest(idempotency_key=key, slot=slot)
+    check_user_named(request.auth)
+    idempotency_key, slot = await _take_slot(request)
+    idempotency_key.check()
+    if is_agent:
+        idempotency_key = IdempotencyKey(f"{TOKEN_PREFIX}{meta.call_id}")
+    request.state.admitted = AdmittedRequest(idempotency_key=idempotency_key, slot=slot)
+    request.state.call_meta = meta if is_agent else None
 
 
 async def may_read(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -261,12 +289,12 @@ async def _authenticate_for_agent(
     return None if found is None else found.agent_id
 
 
-def _read_method(body: bytes) -> str:
-    """Return the method of a JSON-RPC message; "" if the body is none."""
+def _read_rpc(body: bytes) -> _RpcMessage:
+    """Return what counts here of a JSON-RPC message; nothing if the body is none."""
     try:
-        return msgspec.json.decode(body, type=_RpcMessage).method
+        return msgspec.json.decode(body, type=_RpcMessage)
     except (msgspec.DecodeError, RecursionError):
-        return ""
+        return _RpcMessage()
 
 
 def _decode_utf8(header: str) -> str:

@@ -67,6 +67,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     fork: If it cannot be made, a new conversation begins with the `history`.
     secrets: Kept apart from the request, sealed, until the run ends (`directory.run_secrets`).
     key: An Idempotency-Key from the body, for a request without the header.
+    depth: As in ChatRequested.
     returns_queued: The run counts as started while its request waits for its conversation.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
         they must be all that it waits for.
@@ -98,6 +99,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     secrets: dict[str, str] | None = None
     is_task: bool = False
+    depth: int = 0
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False
     returns_queued: bool = False

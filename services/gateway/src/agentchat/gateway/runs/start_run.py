@@ -110,6 +110,7 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         client_tools=run_request.client_tools,
         tool_choice=run_request.tool_choice,
         is_task=run_request.is_task,
+        depth=run_request.depth,
         user_id=caller.user_id,
         external_id=run_request.external_id,
         title=run_request.title,

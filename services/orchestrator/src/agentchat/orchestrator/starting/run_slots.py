@@ -37,6 +37,8 @@ async def take_slot(services: WorkerServices, leased: LeasedRequest, *, waited: 
 
 async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | None:
     request = leased.request
+    if request.depth > 0:  # the run of the agent that called it has one
+        return None
     plan = await load_plan(services.pool, request.account_id)
     if plan is None:  # the account was deleted; another check handles that
         return None

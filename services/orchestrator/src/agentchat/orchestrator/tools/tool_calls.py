@@ -118,6 +118,7 @@ class RunToolCalls:
         self._conversation_id = conversation_id
         self._user_id = user_id
         self._context = run.context
+        self._depth = run.depth
         self._calls = {
             call.call_id: PendingCall(call, requested_before=call.may_run_since[0] < run.attempt)
             for each in run.rounds
@@ -216,6 +217,7 @@ class RunToolCalls:
                 conversation_id=self._conversation_id,
                 user_id=self._user_id,
                 context=self._context,
+                depth=self._depth,
             )
         failpoints.reach("orchestrator-before-tool-request")
         await self._send()

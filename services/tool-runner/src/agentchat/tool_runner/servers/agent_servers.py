@@ -4,14 +4,25 @@ They are read for each call, because a deleted agent id can be created again wit
 other servers. Headers never reach the bus or the log.
 """
 
+import time
+from urllib.parse import quote
+
 import msgspec
 
+from agentchat.directory.agent_calls import read_agent_name, seal_token
 from agentchat.directory.agent_config import AgentConfig, McpServer, load_agent
 from agentchat.directory.errors import RunEnded, SealBroken
 from agentchat.directory.run_secrets import load_run_secrets
 from agentchat.directory.secrets import Sealer
-from agentchat.runtime.postgres import Pool
+from agentchat.runtime.bounded_map import BoundedMap
+from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.tool_runner.faults import ToolFailed
+
+_TOKENS = 1_000
+_KEEP_SECONDS = 1_800.0
+_IN_AN_HOUR = """
+SELECT to_char((clock_timestamp() + interval '1 hour') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+"""
 
 
 class AuthorizedServer(McpServer, frozen=True, kw_only=True):
@@ -24,9 +35,11 @@ class AuthorizedServer(McpServer, frozen=True, kw_only=True):
 class AgentServers:
     """The tool servers of all agents."""
 
-    def __init__(self, pool: Pool, sealer: Sealer) -> None:
+    def __init__(self, pool: Pool, sealer: Sealer, gateway_url: str) -> None:
         self._pool = pool
         self._sealer = sealer
+        self._gateway_url = gateway_url
+        self._tokens: BoundedMap[str, tuple[str, float]] = BoundedMap(_TOKENS)
 
     async def load_servers(
         self, account_id: str, agent_id: str, version: int, run: str | None = None
@@ -52,8 +65,32 @@ class AgentServers:
         if agent is None:
             raise ToolFailed("not_offered", "no such agent")
         return tuple(
-            _attach_authorization(agent, server) for server in agent.mcp_servers if not server.disabled
+            [
+                await self._replace_agent(account_id, _attach_authorization(agent, server))
+                for server in agent.mcp_servers
+                if not server.disabled
+            ]
         )
+
+    async def _replace_agent(self, account_id: str, server: McpServer) -> McpServer:
+        """Return the address at a gateway, with a token, of a server that is another agent."""
+        agent = read_agent_name(server.url)
+        if agent is None:
+            return server
+        url = f"{self._gateway_url}/mcp/v1/agents/{quote(agent, safe='')}"
+        headers = {"Authorization": f"Bearer {await self._get_token(account_id)}"}
+        return msgspec.structs.replace(server, url=url, headers=headers)
+
+    async def _get_token(self, account_id: str) -> str:
+        """Return the account's token: the same for half an hour, since sessions are kept by it."""
+        token, until = self._tokens.get(account_id) or ("", 0.0)
+        if time.monotonic() >= until:
+            async with acquire_connection(self._pool) as conn:
+                row = await (await conn.execute(_IN_AN_HOUR)).fetchone()
+            assert row is not None
+            token, until = seal_token(self._sealer, account_id, row[0]), time.monotonic() + _KEEP_SECONDS
+            self._tokens.put(account_id, (token, until))
+        return token
 
     async def add_request_headers(self, server: McpServer, account_id: str, trace_id: str) -> McpServer:
         """Return the server with the headers that its calls take from the secrets of the run's request.

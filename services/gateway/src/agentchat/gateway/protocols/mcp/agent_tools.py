@@ -23,8 +23,9 @@ from agentchat.contracts import http
 from agentchat.contracts.run_results import ChatReply, build_chat_reply
 from agentchat.contracts.updates import Broken, Finished, TextUpdate, ToolStarted, Update
 from agentchat.contracts.values import ApprovalNeeded
-from agentchat.directory.agent_names import NamedAgent, list_named_agents
-from agentchat.gateway.access.checks import get_admitted
+from agentchat.directory.agent_calls import MAX_DEPTH
+from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
+from agentchat.gateway.access.checks import CallMeta, get_admitted
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import build_run_request
@@ -107,7 +108,7 @@ def name_tools(agents: Sequence[NamedAgent]) -> dict[str, NamedAgent]:
 async def list_agent_tools(
     context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    """List a tool for each enabled agent of the account."""
+    """List a tool for each enabled agent of the account, or for the one of the address."""
     tools = [
         types.Tool(
             name=name,
@@ -165,7 +166,17 @@ async def _start(request: JsonRequest, agent_id: str, params: types.CallToolRequ
     except msgspec.ValidationError as error:
         raise Refusal("invalid_request", f"{error}.".replace("`", "")) from None
     request.state.admitted = msgspec.structs.replace(get_admitted(request), agent_id=agent_id)
-    return await start_run(request, await build_run_request(request, body, _FORM))
+    run_request = await build_run_request(request, body, _FORM)
+    return await start_run(request, _join_outer_run(run_request, request.state.call_meta))
+
+
+def _join_outer_run(run_request: RunRequest, meta: CallMeta | None) -> RunRequest:
+    """Give a run the context and the depth that follow from the run of the agent that calls, if one does."""
+    if meta is None:
+        return run_request
+    if meta.depth >= MAX_DEPTH:
+        raise Refusal("invalid_request", f"Agents may call each other {MAX_DEPTH} deep.")
+    return msgspec.structs.replace(run_request, context=meta.context, depth=meta.depth + 1, unlisted=True)
 
 
 async def _follow(context: ServerRequestContext[Any, Any], run: RunFollower) -> Finished | Broken:
@@ -240,7 +251,15 @@ def _build_error(refusal: Refusal) -> types.CallToolResult:
 
 
 async def _load_tools(request: JsonRequest) -> dict[str, NamedAgent]:
-    return name_tools(await list_named_agents(get_services(request).pool, request.auth.account_id))
+    """Return the tools at the address of the request. Raises Refusal: 404, there is no such agent."""
+    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    tools = name_tools(agents)
+    if (name := request.path_params.get("agent")) is None:
+        return tools
+    agent = find_named_agent(agents, name)
+    if agent is None:
+        raise Refusal("agent_not_found")
+    return {tool: each for tool, each in tools.items() if each == agent}
 
 
 def _get_request(context: ServerRequestContext[Any, Any]) -> JsonRequest:

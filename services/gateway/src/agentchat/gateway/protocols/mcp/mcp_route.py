@@ -17,9 +17,11 @@ REQUEST = "agentchat.request"
 """The key of our request in the ASGI scope that the SDK hands to its handlers."""
 
 
-@post("/mcp/v1", status_code=200, guards=[may_use_mcp], include_in_schema=False)
+@post(
+    ["/mcp/v1", "/mcp/v1/agents/{agent:str}"], status_code=200, guards=[may_use_mcp], include_in_schema=False
+)
 async def serve_mcp(request: JsonRequest) -> Response[Any]:
-    """Answer one JSON-RPC message."""
+    """Answer one JSON-RPC message; at the address of an agent, this one is the only tool."""
     return _McpResponse(request, await request.body())
 
 
