@@ -181,7 +181,7 @@ async def test_an_agent_calls_another_for_its_user(echo: Caller, make_agent: Mak
     inner = (await outer.get(f"/v1/conversations/{found}")).json()
     assert (inner["user_id"], inner["agent_id"]) == (user, echo.agent_id)
     listed = await outer.send("GET", "/v1/conversations", headers={"X-User-Id": user})
-    assert [each["id"] for each in listed.json()["data"]] == [response.json()["conversation_id"]]
+    assert [each["conversation_id"] for each in listed.json()["data"]] == [response.json()["conversation_id"]]
 
 
 async def test_an_inner_approval_is_the_outer_ones(make_agent: MakeAgent) -> None:
