@@ -56,6 +56,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         runs = FollowedRuns(bus, conversation_log, partial(is_reasoning_shown, pool))
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
         await enter(runs.run_ticker())
+        sealer = settings.make_sealer() if settings.secret_key is not None else None
         access = AccessServices(
             pool=pool,
             callers=callers,
@@ -65,6 +66,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             limiter=limiter,
             figures=figures,
             account_bounds=AccountBounds(),
+            sealer=sealer,
             stream_form=settings.stream_form,
             stop=stop,
         )
@@ -78,7 +80,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             runs=runs,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),
-            webhooks=_build_webhook_access(settings),
+            webhooks=WebhookAccess(sealer, settings.build_webhook_guard()),
             downloader=Downloader(settings.build_file_guard()),
             demo=_build_demo_access(settings),
         )
@@ -95,11 +97,6 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             http=settings.http_parser,
             max_connections=web.limit_to_open_files(settings.max_connections),
         )
-
-
-def _build_webhook_access(settings: GatewaySettings) -> WebhookAccess:
-    sealer = settings.make_sealer() if settings.secret_key is not None else None
-    return WebhookAccess(sealer, settings.build_webhook_guard())
 
 
 def _build_demo_access(settings: GatewaySettings) -> DemoAccess | None:

@@ -7,6 +7,7 @@ import msgspec
 
 from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.api_keys import Callers
+from agentchat.directory.secrets import Sealer
 from agentchat.gateway.access.account_bounds import AccountBounds
 from agentchat.gateway.access.usage_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
@@ -19,7 +20,8 @@ from agentchat.runtime.postgres import Pool
 class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services that checks use.
 
-    `stream_form` is the default form; `stop` is set when the process ends.
+    `sealer` opens the tokens of tool-runners, None where no key is set. `stream_form` is the default form;
+    `stop` is set when the process ends.
     """
 
     pool: Pool
@@ -30,6 +32,7 @@ class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     figures: FigureCache
     account_bounds: AccountBounds
+    sealer: Sealer | None
     stream_form: Literal[1, 2]
     stop: asyncio.Event
 

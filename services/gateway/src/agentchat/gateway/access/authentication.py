@@ -14,7 +14,6 @@ from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import Connection, get_context
-from agentchat.gateway.services import get_sealer, get_services
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 
@@ -54,9 +53,9 @@ async def authenticate_agent(connection: Connection, token: str) -> None:
 
     The run of the agent that calls has passed them. Raises Refusal: 401; DatabaseUnavailable.
     """
-    services = get_services(connection)
-    opened = open_token(get_sealer(services), token)
-    caller = None if opened is None else await load_account_caller(services.pool, opened[0], "agent")
+    access = get_access(connection)
+    opened = None if access.sealer is None else open_token(access.sealer, token)
+    caller = None if opened is None else await load_account_caller(access.pool, opened[0], "agent")
     if opened is None or caller is None or opened[1] <= caller.now:
         raise Refusal("invalid_api_key")
     caller = msgspec.structs.replace(caller, plan=caller.plan.drop_limits())
