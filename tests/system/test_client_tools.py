@@ -1,16 +1,18 @@
 """Tools that the client runs, in our own protocol: on two gateways, beside the agent's own tools."""
 
+import asyncio
 import json
 import re
 import secrets
+import signal
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.harness import RunningStack
-from tests.system.calling import Caller, events_of, pro
-from tests.system.test_approvals import read_events
+from tests.system.calling import Caller, MakeAgent, events_of, pro
+from tests.system.test_approvals import decide, read_events
 
 MAP: dict[str, Any] = {
     "name": "show_map",
@@ -22,6 +24,7 @@ MAP: dict[str, Any] = {
     },
 }
 TOOLS = {"client_tools": [MAP]}
+SECONDS = 90.0
 ASK = "Where is my order ORD-1001? Then show_map of it."
 
 
@@ -91,6 +94,51 @@ async def test_a_forced_client_tool_is_called_once(shop: Caller) -> None:
     assert reply.status_code == 200, reply.text
     (ran,) = reply.json()["tool_calls"]
     assert (ran["name"], ran["is_error"]) == ("show_map", True)
+
+
+async def wait_for_state(caller: Caller, trace_id: str, status: str) -> dict[str, Any]:
+    """The run's state, once it is this one."""
+    async with asyncio.timeout(SECONDS):
+        while (found := (await caller.get(f"/v1/chat/{trace_id}")).json())["status"] != status:  # noqa: ASYNC110 - of other processes
+            await asyncio.sleep(0.1)
+    state: dict[str, Any] = found
+    return state
+
+
+async def test_approvals_of_a_round_come_before_its_client_tools(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", shop=True, asks=True)
+    waits = (await caller.chat(ASK, **TOOLS)).json()
+    assert waits["code"] == "approval_required", waits
+    state = await wait_for_state(caller, waits["trace_id"], "waiting_for_approval")
+    assert not state.get("client_tool_calls"), "the client has its turn after the people"
+    for each in waits["approvals"]:
+        assert (await decide(caller, each["id"])).status_code == 200
+    required = await wait_for_state(caller, waits["trace_id"], "requires_action")
+    reply = await give(caller, required, "It shows Ulm.")
+    ran = reply.json()["tool_calls"]
+    assert {each["name"] for each in ran} > {"show_map"}
+    assert not any(each["is_error"] for each in ran)
+    assert "Ulm" in reply.json()["message"]["content"]
+
+
+@pytest.mark.slow
+async def test_a_wait_for_a_client_outlives_every_service(stack: RunningStack, shop: Caller) -> None:
+    required = await require_action(shop)
+    for name in stack.names():
+        if name.rpartition("-")[0] in ("tool-runner", "orchestrator", "gateway", "projector"):
+            stack.kill(name, signal.SIGKILL)
+    await stack.wait_all_ready(SECONDS)
+    reply = await give(shop, required, "It shows Ulm.")
+    assert reply.status_code == 200, reply.text
+    assert "Ulm" in reply.json()["message"]["content"]
+    assert [each["name"] for each in reply.json()["tool_calls"]].count("show_map") == 1
+
+
+async def test_an_agent_may_refuse_client_tools(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", client_tools="refused")
+    refused = await caller.chat("Hello", **TOOLS)
+    assert (refused.status_code, "client_tools" in refused.json()["detail"]) == (400, True), refused.text
+    assert (await caller.chat("Hello")).status_code == 200
 
 
 async def test_tools_that_cannot_be_offered_are_400(shop: Caller) -> None:
