@@ -6,6 +6,7 @@ import os
 import msgspec
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from agentchat.administration import (
     Admin,
@@ -20,6 +21,7 @@ from agentchat.administration.admin_values import (
     NewAccount,
     NewAgent,
     NewKnowledgeBase,
+    SecretHint,
     ServerBody,
 )
 from agentchat.contracts import events
@@ -31,7 +33,15 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
-from agentchat.directory.agent_config import McpServer, Retrieval, load_agent, load_provider_key
+from agentchat.directory.agent_config import (
+    Fallback,
+    McpServer,
+    Retrieval,
+    load_agent,
+    load_provider_key,
+    unseal_provider_key,
+    use_fallback,
+)
 from agentchat.directory.agent_draft import AgentChanges
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
@@ -78,6 +88,41 @@ async def test_a_restored_version_answers_with_its_own_secrets(
     assert config.mcp_servers == (SHOP,)
     with pytest.raises(NotFound, match="no such version: 9"):
         await admin_agents.restore(admin, agent, 9)
+
+
+async def test_fall_backs_keep_their_keys_at_their_servers(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    """A key that is left out stays at its provider and base URL; without one the agent's own is used."""
+    gpt = Fallback(provider="openai", model="gpt", provider_key="canary-key-of-gpt")
+    haiku = Fallback(provider="anthropic", model="haiku", parameters={})
+    agent = await make(admin, account, fallbacks=(gpt, haiku), parameters={"max_tokens": 9})
+
+    async def load_keys(version: int) -> list[str | None]:
+        config = await load_agent(pool, account.id, agent, version)
+        assert config is not None
+        numbers = range(1, len(config.fallbacks) + 1)
+        return [unseal_provider_key(SEALER, use_fallback(config, number)) for number in numbers]
+
+    async def change(*fallbacks: Fallback) -> list[str | None]:
+        changed = await admin_agents.change(admin, agent, AgentChanges(fallbacks=fallbacks))
+        return await load_keys(changed.version)
+
+    own = "canary-provider-key"
+    assert await load_keys(1) == ["canary-key-of-gpt", own]
+    newer = Fallback(provider="openai", model="gpt-newer")
+    assert await change(haiku, newer) == [own, "canary-key-of-gpt"]
+    assert await change(replace(newer, base_url="https://other.example")) == [None]
+    assert (await admin_agents.restore(admin, agent, 2)).fallbacks[1].provider_key == SecretHint(
+        set=True, last4="-gpt"
+    )
+    assert await change(replace(newer, provider_key=None), haiku) == [None, own]
+    with pytest.raises(Invalid, match=r"^fallbacks\[0\]: is the agent's own model"):
+        await change(Fallback(provider="anthropic", model="m"))
+    shown = [await admin_agents.get(admin, agent, version) for version in (1, 2, 5)]
+    rows = (await admin_audit.page(admin, subject=agent)).items
+    assert "canary" not in msgspec.json.encode((shown, rows)).decode()
+    assert "canary" not in repr((gpt, shown, rows))
 
 
 async def test_version_with_a_deleted_knowledge_base_is_not_restored(admin: Admin, account: Account) -> None:

@@ -1,5 +1,6 @@
 """Versions that share an agent's conversations: set, compared, promoted, and refused by name."""
 
+import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -110,7 +111,10 @@ async def test_what_can_be_no_shares_is_refused_by_name(
 
 
 class _Answered(NamedTuple):
-    """A conversation of runs by a version, with one tool call each; `failed` are the last ones of them."""
+    """A conversation of runs by a version, with one tool call each; `failed` are the last ones of them.
+
+    `fallback` is the model that replied, if it is not the version's.
+    """
 
     version: int
     runs: int = 1
@@ -120,6 +124,7 @@ class _Answered(NamedTuple):
     tool: str = "find"
     tool_failed: bool = False
     day: int = 2
+    fallback: str | None = None
 
 
 def _build_events(agent: str, account_id: str, of: _Answered) -> Iterator[events.Event]:
@@ -133,8 +138,11 @@ def _build_events(agent: str, account_id: str, of: _Answered) -> Iterator[events
         if number == 0:
             yield events.ConversationStarted(**fields, account_id=account_id)
         yield asked
-        yield events.RunStarted(**fields, attempt=1, agent_version=of.version, model="m", form="json")
+        model = {1: "old", 2: "new"}[of.version]
+        yield events.RunStarted(**fields, attempt=1, agent_version=of.version, model=model, form="json")
         call: dict[str, Any] = fields | {"call_id": make_id(), "round": 1}
+        said: dict[str, Any] = {"round": 1, "blocks": (), "stop_reason": "tool_use", "usage": usage}
+        yield events.ModelReplied(**fields, **said, model=of.fallback or model)
         yield events.ToolCalled(**call, name=of.tool, input={})
         yield events.ToolReturned(**call, output="", is_error=of.tool_failed, ms=5)
         if number >= of.runs - of.failed:
@@ -203,9 +211,11 @@ async def test_versions_are_compared_while_both_answered(
             *[_Answered(2, runs=1 + number % 3, tokens=20, score=-0.5) for number in range(40)],
             *[_Answered(2, runs=2, failed=1 + number % 2, tool="pay", tokens=20) for number in range(40)],
             *[_Answered(2, tool_failed=True, tokens=20)] * 20,
+            *[_Answered(2, tokens=900, fallback="other")] * 9,  # no figures of the later version's model
         ]
     )
-    prices = '{"models": {"m": {"input": 100000, "output": 1}}}'
+    price = {"input": 100_000, "output": 1}
+    prices = json.dumps({"models": {"old": price, "new": price}})
     found = await admin_canary.get(admin, agent, since="2026-11-01", prices=prices)
     assert (found.against, found.version, found.decision, found.promote) == (1, 2, "worse", 1)
     whole = {each.figure: each for each in found.comparisons}

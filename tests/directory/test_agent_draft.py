@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.agent_config import McpServer, Retrieval
+from agentchat.directory.agent_config import Fallback, McpServer, Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.compaction_settings import Compaction
 
@@ -29,6 +29,10 @@ def make_draft(**changes: Any) -> AgentDraft:
 
 def make_server(**headers: str) -> McpServer:
     return McpServer(name="shop", url="https://tools.example/api/mcp", headers=headers)
+
+
+def make_fallback(**fields: Any) -> Fallback:
+    return Fallback(**({"provider": "anthropic", "model": "claude-y"} | fields))
 
 
 def nest(depth: int) -> Any:
@@ -66,6 +70,13 @@ def nest(depth: int) -> Any:
         make_draft(compaction=Compaction(by="provider")),
         make_draft(compaction=Compaction(context_window=32_000, at_share=0.5, keep_runs=0, prompt="Sum up.")),
         make_draft(provider="anthropic", base_url="https://models.example/v1"),
+        make_draft(
+            fallbacks=(
+                make_fallback(provider_key="k", on=("refused", "context_too_long")),
+                make_fallback(model="claude-x", base_url="https://models.example"),
+                make_fallback(provider="openai", model="claude-x", parameters={}),
+            )
+        ),
     ],
 )
 def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
@@ -140,6 +151,32 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (make_draft(mcp_servers=(make_server(**{"X-A": "b", "x-a": "c"}),)), "mcp_servers[0].headers.x-a"),
         (make_draft(provider_key="a\nb"), "provider_key"),
         (make_draft(retrieval=Retrieval(knowledge_base_id="kb", top_k=0)), "retrieval.top_k"),
+        *(
+            (make_draft(fallbacks=fallbacks), f"fallbacks{path}")
+            for fallbacks, path in (
+                ((make_fallback(model="claude-x"),), "[0]"),
+                ((make_fallback(), make_fallback(parameters={"max_tokens": 9})), "[1]"),
+                (
+                    (
+                        make_fallback(base_url="https://m.example"),
+                        make_fallback(base_url="https://m.example/"),
+                    ),
+                    "[1]",
+                ),
+                ((make_fallback(model=" "),), "[0].model"),
+                ((make_fallback(provider="nobody"),), "[0].provider"),
+                ((make_fallback(base_url="ftp://m.example"),), "[0].base_url"),
+                ((make_fallback(provider_key="a\nb"),), "[0].provider_key"),
+                ((make_fallback(parameters={"stream": True}),), "[0].parameters.stream"),
+                ((make_fallback(on=()),), "[0].on"),
+                ((make_fallback(on=("bored",)),), "[0].on[0]"),
+                (tuple(make_fallback(model=f"m{number}") for number in range(4)), ""),
+            )
+        ),
+        (
+            make_draft(fallbacks=(make_fallback(provider="openai"),), compaction=Compaction(by="provider")),
+            "compaction.by",
+        ),
     ],
 )
 def test_a_bad_draft_is_refused_by_the_fields_path(bad: AgentDraft, field: str) -> None:

@@ -12,7 +12,14 @@ from agentchat.administration.admin_authorizations import AuthorizationBody
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.administration.reseal import reseal
 from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
-from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
+from agentchat.directory.agent_config import (
+    Fallback,
+    McpServer,
+    load_agent,
+    load_provider_key,
+    unseal_provider_key,
+    use_fallback,
+)
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
 from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
@@ -76,6 +83,16 @@ async def test_every_version_of_every_agent_opens_under_the_new_key_alone(
         ]
     )
     assert await load_provider_key(pool, AFTER, account, bare, 1) is None
+
+
+async def test_keys_of_fall_backs_are_sealed_again(pool: Pool, conn: Connection, account: str) -> None:
+    fallbacks = (Fallback(provider="openai", model="gpt", provider_key="sk-two"),)
+    draft = AgentDraft(name="Agent", model="m", fallbacks=fallbacks)
+    agent = await create_agent(conn, BEFORE, account, draft, actor="test")
+    assert (await reseal(pool, BOTH, actor="test")).resealed == 1
+    config = await load_agent(pool, account, agent)
+    assert config is not None
+    assert unseal_provider_key(AFTER, use_fallback(config, 1)) == "sk-two"
 
 
 async def test_second_reseal_changes_nothing_and_adds_no_audit_row(

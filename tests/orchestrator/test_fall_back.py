@@ -123,8 +123,8 @@ async def test_the_last_error_names_the_models_that_failed(working: World) -> No
     )
     assert (failed.code, failed.message) == (
         "provider_error",
-        "The model provider failed. Before that: all-fail is overloaded; slow answers instead. "
-        "slow did not answer in time; failing answers instead.",
+        "The model provider failed. Before that: The agent's model is overloaded; fall-back 1 answers "
+        "instead. Fall-back 1 did not answer in time; fall-back 2 answers instead.",
     )
 
 
@@ -205,7 +205,10 @@ async def test_a_model_that_failed_three_times_is_skipped(working: World) -> Non
     caller = await working.answered(agent)
     assert get_models(working) == ["claude-9"]
     (warned,) = caller.of(frames.WarningFrame)
-    assert warned.warning.message == "flaky failed several times just now; claude-9 answers instead."
+    assert (
+        warned.warning.message
+        == "The agent's model failed several times just now; fall-back 1 answers instead."
+    )
 
 
 def test_three_failures_within_30_s_count_for_30_s() -> None:

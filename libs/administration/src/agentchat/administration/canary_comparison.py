@@ -292,6 +292,8 @@ WITH days AS (
       LEFT JOIN json_to_recordset(%(prices)s) AS price (model text, input float8, output float8,
                                                        cache_read float8, cache_write float8) USING (model)
      WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
+       AND model = (SELECT config ->> 'model' FROM agent_versions  -- no fall-back answered
+                     WHERE agent_versions.agent_id = %(agent)s AND agent_versions.version = agent_version)
        AND (SELECT count(first) FROM answered) = 2
        AND requested_at BETWEEN (SELECT max(first) FROM answered) AND (SELECT min(last) FROM answered)
        AND (hashtext(conversation_id) & 2147483647) %% (1 + number / %(most)s) = 0

@@ -94,7 +94,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         at=AT,
         code="model_changed",
         subject="gpt-5-mini",
-        message="The model claude-sonnet-4-5 is overloaded; gpt-5-mini answers instead.",
+        message="The agent's model is overloaded; fall-back 1 answers instead.",
         fallback=1,
         usage=Usage(input_tokens=431, output_tokens=8),
     ),

@@ -122,7 +122,7 @@ class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
     ms: int = 0
 
 
-class ModelChecked(BusMessage, frozen=True, kw_only=True):
+class ModelChecked(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """The model provider's answer to a CheckModel, and those of the agent's fall-backs, in their order."""
 
     provider: ProviderCheck

@@ -165,6 +165,10 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.ModelReplied() as event:
             bar = _build_bar(before, moment, "model", f"model {event.round}")
             yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
+        case events.WarningRaised(code="model_changed") as event:
+            bar = _build_bar(before, moment, "lost", "model changed")
+            note = f"{event.message} It is {event.subject}."
+            yield replace(bar, usage=event.usage, note=note, state="failed")
         case events.WarningRaised() as event:
             bar = _build_bar(moment, moment, "lost", "warning")
             yield replace(bar, note=event.message, state="failed")

@@ -10,7 +10,7 @@ from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.contracts.values import Form, Role, Source, Usage
+from agentchat.contracts.values import Form, Role, RunWarning, Source, Usage
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import Message, build_round_messages
@@ -94,6 +94,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     form: Form
     agent: AnsweringVersion
     model: str
+    warnings: tuple[RunWarning, ...]
     prompt_override: str | None
     sources: tuple[Source, ...] | None
     compacted: events.ContextCompacted | None
@@ -102,6 +103,9 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[WorkerAttempt]
     usage: Usage
     lost: Usage
+
+
+_LOST = events.ReplyLost | events.WarningRaised
 
 
 async def load_provenance(pool: Pool, name: str) -> Provenance:
@@ -183,6 +187,7 @@ def _build_provenance(
         form=run.form,
         agent=agent,
         model=run.model,
+        warnings=run.warnings,
         prompt_override=run.prompt_override,
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
@@ -194,7 +199,7 @@ def _build_provenance(
             if isinstance(fact, events.RunStarted)
         ],
         usage=run.usage,
-        lost=sum((fact.usage for fact in facts if isinstance(fact, events.ReplyLost)), Usage()),
+        lost=sum((fact.usage for fact in facts if isinstance(fact, _LOST)), Usage()),
     )
 
 

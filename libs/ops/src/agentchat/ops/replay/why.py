@@ -60,6 +60,8 @@ def _format_provenance(found: Provenance) -> Iterator[Line]:
         )
     yield from _format_agent(found.agent)
     yield _build_field("model", found.model)
+    for warning in found.warnings:
+        yield _build_field("warning", shorten(warning.message, _TEXT))
     yield from _format_prompt(found)
     if found.sources is not None:
         yield _build_field("sources", f"{len(found.sources)}")

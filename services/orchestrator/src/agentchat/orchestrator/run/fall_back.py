@@ -110,7 +110,7 @@ class ModelChanger:
             at=performer.clock.now(),
             code="model_changed",
             subject=agent.model,
-            message=f"{run.model} {_WORDS[reason]}; {agent.model} answers instead.",
+            message=f"{_name_model(run.fallback)} {_WORDS[reason]}; fall-back {number} answers instead.",
             fallback=number,
             usage=performer.cost.get_unrecorded(run),
         )
@@ -123,6 +123,11 @@ class ModelChanger:
         performer.agent, performer.replies, performer.output = opened.agent, opened.replies, opened.output
         if performer.channel.text:
             performer.already = SentOutput(text=performer.channel.text, cuts=performer.channel.cuts)
+
+
+def _name_model(number: int) -> str:
+    """Name a model as end users may know it, who have no business with its provider."""
+    return f"Fall-back {number}" if number else "The agent's model"
 
 
 def leave_out_thinking(agent: AgentConfig, run: Run) -> AgentConfig:
@@ -146,6 +151,6 @@ def classify_failure(failure: ModelFailure) -> FallbackReason | None:
 
 
 def describe_failure(run: Run, failure: ModelFailure) -> str:
-    """Return a failure's message for callers, with the models of the run that failed before."""
+    """Return a failure's message for callers, with the failures of the run's models before."""
     changes = [each.message for each in run.warnings if each.code == "model_changed"]
     return " ".join([str(failure), *(["Before that:", *changes] if changes else [])])

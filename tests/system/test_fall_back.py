@@ -1,0 +1,67 @@
+"""An agent whose model fails answers with another one, as its administrator and its callers see it."""
+
+import asyncio
+from itertools import groupby
+
+import httpx
+import pytest
+
+from tests.gateway.admin import AdminClient
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent, text_of
+
+# The provider is overloaded in mid-sentence, and again when the reply is continued.
+BREAKS = "demo-echo?fail=529&fail_after=2&delay_ms=50&deltas=4&say=abcdefgh"
+WORKS = "demo-echo?deltas=4&say=abcdefgh"
+KEY = "canary-key-of-the-fall-back"
+
+
+@pytest.fixture
+def admin(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:
+    return AdminClient(http, stack.environment.gateway_urls[0], stack.environment.admin_token)
+
+
+@pytest.fixture
+async def failing(admin: AdminClient, make_agent: MakeAgent) -> Caller:
+    """An agent that an administrator has given a fall-back of another provider."""
+    caller = await make_agent(BREAKS)
+    fallback = {"provider": "openai", "model": WORKS, "provider_key": KEY}
+    changed = await admin.patch(f"/agents/{caller.agent_id}", {"fallbacks": [fallback]})
+    (shown,) = changed["fallbacks"]
+    assert (shown["model"], shown["provider_key"]) == (WORKS, {"set": True, "last4": "back"})
+    checked = await admin.post(f"/agents/{caller.agent_id}/check", status=200)
+    assert [each["code"] for each in checked["fallbacks"]] == ["ok"]
+    itself = {"fallbacks": [{"provider": "anthropic", "model": BREAKS}]}
+    path, code = f"/agents/{caller.agent_id}", "invalid_request"
+    assert await admin.refused("PATCH", path, itself, status=400, code=code) == ["fallbacks[0]"]
+    return caller
+
+
+async def test_a_reply_is_completed_by_the_fall_back_and_says_so(
+    admin: AdminClient, failing: Caller, http: httpx.AsyncClient
+) -> None:
+    answer = (await failing.chat("Hello")).json()
+    assert (answer["message"]["content"], answer["model"]) == ("abcdefgh", WORKS)
+    streamed = await failing.stream("Hello", form="full")
+    kinds = [kind for kind, _ in groupby(each["type"] for each in streamed)]
+    assert kinds == ["start", "delta", "warning", "delta", "done"]
+    assert text_of(streamed) == "abcdefgh"
+    (warning,), done = [each for each in streamed if each["type"] == "warning"], streamed[-1]
+    assert (warning["code"], warning["subject"], done["model"]) == ("model_changed", WORKS, WORKS)
+    assert KEY not in str(streamed)
+    headers = {"Authorization": f"Bearer {failing.headers['X-Api-Key']}"}
+    body = {"model": failing.agent_id, "messages": [{"role": "user", "content": "Hello"}]}
+    completion = (
+        await http.post(f"{failing.base_url}/openai/v1/chat/completions", json=body, headers=headers)
+    ).json()
+    assert completion["choices"][0]["message"]["content"] == "abcdefgh"
+    assert completion["model"] == failing.agent_id, "clients know the agent by this name"
+
+    account = (await admin.get(f"/agents/{failing.agent_id}"))["account_id"]
+    models: list[str] = []
+    async with asyncio.timeout(40):
+        while not models:  # the sums follow the runs
+            lines = (await admin.get(f"/accounts/{account}/usage"))["lines"]
+            models = [line["model"] for line in lines if line["agent_id"] == failing.agent_id]
+            await asyncio.sleep(0.2)
+    assert models == [WORKS]
