@@ -238,6 +238,7 @@ def use_fallback(agent: AgentConfig, number: int) -> AgentConfig:
         model=chosen.model,
         base_url=chosen.base_url,
         parameters=inherited if chosen.parameters is None else chosen.parameters,
+        vision=None,  # of the agent's own model
         sealed_key=agent.sealed_key if same_provider and chosen.base_url == agent.base_url else None,
         fallback=number,
     )
