@@ -18,6 +18,7 @@ from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.projector.deletion_step import CONVERSATIONS_AT_ONCE, DeletionStep
 from agentchat.runtime.postgres import Pool, acquire_connection
+from tests.support.file_folder import OBJECTS
 
 AT = "2026-11-21T09:30:00Z"
 
@@ -28,7 +29,7 @@ class Worker:
     def __init__(self, store: ConversationStore, pool: Pool, bus: Bus) -> None:
         self._store = store
         self._follower = Follower(pool, Log(pool), [threads.PROJECTION, runs_table.PROJECTION])
-        self.deletions = DeletionStep(bus, Log(pool), pool)
+        self.deletions = DeletionStep(bus, Log(pool), pool, OBJECTS)
 
     async def handle(self, data: bytes) -> bytes:
         command = wire.decode_message(EraseConversation, data)

@@ -29,6 +29,7 @@ from tests.conversations.given import (
     turn,
 )
 from tests.projector.conftest import World
+from tests.support.file_folder import OBJECTS
 
 SAID = frames.DeltaFrame(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
@@ -68,9 +69,11 @@ async def test_its_events_leave_the_feed_and_the_others_stay(world: World) -> No
     threads = [await tell(world, f"w{number}", f"text-{number}") for number in range(3)]
     await follow_log(world)
     gone = await world.store.append(threads[1], [ERASED])
-    assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 0  # EVENTS has not come to it
+    assert (
+        len(await ErasureStep(world.bus, world.pool, OBJECTS).erase_due()) == 0
+    )  # EVENTS has not come to it
     await follow_log(world)
-    assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 1
+    assert len(await ErasureStep(world.bus, world.pool, OBJECTS).erase_due()) == 1
     assert await list_names(world, gone.conversation_id) == ["ConversationErased"]
     for thread in (threads[0], threads[2]):
         assert len(await list_names(world, thread.conversation_id)) == thread.version
@@ -87,13 +90,13 @@ async def test_an_emptied_stream_does_not_hold_it_up(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
     await follow_log(world)
     await world.streams.purge("EVENTS")
-    assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 1
+    assert len(await ErasureStep(world.bus, world.pool, OBJECTS).erase_due()) == 1
 
 
 async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
     await follow_log(world)
-    erasing = ErasureStep(world.bus, world.pool)
+    erasing = ErasureStep(world.bus, world.pool, OBJECTS)
     await world.bus.traces.publish_frame(trace("a"), SAID)
     assert [len(await erasing.erase_due()) for _ in range(2)] == [1, 0]
     assert await world.bus.traces.read_frames(trace("a")) == []
@@ -116,7 +119,7 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world:
     await follow_log(world)
     patience = 0.05  # more and more, so that it comes to an end where all is slow
     while await list_due_erasures(world.pool, 10**9, limit=1):
-        steps = [asyncio.create_task(ErasureStep(world.bus, world.pool).step()) for _ in range(2)]
+        steps = [asyncio.create_task(ErasureStep(world.bus, world.pool, OBJECTS).step()) for _ in range(2)]
         _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, patience))
         patience *= 1.05
         for step in late:
@@ -139,7 +142,7 @@ async def test_long_conversation_is_overwritten_in_chunks(world: World, nats_ser
         await follow_log(world, FeedPublisher(bus, world.log, world.pool))
         await world.store.append(long, [ERASED])
         await follow_log(world, FeedPublisher(bus, world.log, world.pool))
-        erasing = ErasureStep(bus, world.pool)
+        erasing = ErasureStep(bus, world.pool, OBJECTS)
         assert await erasing.step(), "it has more rows, and is not left for two seconds"
         await world.store.append(short, [ERASED])
         await follow_log(world, FeedPublisher(bus, world.log, world.pool))
@@ -168,7 +171,7 @@ async def test_the_dead_letters_are_read_through_once_for_many_erasures(
     await spy.flush()
     for _ in range(2):
         reads.clear()
-        assert len(await ErasureStep(world.bus, world.pool).erase_due()) == 5
+        assert len(await ErasureStep(world.bus, world.pool, OBJECTS).erase_due()) == 5
         await world.bus.ping()
         await spy.flush()
         assert {name: reads[name] for name in ("REQUESTS", "TOOLS", "DEAD")} == {

@@ -22,6 +22,7 @@ from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import build_conversation_started, turn
 from tests.ports import find_free_port
 from tests.projector.conftest import World
+from tests.support.file_folder import FILES_URL
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 TAKEOVER_SECONDS = 5.0
@@ -35,6 +36,7 @@ class Projectors:
         self._environment = {
             **os.environ,
             "AGENTCHAT_DATABASE_URL": database_url,
+            "AGENTCHAT_FILES_URL": FILES_URL,
             "AGENTCHAT_NATS_URL": nats_url,
             "AGENTCHAT_SECRET_KEY": SECRET_KEY,
         }

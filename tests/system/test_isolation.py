@@ -48,6 +48,16 @@ ROUTE_BODIES: dict[tuple[str, str], list[Body] | Literal["account", "open", "nam
     ("GET", "/v1/messages/{message_id:str}/feedback"): [None],
     ("POST", "/v1/messages/{message_id:str}/feedback"): [{"score": 1}],
     ("DELETE", "/v1/messages/{message_id:str}/feedback"): [None],
+    ("POST", "/v1/files"): "names",
+    ("GET", "/v1/files"): "names",
+    ("GET", "/v1/files/{file_id:str}"): [None],
+    ("GET", "/v1/files/{file_id:str}/content"): [None],
+    ("DELETE", "/v1/files/{file_id:str}"): [None],
+    ("POST", "/openai/v1/files"): "names",
+    ("GET", "/openai/v1/files"): "names",
+    ("GET", "/openai/v1/files/{file_id:str}"): [None],
+    ("GET", "/openai/v1/files/{file_id:str}/content"): [None],
+    ("DELETE", "/openai/v1/files/{file_id:str}"): [None],
     ("GET", "/v1/approvals"): "names",
     ("GET", "/v1/approvals/{approval_id:str}"): [None],
     ("POST", "/v1/approvals/{approval_id:str}/decision"): [{"decision": "denied"}],
@@ -155,7 +165,18 @@ async def _make_ids(asker: Asker) -> dict[str, str]:
         "message_id": said["message"]["id"],
         "trace_id": said["trace_id"],
         "approval_id": paused.json()["approvals"][0]["id"],
+        "file_id": await _upload(asker),
     }
+
+
+async def _upload(asker: Asker) -> str:
+    response = await asker.caller.http.post(
+        f"{asker.caller.base_url}/v1/files",
+        headers={"X-Api-Key": asker.caller.headers["X-Api-Key"], "X-User-Id": asker.user or ""},
+        files={"file": ("note.txt", b"a private note")},
+    )
+    assert response.status_code == 201, response.text
+    return str(response.json()["file_id"])
 
 
 def _derive(known: Mapping[str, str], asker: Asker) -> dict[str, str]:

@@ -17,6 +17,7 @@ from agentchat.conversations.projections.conversations_table import (
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import read_current_month
 from agentchat.directory.plans import Plan
+from agentchat.files.file_store import sum_file_bytes
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
@@ -25,8 +26,8 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     """An account's usage by runs that ended in `month` ("2026-11", UTC), and its present storage.
 
     `tokens` is the sum of the four kinds (`contracts.values.Usage`). `lines` are by day, agent and model;
-    `limit` and `storage_limit` are the plan's. `stored_bytes` of JSON, `stored_events` and `conversations`
-    are those in the log now, whatever the month.
+    `limit` and `storage_limit` are the plan's. `stored_events` and `conversations` are those in
+    the log now, whatever the month; `stored_bytes` are theirs and those of files.
     """
 
     account_id: str
@@ -57,7 +58,9 @@ async def get_month(admin: Admin, account_id: str, month: Month | None = None) -
         month = _check_month(month) or await read_current_month(admin.pool)
         lines = await sum_usage_of_month(admin.pool, month, account.id)
         stored = (await sum_stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
-    return _sum_up(account.id, month, lines, stored, await _find_plan(admin, account.id), listed=True)
+        in_files = (await sum_file_bytes(admin.pool, account.id)).get(account.id, 0)
+    plan = await _find_plan(admin, account.id)
+    return _sum_up(account.id, month, lines, stored, in_files, plan, listed=True)
 
 
 async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
@@ -69,12 +72,16 @@ async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[Month
     with translate_errors():
         month = _check_month(month) or await read_current_month(admin.pool)
         lines = await sum_usage_of_month(admin.pool, month)
-        stored = await sum_stored_by_account(admin.pool)
+        stored, in_files = await sum_stored_by_account(admin.pool), await sum_file_bytes(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
     plans = await admin_plans.load_plans_by_account(admin)
     found = [
-        _sum_up(each, month, spent.get(each, []), stored.get(each, NOTHING), plans.get(each), listed=False)
-        for each in spent.keys() | stored.keys()
+        _sum_up(
+            *(each, month, spent.get(each, []), stored.get(each, NOTHING)),
+            *(in_files.get(each, 0), plans.get(each)),
+            listed=False,
+        )
+        for each in spent.keys() | stored.keys() | in_files.keys()
     ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
@@ -91,6 +98,7 @@ def _sum_up(
     month: str,
     lines: list[UsageLine],
     stored: AccountStorage,
+    in_files: int,
     plan: Plan | None,
     *,
     listed: bool,
@@ -110,7 +118,7 @@ def _sum_up(
         lines=tuple(lines) if listed else (),
         conversations=stored.conversations,
         stored_events=stored.events,
-        stored_bytes=stored.bytes,
+        stored_bytes=stored.bytes + in_files,
         storage_limit=None if plan is None else plan.storage_bytes,
     )
 

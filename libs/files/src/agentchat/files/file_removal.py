@@ -19,6 +19,9 @@ UNUSED_DAYS = 30
 UPLOAD_SECONDS = 3600
 """Seconds after which an upload that has not ended never will."""
 
+POLL_SECONDS = 600.0
+"""The interval between sweeps."""
+
 BATCH = 200
 
 

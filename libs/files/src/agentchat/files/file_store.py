@@ -148,16 +148,12 @@ class FileStore:
         await remove_files(self._pool, self._objects, [file_id])
         return True
 
-    async def count_bytes(self, account_id: str) -> int:
-        """Return the bytes that an account's files take. Raises DatabaseUnavailable."""
-        return await count_bytes(self._pool, account_id)
 
-
-async def count_bytes(pool: Pool, account_id: str) -> int:
-    """Return the bytes that an account's files take. Raises DatabaseUnavailable."""
+async def sum_file_bytes(pool: Pool, account_id: str | None = None) -> dict[str, int]:
+    """Sum the bytes of the files of one account or of each. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
-        row = await (await conn.execute(_COUNT, [account_id])).fetchone()
-    return 0 if row is None else int(row[0])
+        rows = await (await conn.execute(_SUM, {"account_id": account_id})).fetchall()
+    return {account: int(total) for account, total in rows}
 
 
 async def _gather(data: bytes | AsyncIterable[bytes]) -> bytes:
@@ -238,4 +234,8 @@ _LIST = (
 """
 )
 
-_COUNT = "SELECT coalesce(sum(bytes), 0) FROM files WHERE account_id = %s AND state = 'stored'"
+_SUM = """
+SELECT account_id, sum(bytes) FROM files
+ WHERE state = 'stored' AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+ GROUP BY account_id
+"""

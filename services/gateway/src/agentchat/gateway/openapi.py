@@ -53,6 +53,7 @@ _TAGS = {
     "chat": "Ask an agent, and cancel what was asked.",
     "conversations": "Read conversations back, and delete them.",
     "messages": "Feedback on replies.",
+    "files": "Files and images that messages attach.",
     "approvals": "Tool calls that need approval, and what is decided.",
     "account": "The account's usage and agents.",
     "users": "The end users of an account (X-User-Id).",
@@ -63,7 +64,7 @@ _TAGS = {
     "ag-ui": "Agents for clients of AG-UI.",
     "admin": "For operators: served where AGENTCHAT_ADMIN_TOKEN is set, to who sends that token.",
 }
-_TAGS_WITH_USERS = {"chat", "conversations", "messages", "approvals", "openai", "ai-sdk", "ag-ui"}
+_TAGS_WITH_USERS = {"chat", "conversations", "messages", "files", "approvals", "openai", "ai-sdk", "ag-ui"}
 _USER_PARAMETER = {
     "name": end_user.HEADER,
     "in": "header",

@@ -9,6 +9,7 @@ from agentchat.gateway import health
 from agentchat.gateway.api import (
     account_overview,
     approval_handlers,
+    file_handlers,
     message_feedback,
     user_handlers,
     webhook_deliveries,
@@ -56,6 +57,7 @@ ROUTES = (
         (approval_handlers.list_of_account, approval_handlers.get_one, approval_handlers.decide_one),
         "key",
     ),
+    _build_router("files", file_handlers.HANDLERS, "key"),
     _build_router("account", account_overview.HANDLERS, "key"),
     _build_router("users", user_handlers.HANDLERS, "key"),
     _build_router("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),

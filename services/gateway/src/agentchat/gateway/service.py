@@ -76,7 +76,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             limiter=limiter,
             bus=bus,
             log=conversation_log,
-            files=FileStore(pool, ObjectStore(settings.files_url)) if settings.files_url else None,
+            files=FileStore(pool, ObjectStore(settings.files_url)),
             runs=runs,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),

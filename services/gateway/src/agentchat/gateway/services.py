@@ -42,7 +42,7 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     bus: Bus
     log: Log
-    files: FileStore | None
+    files: FileStore
     runs: FollowedRuns
     health: HealthChecks
     advisory: HealthChecks

@@ -6,6 +6,8 @@ import msgspec
 
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.files.object_store import ObjectStore
+from agentchat.files.settings import FilesUrl
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
@@ -36,7 +38,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
-    files_url: Annotated[str | None, Setting("AGENTCHAT_FILES_URL")] = None
+    files_url: FilesUrl
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
     health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
@@ -61,6 +63,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     def check(self) -> None:
         """Check what types do not say. Raises SettingsError."""
         parse_networks(self.trusted_proxies)
+        ObjectStore(self.files_url)
         if self.admin_token is not None:
             self.make_sealer()
         self.build_model_guard()

@@ -7,13 +7,17 @@ import asyncio
 
 from agentchat.projector.settings import ProjectorSettings
 from agentchat.runtime import worker
-from agentchat.runtime.settings import load_or_exit
+from agentchat.runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
     """Start the process."""
     name = worker.parse_process_args().name or "projector"
     settings = load_or_exit(ProjectorSettings)
+    try:
+        settings.check()
+    except SettingsError as error:
+        refuse(error)
 
     from agentchat.runtime import logs, telemetry
 

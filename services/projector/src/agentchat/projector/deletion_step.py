@@ -16,6 +16,8 @@ from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.queries.user_summaries import list_conversations_of_user
 from agentchat.conversations.user_deletions import UserDeletion, finish_user_deletion, list_users_to_delete
 from agentchat.directory.account_deletions import delete_account, list_accounts_to_delete
+from agentchat.files.file_removal import remove_files_of_owner
+from agentchat.files.object_store import ObjectStore
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -27,8 +29,8 @@ _COMMANDS_AT_ONCE = 4
 class DeletionStep:
     """Erases some conversations of each account and user to delete, at each step."""
 
-    def __init__(self, bus: Bus, log: Log, pool: Pool) -> None:
-        self._bus, self._log, self._pool = bus, log, pool
+    def __init__(self, bus: Bus, log: Log, pool: Pool, objects: ObjectStore) -> None:
+        self._bus, self._log, self._pool, self._objects = bus, log, pool, objects
         self._logger = get_logger("agentchat.projector.deletion_step")
 
     async def step(self) -> bool:
@@ -43,16 +45,22 @@ class DeletionStep:
     async def _delete_account(self, account_id: str) -> bool:
         head = await self._log.read_head()  # read first: no conversation of the account begins any more
         found = await list_unerased_conversations(self._pool, account_id, limit=CONVERSATIONS_AT_ONCE)
-        return await self._advance(account_id, head, found, partial(delete_account, self._pool, account_id))
+        return await self._advance(account_id, head, found, partial(self._finish_account, account_id))
 
     async def _delete_user(self, user: UserDeletion) -> bool:
         head = await self._log.read_head()
         found = await list_conversations_of_user(
             self._pool, user.account_id, user.user_id, limit=CONVERSATIONS_AT_ONCE
         )
-        return await self._advance(
-            user.account_id, head, found, partial(finish_user_deletion, self._pool, user)
-        )
+        return await self._advance(user.account_id, head, found, partial(self._finish_user, user))
+
+    async def _finish_account(self, account_id: str) -> None:
+        await remove_files_of_owner(self._pool, self._objects, account_id)
+        await delete_account(self._pool, account_id)
+
+    async def _finish_user(self, user: UserDeletion) -> None:
+        await remove_files_of_owner(self._pool, self._objects, user.account_id, user.user_id)
+        await finish_user_deletion(self._pool, user)
 
     async def _advance(
         self, account_id: str, head: int, found: Sequence[str], finish: Callable[[], Awaitable[None]]

@@ -1,6 +1,6 @@
 """Remove what is left of erased conversations.
 
-Copies on NATS first, then the rows of the log.
+Copies on NATS first, then files, then the rows of the log.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from agentchat.conversations.erasures import (
     list_due_erasures,
     load_chunk,
 )
+from agentchat.files.file_removal import remove_files_of_conversation
+from agentchat.files.object_store import ObjectStore
 from agentchat.projector.feed_publisher import find_feed_end
 from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.postgres import Pool
@@ -46,9 +48,10 @@ async def delete_tombstones(pool: Pool) -> bool:
 class ErasureStep:
     """Removes a chunk of each erasure that is due, at each step."""
 
-    def __init__(self, bus: Bus, pool: Pool) -> None:
+    def __init__(self, bus: Bus, pool: Pool, objects: ObjectStore) -> None:
         self._bus = bus
         self._pool = pool
+        self._objects = objects
         self._logger = get_logger("agentchat.projector.erasure_step")
 
     async def step(self) -> bool:
@@ -83,6 +86,9 @@ class ErasureStep:
         await self._bus.eraser.erase_mentions([*trace_ids, *late])
         for chunk in chunks:
             await self._bus.eraser.erase_events(chunk.positions)
+            await remove_files_of_conversation(
+                self._pool, self._objects, chunk.erasure.conversation_id, chunk.file_ids
+            )
             await finish_chunk(self._pool, chunk)
             if chunk.is_last:
                 with bind_context(conversation_id=chunk.erasure.conversation_id):

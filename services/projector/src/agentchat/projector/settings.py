@@ -6,6 +6,8 @@ import msgspec
 
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.files.object_store import ObjectStore
+from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import ServiceSettings, Setting
@@ -30,10 +32,15 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    files_url: FilesUrl
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """Check what types do not say. Raises SettingsError."""
+        ObjectStore(self.files_url)
 
     def build_sealer(self) -> Sealer:
         """Return the sealer that opens the secrets of endpoints. Raises SettingsError."""

@@ -17,6 +17,8 @@ from agentchat.conversations.leases.waiting_line import count_waiters
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
+from agentchat.files import file_removal
+from agentchat.files.object_store import ObjectStore
 from agentchat.projector import deletion_step, erasure_step, feed_publisher
 from agentchat.projector.leader import Leader
 from agentchat.projector.log_follower import LogFollower
@@ -76,23 +78,29 @@ class Projector:
     def __init__(self, settings: ProjectorSettings, name: str, bus: Bus, pool: Pool) -> None:
         database_url = settings.database_url
         self._log = log = SharedLog(pool)
+        objects = ObjectStore(settings.files_url)
         self._pool = pool
         self._follower = Follower(pool, log, (*PROJECTIONS, erasures.PROJECTION))
         self._erasing = LogFollower(
             "erasures",
-            erasure_step.ErasureStep(bus, pool).step,
+            erasure_step.ErasureStep(bus, pool, objects).step,
             poll_seconds=erasure_step.POLL_SECONDS,
         )
         self._tidying = (
             LogFollower(
                 "deletions",
-                deletion_step.DeletionStep(bus, log, pool).step,
+                deletion_step.DeletionStep(bus, log, pool, objects).step,
                 poll_seconds=deletion_step.POLL_SECONDS,
             ),
             LogFollower(
                 "old tombstones",
                 partial(erasure_step.delete_tombstones, pool),
                 poll_seconds=erasure_step.TOMBSTONES_POLL_SECONDS,
+            ),
+            LogFollower(
+                "files",
+                partial(file_removal.sweep_files, pool, objects),
+                poll_seconds=file_removal.POLL_SECONDS,
             ),
             LogFollower(
                 "old deliveries",

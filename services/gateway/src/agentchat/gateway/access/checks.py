@@ -215,6 +215,27 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     await receive_data(request, handler)
 
 
+async def may_upload(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request that uploads a file: as `may_write`, but the handler receives the body."""
+    await _check_upload(
+        await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
+    )
+
+
+async def may_upload_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request of OpenAI's API that uploads a file: as `may_upload`."""
+    await _check_upload(
+        await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "chat")
+    )
+
+
+async def may_read_files_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Check a request of OpenAI's API that reads files: as `may_read`."""
+    await _hold_read(
+        await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "read")
+    )
+
+
 async def may_read_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
     """Check a request of OpenAI's API for its models, which are the same for all users: as `may_read`."""
     request = await _check_key_and_rate(
@@ -310,6 +331,13 @@ async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey
     access, context = get_access(request), get_context(request)
     key = await read_idempotency_key(request.headers, access.pool, request.auth)
     return key, await take_slot(context, access.limiter, access.figures, request.auth, repeats=key.repeats)
+
+
+async def _check_upload(request: Request[Any, Caller, Any]) -> None:
+    access = get_access(request)
+    await check_write_rate(access.limiter, request.auth)
+    check_storage(request.auth, await access.figures.get(request.auth))
+    await _hold_read(request)
 
 
 async def _hold_read(request: Request[Any, Caller, Any]) -> None:

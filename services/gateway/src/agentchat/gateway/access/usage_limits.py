@@ -14,6 +14,7 @@ import msgspec
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage, load_user_usage
 from agentchat.directory.api_keys import Caller
+from agentchat.files.file_store import sum_file_bytes
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.bounded_map import BoundedMap
@@ -89,6 +90,9 @@ class FigureCache:
             try:
                 if owner.user_id is None:
                     figures = await load_account_usage(self._pool, owner.account_id)
+                    in_files = await sum_file_bytes(self._pool, owner.account_id)
+                    stored = figures.stored_bytes + in_files.get(owner.account_id, 0)
+                    figures = msgspec.structs.replace(figures, stored_bytes=stored)
                 else:
                     figures = await load_user_usage(self._pool, owner.account_id, owner.user_id)
             except DatabaseUnavailable as error:

@@ -9,6 +9,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError
 from agentchat.conversations.errors import UnknownEvent
+from agentchat.files.errors import FileGone, FileRefused, FilesError, FileTooLarge, StorageFull
 from agentchat.gateway.http.refusals import ClientDisconnected, Refusal, make_printable, to_refusal
 from agentchat.gateway.http.request_context import get_context
 from agentchat.runtime import logs
@@ -77,6 +78,22 @@ def _refuse_unavailable(request: AnyRequest, error: Exception) -> Response[bytes
     return _refuse(request, Refusal("overloaded", "The service is temporarily unavailable. Try again."))
 
 
+def _refuse_file(request: AnyRequest, error: FilesError) -> Response[bytes]:
+    """Answer why a file is not stored, or has no content any more."""
+    match error:
+        case FileTooLarge():
+            code = "file_too_large"
+        case StorageFull():
+            code = "storage_full"
+        case FileRefused():
+            code = "unsupported_attachment"
+        case FileGone():
+            code = "file_not_found"
+        case _:
+            return _refuse_unavailable(request, error)
+    return _refuse(request, Refusal(code, str(error)))
+
+
 def _refuse_newer_release(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Answer 503, so that the request is repeated: another gateway may be able to read it."""
     logs.get_logger("gateway").warning("event_unknown", reason=str(error))
@@ -97,6 +114,7 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     AdminError: lambda request, error: _refuse(request, to_refusal(error)),
     BusUnavailable: _refuse_unavailable,
     DatabaseUnavailable: _refuse_unavailable,
+    FilesError: _refuse_file,
     UnknownEvent: _refuse_newer_release,
     HTTPException: _refuse_for_litestar,
     Exception: _refuse_internal_error,

@@ -8,6 +8,7 @@ from agentchat.gateway.protocols.ai_sdk.reconnect import reconnect
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import format_ai_sdk_error
 from agentchat.gateway.protocols.openai.completions import complete, complete_in_azure
 from agentchat.gateway.protocols.openai.model_list import get_model, list_models, models_in_azure
+from agentchat.gateway.protocols.openai.openai_files import FILES
 from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
 from agentchat.gateway.protocols.openai.responses.create_response import create_in_azure, create_response
 from agentchat.gateway.protocols.openai.responses.retrieve_response import (
@@ -18,6 +19,7 @@ from agentchat.gateway.protocols.openai.responses.retrieve_response import (
 
 OPENAI = (
     *(complete, list_models, get_model, create_response, retrieve_response, cancel_response),
+    *FILES,
     *(*complete_in_azure, *models_in_azure, create_in_azure, *responses_in_azure),
 )
 AI_SDK = (chat_with_ui, reconnect)

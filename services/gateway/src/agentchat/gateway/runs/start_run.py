@@ -74,8 +74,6 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     chat = _build_request(context.trace_id, request.auth, run_request)
     files = None
     if run_request.attachments:
-        if services.files is None:
-            raise Refusal("overloaded", "This service has no AGENTCHAT_FILES_URL, which files need.")
         files = MessageFiles(services.pool, services.files, services.downloader, run_request.attachments)
     start = RunStarter(services, context, chat, key, admitted.slot, run_request, files)
     started = await start.start()

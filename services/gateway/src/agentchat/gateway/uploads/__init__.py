@@ -1,0 +1,1 @@
+"""Receive, find and send files, whatever the protocol."""
