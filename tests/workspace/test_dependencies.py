@@ -76,6 +76,7 @@ def _holds_module(distribution: str, name: str) -> bool:
     parts = name.split(".")
     paths = ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
     wanted = {path + tail for path in paths for tail in (".py", "/__init__.py")}
+    wanted.add(f"{parts[0]}.py")  # multipart is one file; python-multipart has a folder of that name
     return not wanted.isdisjoint(_list_files(distribution))
 
 

@@ -40,7 +40,7 @@ async def stream_content(request: JsonRequest, file_id: str) -> Stream:
     first = await anext(chunks)
     shown = "inline" if stored.is_image else "attachment"
     return Stream(
-        _prepend(first, chunks),
+        _iterate_chunks(first, chunks),
         headers={
             "content-type": stored.media_type,
             "content-length": str(stored.bytes),
@@ -52,7 +52,7 @@ async def stream_content(request: JsonRequest, file_id: str) -> Stream:
     )
 
 
-async def _prepend(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _iterate_chunks(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for chunk in rest:
         yield chunk
