@@ -15,7 +15,7 @@ from agentchat.evals.suite import parse_settings, render_settings
 from tests.evals.test_case_redaction import run_with
 
 DEFAULT_RULES = parse_settings(render_settings("agent", "account")).redact
-SIZE = 100_000
+SIZE = 30_000
 PIECES = [
     *("a", "0", "_", ".", "-", "+", "@", " ", "\n", "(", "é", "한", "\u200b"),
     *("a.", "a@", "a+b", "@a.", "a@b.", "+1 ", "2-", "AB12", "a@a.a", "GB00 "),
@@ -24,24 +24,25 @@ SLOW = r"(a|aa)+$"
 
 
 @pytest.mark.parametrize("rule", DEFAULT_RULES, ids=lambda rule: rule.label)
-@pytest.mark.parametrize("piece", PIECES, ids=ascii)
-def test_a_default_rule_is_linear(rule: RedactionRule, piece: str) -> None:
-    text = (piece * SIZE)[:SIZE]
+def test_a_default_rule_is_linear(rule: RedactionRule) -> None:
+    """A quadratic one would take some 450 million steps for such a text."""
     pattern = re.compile(rule.pattern or "")
-    for each in (text, f"+{text}", f"{text}@", f"a@{text}", f"a@b.{text}", f"{text}!"):
+    for piece in PIECES:
+        text = (piece * SIZE)[:SIZE]
+        for each in (text, f"+{text}", f"{text}@", f"a@{text}", f"a@b.{text}", f"{text}!"):
+            began = time.process_time()
+            for _ in pattern.finditer(each):
+                pass
+            assert time.process_time() - began < 0.5, ascii(each[:20])
+
+
+def test_redaction_by_the_default_rules_is_linear() -> None:
+    for piece in PIECES:
+        case = run_with((piece * SIZE)[:SIZE])
         began = time.process_time()
-        for _ in pattern.finditer(each):
-            pass
-        assert time.process_time() - began < 0.5
-
-
-@pytest.mark.parametrize("piece", PIECES, ids=ascii)
-def test_redaction_by_the_default_rules_is_linear(piece: str) -> None:
-    case = run_with((piece * SIZE)[:SIZE])
-    began = time.process_time()
-    with contextlib.suppress(NotACase):
-        CaseRedactor(DEFAULT_RULES).redact_case(case)
-    assert time.process_time() - began < 5
+        with contextlib.suppress(NotACase):
+            CaseRedactor(DEFAULT_RULES).redact_case(case)
+        assert time.process_time() - began < 1.5, ascii(piece)
 
 
 async def test_a_slow_pattern_refuses_its_case_and_no_other() -> None:

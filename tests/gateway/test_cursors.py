@@ -4,8 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable
 
-import pytest
-
 from agentchat.bus.bus import Bus
 from agentchat.bus.connection import Connection
 from agentchat.bus.jetstream import JetStream
@@ -86,8 +84,12 @@ def test_a_cursor_is_of_its_trace_alone() -> None:
         assert parse_cursor(cursor, TRACE[::-1]) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) -> None:
+def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once() -> None:
+    for seed in range(60):
+        check_reconnects(seed)
+
+
+def check_reconnects(seed: int) -> None:
     chance = random.Random(seed)
     heard: list[Update] = []
     cursor: Cursor | None = None
@@ -107,8 +109,12 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
     assert sum(isinstance(update, Started | RetrievedSources | Finished) for update in heard) == 3
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> None:
+def test_a_subscriber_of_a_growing_buffer_gets_the_same_events() -> None:
+    for seed in range(20):
+        check_growing_buffer(seed)
+
+
+def check_growing_buffer(seed: int) -> None:
     chance, updates = random.Random(seed), render(seed)
     cursor = chance.choice(read_told(updates).entries).cursor
     buffer = UpdateHistory(has_outputs=True)

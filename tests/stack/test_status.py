@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from agentchat.ops import demo
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.record import Entry
 from agentchat.ops.status.figures import read_last_errors
-from agentchat.ops.status.status_command import _format_restarts, _probe_service
+from agentchat.ops.status.status_command import _format_restarts, _load_status, _probe_service
 from tests.harness import RunningStack
 
 _READ_MODELS = {
     "approvals",
+    "conversation_files",
     "conversations",
     "feedback",
     "messages",
@@ -50,8 +52,8 @@ async def _ran(stack: RunningStack, *options: str) -> tuple[int, str]:
 
 
 async def _found(stack: RunningStack) -> Any:
-    _, out = await _ran(stack, "--json")
-    return json.loads(out)
+    """Return what `status --json` prints, without a process."""
+    return msgspec.to_builtins(await _load_status(stack.folder))
 
 
 @contextlib.asynccontextmanager
@@ -71,7 +73,8 @@ async def _waiting_for_approval(stack: RunningStack) -> AsyncIterator[None]:
 
 async def test_it_shows_each_process_with_its_health_and_version(stack: RunningStack) -> None:
     await stack.wait_all_ready()
-    found = await _found(stack)
+    _, printed = await _ran(stack, "--json")
+    found = json.loads(printed)
     assert found["ready"]
     assert found["base_url"] == stack.environment.base_url
     services = {each["name"]: each for each in found["services"]}

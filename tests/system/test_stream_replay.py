@@ -14,8 +14,8 @@ from agentchat.runtime.postgres import open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
-THREADS = 125
-AT_ONCE = 32
+THREADS = 50
+AT_ONCE = 16
 _FORMS: tuple[Form, ...] = ("form1", "form2", "json", "full")
 
 
@@ -84,7 +84,7 @@ async def test_what_was_received_is_what_the_log_renders(
             if number % 25 == 0:
                 form = _FORMS[number // 25 % 2]
                 return [await ask(slow.at(here), form, "wait", cancel=True)]
-            if number % 25 == 1:
+            if number % 11 == 1:
                 return [await ask(policies.at(here), _FORMS[number % 4], "How long may I return an order?")]
             return await thread([agent.at(here) for agent in agents], number)
 

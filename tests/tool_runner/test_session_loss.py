@@ -54,10 +54,10 @@ ALIVE = [
 ]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 422, 500, 503])
 @pytest.mark.parametrize("body", GONE)
-def test_body_that_names_the_lost_session_decides(status: int, body: str) -> None:
-    assert is_session_gone(status, body.encode())
+def test_body_that_names_the_lost_session_decides(body: str) -> None:
+    for status in (400, 401, 403, 422, 500, 503):
+        assert is_session_gone(status, body.encode()), status
 
 
 @pytest.mark.parametrize("body", ALIVE)
