@@ -163,6 +163,7 @@ REFUSED = [
     ),
     ([{"url": encode(b"hello")}], 400, "unsupported_attachment", "attachments[0]"),
     ([{"url": encode(make_png(20_000))}], 400, "unsupported_attachment", "attachments[0]"),
+    ([{"url": "{receiver}/large"}], 400, "unsupported_attachment", "attachments[0]"),
     ([{"url": "https://10.0.0.1/a.png"}], 400, "unsupported_attachment", "attachments[0]"),
     ([{"url": "http://example.com/a.png"}], 400, "unsupported_attachment", "attachments[0]"),
     ([{"url": encode(PNG)}, {"url": "{receiver}/inner"}], 400, "unsupported_attachment", "attachments[1]"),
@@ -187,6 +188,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_nothing_is_stored(
     if attachments == [{"url": "{receiver}/endless"}]:
         monkeypatch.setattr("agentchat.gateway.attachments.message_files.STORE_SECONDS", 0.5)
     receiver.answer_with("/inner", build_status(302, "Location: https://169.254.169.254/key"))
+    receiver.answer_with("/large", build_answer(PNG + bytes(5 * 2**20)))
     receiver.answer_with("/huge", build_answer(bytes(33 * 1024 * 1024)))
     receiver.answer_with("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n1")
     message, before = ids.make_id(), await count()

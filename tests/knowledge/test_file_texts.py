@@ -25,16 +25,14 @@ _STOCK = make_xlsx(
             _STOCK,
             "## Stock\n\nItem | Units\nTent <2> | 3\nStove | 4.5\n\n## Days\n\n2026-01-02 00:00:00 | True",
         ),
-        ("text/csv", b"\xef\xbb\xbfa,b\n1,\xc3\xa9\n", "a,b\n1,é\n"),
-        ("text/plain", "über".encode("utf-16"), "über"),
-        ("text/csv", b"caf\xe9", "café"),
+        ("text/csv", b"a,b\n1,\xc3\xa9\n", "a,b\n1,é\n"),
         (
             "application/pdf",
             make_pdf("x", password="p"),
             "[the file is encrypted: it opens with a password only]",
         ),
     ],
-    ids=["pdf", "docx", "xlsx", "csv", "utf-16", "windows-1252", "encrypted"],
+    ids=["pdf", "docx", "xlsx", "csv", "encrypted"],
 )
 async def test_the_text_of_each_kind_of_file(media_type: str, content: bytes, text: str) -> None:
     assert await extract_text(content, media_type) == text

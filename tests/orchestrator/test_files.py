@@ -11,13 +11,16 @@ from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.files.file_removal import remove_files
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
+from agentchat.orchestrator.run import model_files
 from tests.files.images import make_png
 from tests.knowledge.made_files import make_docx, make_pdf
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import reply_with, reply_with_calls
+from tests.orchestrator.test_compaction import SMALL, reply_filling_window, summaries
 from tests.orchestrator.test_prompt_cache_prefix import Sent
 from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.test_what_if import again
 from tests.orchestrator.toolbox import Toolbox, build_result
 
 PNG, PDF, DOCX = make_png(8, 8), make_pdf("Welcome."), make_docx(("Normal", "Thirty days."))
@@ -105,3 +108,47 @@ async def test_a_tools_image_is_in_its_result_in_each_round(world: World, files:
     assert two.measure_shared(three) == len(two)
     (first, second) = (call for each in (await world.run(listener)).rounds for call in each.calls)
     assert (first.files, second.files) == ((image,), (image,))
+
+
+async def test_another_worker_sends_the_files_again(working: World, files: FileStore) -> None:
+    working.will(reply_with("A parcel."))
+    file = await store(files, working, "a.png", PNG)
+    request = working.request(await working.agent(), "", attachments=(file,))
+    await working.begun(request)
+    await (await working.request_again(request)).until(frames.Completed)
+    assert get_content(working) == [{"type": "image", "source": encode(PNG, "image/png")}]
+
+
+async def test_a_summary_names_the_files_that_it_replaces(working: World, files: FileStore) -> None:
+    working.will(
+        reply_with("Hi."), reply_filling_window(600, "Well."), reply_with("They met."), reply_with("Done.")
+    )
+    file = await store(files, working, "a.png", PNG)
+    first = await working.answered(await working.agent(compaction=SMALL), "See.", attachments=(file,))
+    for message in ("And?", "So?"):
+        await (await working.go_on(first, message)).until(frames.Completed)
+    (summary,) = await summaries(working, first)
+    assert summary.summary == "They met.\n\nFiles that are not shown any more: a.png."
+    assert get_content(working, 2, 0)[0]["type"] == "image"
+
+
+async def test_a_what_if_uses_the_recorded_files(working: World, files: FileStore) -> None:
+    working.will(reply_with("A parcel."), reply_with("A box."))
+    file = await store(files, working, "a.png", PNG)
+    asked = await working.answered(await working.agent(), "", attachments=(file,))
+    assert (await again(working, asked)).outcome == "completed"
+    assert get_content(working) == get_content(working, 0)
+
+
+async def test_too_large_an_image_is_named_and_a_large_pdf_is_text(
+    working: World, files: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "MAX_IMAGE_BYTES", 10)
+    monkeypatch.setattr(model_files, "MAX_PDF_BYTES", 10)
+    working.will(reply_with("I see."))
+    attached = (await store(files, working, "a.png", PNG), await store(files, working, "b.pdf", PDF))
+    await working.answered(await working.agent(), "", attachments=attached)
+    assert [block["text"] for block in get_content(working)] == [
+        "[image a.png is not shown: it has more than 5 MiB]",
+        "# b.pdf\n\n## page 1\n\nWelcome.",
+    ]

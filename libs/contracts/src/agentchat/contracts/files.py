@@ -5,6 +5,9 @@ import msgspec
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """The largest file that is stored."""
 
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""The largest image that a model gets: Anthropic refuses a request with a larger one."""
+
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The media types that a model sees as images and the console shows as thumbnails."""
 

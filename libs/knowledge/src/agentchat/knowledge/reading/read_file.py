@@ -1,6 +1,5 @@
 """Convert a file in a separate process, which is ended in time."""
 
-import codecs
 import contextlib
 
 import msgspec
@@ -36,11 +35,11 @@ async def extract_text(content: bytes, media_type: str) -> str:
     """Return a file's text as a model gets it, always the same for the same bytes and TEXT_VERSION.
 
     Pages of a PDF and sheets of a workbook are headings. Notes in brackets say what is missing, or why the
-    file cannot be read. Other media types are text.
+    file cannot be read. Files of other media types are text in UTF-8.
     """
     kind = _KINDS.get(media_type)
     if kind is None:
-        return _cut(_decode(content))
+        return _cut(content.decode(errors="replace"))
     try:
         result = await _ask(ReadRequest(kind, content, as_text=True))
     except UnreadableFile as unfit:
@@ -59,16 +58,6 @@ async def _ask(request: ReadRequest) -> ReadResult:
     if result.problem:
         raise UnreadableFile(result.problem)
     return result
-
-
-def _decode(content: bytes) -> str:
-    """Decode UTF-16 or UTF-8, or else Windows-1252, in which spreadsheets save CSV."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return content.decode("utf-16", errors="replace")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace")
 
 
 def _cut(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from agentchat.contracts.files import StoredFile
+from agentchat.contracts.files import MAX_IMAGE_BYTES, StoredFile
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import ChatRequested
 from agentchat.directory.agent_config import load_agent
@@ -23,6 +23,7 @@ STORE_SECONDS = 10.0
 """For all files of a request: fetching and storing them."""
 
 _NO_IMAGES = "The agent's model sees no images. Ask another agent, or send a document."
+_LARGE_IMAGE = f"Models take images of at most {MAX_IMAGE_BYTES // 1024**2} MiB. Send a smaller one."
 _UNKNOWN = "There is no such file. Upload it again."
 
 
@@ -119,9 +120,12 @@ class MessageFiles:
     async def _check_model(
         self, request: ChatRequested, wanted: Sequence[RequestedAttachment], files: Sequence[StoredFile]
     ) -> None:
-        """Raise Refusal, 400, if there is an image and the agent's model sees none."""
-        image = next((each for each, file in zip(wanted, files, strict=True) if file.is_image), None)
-        if image is None:
+        """Raise Refusal, 400, for an image that is too large, or that the agent's model does not see."""
+        images = [(each, file) for each, file in zip(wanted, files, strict=True) if file.is_image]
+        for each, file in images:
+            if file.bytes > MAX_IMAGE_BYTES:
+                raise build_attachment_refusal(each.path, _LARGE_IMAGE)
+        if not images:
             return
         agent = await load_agent(
             self._pool,
@@ -132,4 +136,4 @@ class MessageFiles:
         if agent is None:
             raise Refusal("agent_not_found")
         if not find_model_inputs(agent.provider, agent.model, agent.vision).images:
-            raise build_attachment_refusal(image.path, _NO_IMAGES)
+            raise build_attachment_refusal(images[0][0].path, _NO_IMAGES)

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.files import StoredFile
+from agentchat.contracts.files import MAX_IMAGE_BYTES, StoredFile
 from agentchat.conversations.aggregate.attached_files import (
     MOST_SHOWN,
+    MOST_SHOWN_BYTES,
     count_hidden,
     list_shown_files,
     replace_files,
@@ -31,9 +32,13 @@ from agentchat.runtime.fair_slots import FairSlots
 
 Block = dict[str, Any]
 
+MAX_PDF_BYTES = MOST_SHOWN_BYTES // 2
+"""A larger PDF becomes text, or it would leave no room for others."""
+
 _HIDDEN = f"[file {{}} is not shown any more: a prompt has at most {MOST_SHOWN} images and documents]"
 _GONE = "[file {} was deleted]"
 _UNSEEN = "[image {}: you cannot see images]"
+_TOO_LARGE = f"[image {{}} is not shown: it has more than {MAX_IMAGE_BYTES // 1024**2} MiB]"
 _UNAVAILABLE = "The files of this conversation cannot be read at the moment."
 
 
@@ -113,7 +118,9 @@ class ModelFiles:
         """Return True if the model gets the file's bytes."""
         if file.file_id in self._gone:
             return False
-        return inputs.images if file.is_image else inputs.pdfs and file.media_type == PDF
+        if file.is_image:
+            return inputs.images and file.bytes <= MAX_IMAGE_BYTES
+        return inputs.pdfs and file.media_type == PDF and file.bytes <= MAX_PDF_BYTES
 
     async def _load(self, file: StoredFile, *, is_native: bool) -> None:
         if (file.file_id, is_native) in self._blocks:
@@ -134,7 +141,9 @@ class ModelFiles:
     async def _describe(self, file: StoredFile) -> str:
         if file.file_id in self._gone:
             return _GONE.format(file.name)
-        return _UNSEEN.format(file.name) if file.is_image else f"# {file.name}\n\n{await self._extract(file)}"
+        if file.is_image:
+            return (_TOO_LARGE if file.bytes > MAX_IMAGE_BYTES else _UNSEEN).format(file.name)
+        return f"# {file.name}\n\n{await self._extract(file)}"
 
     async def _extract(self, file: StoredFile) -> str:
         account_id, sha256 = self._account_id, file.sha256
