@@ -44,5 +44,7 @@ async def test_a_chart_of_the_demo_shop_is_seen_and_has_an_address(
     assert file["url"] == f"/v1/files/{file['file_id']}/content"
     conversation_id = events[0]["conversation_id"]
     assert file["file_id"] in (await caller.messages(conversation_id))[-1]["tool_calls"][0]["output"]
+    content = await caller.get(file["url"])
+    assert (content.headers["content-type"], len(content.content)) == ("image/png", file["bytes"])
     again: list[dict[str, Any]] = await caller.stream("Thanks", conversation_id=conversation_id)
     assert again[-1]["type"] == "done"
