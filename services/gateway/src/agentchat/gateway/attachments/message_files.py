@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -36,10 +37,13 @@ class MessageFiles:
         store: FileStore,
         downloader: Downloader,
         attachments: Sequence[RequestedAttachment],
+        room: int | None = None,
     ) -> None:
+        """Keep what stores the files; `room` is what the plan has left, in bytes."""
         self._pool = pool
         self._store = store
         self._downloader = downloader
+        self._room = room
         self._attachments = attachments
         self._stored: dict[str, StoredFile] = {}  # by the path of the part
         self._new: list[str] = []
@@ -110,12 +114,13 @@ class MessageFiles:
         return file
 
     async def _put(self, request: ChatRequested, wanted: RequestedAttachment) -> StoredFile:
-        owner, put = (request.account_id, request.user_id), self._store.put
+        room = None if self._room is None else self._room - sum(f.bytes for f in self._stored.values())
+        put = partial(self._store.put, request.account_id, request.user_id, wanted.name, room=room)
         if wanted.data is not None:
-            return await put(*owner, wanted.name, wanted.data, claimed_type=wanted.media_type)
+            return await put(wanted.data, claimed_type=wanted.media_type)
         download = self._downloader.download(request.account_id, wanted.url or "")
         async with contextlib.aclosing(download) as chunks:
-            return await put(*owner, wanted.name, chunks, claimed_type=wanted.media_type)
+            return await put(chunks, claimed_type=wanted.media_type)
 
     async def _check_model(
         self, request: ChatRequested, wanted: Sequence[RequestedAttachment], files: Sequence[StoredFile]

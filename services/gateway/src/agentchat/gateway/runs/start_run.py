@@ -35,6 +35,7 @@ from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.services import GatewayServices, get_sealer, get_services
+from agentchat.gateway.uploads.store_upload import find_room
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -74,7 +75,10 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     chat = _build_request(context.trace_id, request.auth, run_request)
     files = None
     if run_request.attachments:
-        files = MessageFiles(services.pool, services.files, services.downloader, run_request.attachments)
+        room = await find_room(request, request.auth)
+        files = MessageFiles(
+            services.pool, services.files, services.downloader, run_request.attachments, room
+        )
     start = RunStarter(services, context, chat, key, admitted.slot, run_request, files)
     started = await start.start()
     context.held.push_async_callback(_stop_following, services, started)
