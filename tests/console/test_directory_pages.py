@@ -319,3 +319,16 @@ async def test_drop_downs_read_names_and_no_configuration(
         assert "unexpected error" not in await browser.open_page(f"/accounts/{account}")
     finally:
         await conn.execute("DELETE FROM agents WHERE agent_id = %s", [agent])
+
+
+async def test_the_key_of_a_fall_back_stays_when_the_form_is_saved(browser: Browser, agent: str) -> None:
+    """The form shows the fall-backs without their keys."""
+    form = extract_form((await browser.get(agent)).text, agent)
+    gpt = '[{"provider": "openai", "model": "gpt", "provider_key": "secret-key-of-gpt"}]'
+    await browser.post(agent, form | {"fallbacks": gpt})
+    page = (await browser.get(agent)).text
+    form = extract_form(page, agent)
+    assert "secret-key" not in page
+    assert "provider_key" not in form["fallbacks"]
+    await browser.post(agent, form | {"fallbacks": form["fallbacks"].replace('"gpt"', '"gpt-5"')})
+    assert "Key of gpt-5: set, ends with -gpt" in await browser.open_page(agent)

@@ -168,6 +168,12 @@ def test_a_signature_goes_back_to_those_who_made_it(dialect: str, kept: bool) ->
     assert sent[1]["tool_calls"][0].get("extra_content") == (extra if kept else None)
 
 
+def test_gemini_is_told_that_another_model_made_the_calls() -> None:
+    sent = messages("gemini", called("a"), returned("a"))
+    signature = sent[1]["tool_calls"][0]["extra_content"]["google"]["thought_signature"]
+    assert signature == "skip_thought_signature_validator"
+
+
 def thought(field: str | None) -> dict[str, Any]:
     block = {"type": "thinking", "thinking": "Hm.", "signature": "" if field else "of another provider"}
     return block | {"provider_data": {"openai": {"field": field}}} if field else block

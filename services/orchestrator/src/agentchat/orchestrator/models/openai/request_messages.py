@@ -16,6 +16,8 @@ from agentchat.orchestrator.models.port import ModelCall
 
 PROVIDER = "openai"
 _INTERRUPTED = "(interrupted)"
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""For calls by other models: Gemini 3 refuses unsigned ones (ai.google.dev, thought signatures)."""
 _RETURNED = "The tools returned these files:"
 
 Block = dict[str, Any]
@@ -96,9 +98,10 @@ def _encode_part(block: Block) -> Block:
 
 def _add_assistant(made: list[Message], blocks: list[Block], ids: dict[str, str], dialect: Dialect) -> None:
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    calls = [
-        _encode_call(block, ids[block["id"]], dialect) for block in blocks if block["type"] == "tool_use"
-    ]
+    used = [block for block in blocks if block["type"] == "tool_use"]
+    calls = [_encode_call(block, ids[block["id"]], dialect) for block in used]
+    if calls and dialect.extra_content and not any(map(get_provider_data, used)):
+        calls[0]["extra_content"] = _UNSIGNED
     if not text and not calls:
         return
     message: Message = {"role": "assistant", "content": text or None}
