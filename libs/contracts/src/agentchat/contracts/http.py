@@ -61,11 +61,11 @@ PAIRS = msgspec.Meta(
     max_length=2 * MAX_PAIRS,
     extra_json_schema={"additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE}},
 )
-"""Of metadata in a body: pairs of texts, of which null removes one."""
+"""The metadata of a body has pairs of texts; null removes one."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request may bring for its run, in every protocol."""
+    """The fields that a request of any protocol may bring for its run."""
 
     context: Annotated[
         dict[str, Any] | None,

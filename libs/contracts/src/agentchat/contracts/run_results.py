@@ -62,7 +62,7 @@ class ActionRequired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a run has no reply. `code` is one of `contracts.errors`."""
+    """The reason why a run has no reply. `code` is one of `contracts.errors`."""
 
     code: str
     message: str

@@ -7,7 +7,7 @@ removes those of an erased conversation, and weeks later its tombstone, and no o
 
 from pathlib import Path
 
-from agentchat.conversations import erasures, run_secrets, user_deletions
+from agentchat.conversations import erasures, run_secrets_table, user_deletions
 from agentchat.conversations.claims import idempotency
 from agentchat.conversations.event_store import feed_reader
 from agentchat.conversations.leases import abandoned_runs
@@ -23,7 +23,7 @@ BASELINE = "\n".join(
         *((_STORE / name).read_text() for name in ("schema.sql", "append_events.sql")),
         abandoned_runs.TABLES,
         erasures.TABLES,
-        run_secrets.TABLES,
+        run_secrets_table.TABLES,
         user_deletions.TABLES,
         what_if_runs.TABLES,
         idempotency.TABLES,

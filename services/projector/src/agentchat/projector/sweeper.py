@@ -18,7 +18,7 @@ from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_ab
 from agentchat.conversations.leases.availability import keep_recording_availability
 from agentchat.conversations.leases.leases import forget_expired_leases
 from agentchat.conversations.leases.waiting_line import delete_expired_waiters
-from agentchat.conversations.run_secrets import forget_secrets_without_run
+from agentchat.conversations.run_secrets_table import forget_secrets_without_run
 from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool

@@ -1,6 +1,6 @@
 """Secrets whose request became no run are deleted later; those of a run that waits stay."""
 
-from agentchat.conversations.run_secrets import forget_secrets_without_run
+from agentchat.conversations.run_secrets_table import forget_secrets_without_run
 from tests.conversations.given import build_run_started, build_user_message, trace
 from tests.conversations.read_models import Storage
 
