@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[1] / "histories"
 WHOLE = (
     *("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "approvals"),
     *("forked", "handed_over", "compacted", "elicited", "elicitation", "rated", "erased", "warned"),
-    "client_tool",
+    *("client_tool", "busy"),
 )
 PRO, LOAD = "019a0000-0000-7000-8000-000000000001", "019a0000-0000-7000-8000-000000000003"
 """Accounts of the histories."""

@@ -29,6 +29,7 @@ STATES = {
     "rated": ["completed", "completed"],
     "warned": ["completed"],
     "client_tool": ["completed"],
+    "busy": ["completed", "cancelled", "completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
     "handed_over": ["completed"],
@@ -131,7 +132,10 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
     listed = {each.conversation_id for each in conversations.values() if not each.erased}
     assert {row[0] for row in threads} == listed
     replies = [(run.reply.id, "assistant", run.reply.content) for run in runs if run.reply]
-    assert sorted(kept) == sorted([*((r.user_message_id, "user", r.user_text) for r in runs), *replies])
+    joined = [message for run in runs for each in run.rounds for message in each.joined]
+    asked = [(run.user_message_id, "user", run.user_text) for run in runs]
+    asked += [(message.message_id, "user", message.content) for message in joined]
+    assert sorted(kept) == sorted(asked + replies)
     assert sorted(states) == sorted((run.trace_id, run.state) for run in own)
     usages = {run.trace_id: run.usage for run in own}
     assert {row[0]: Usage(**dict(zip(TOKEN_KINDS, row[1:], strict=True))) for row in spent} == usages

@@ -51,7 +51,9 @@ class Recorder:
 
     async def make_agents(self) -> None:
         """Those of AGENTS, in the account without limits."""
-        for name, agent in AGENTS.items():
+        server = {"name": "shop", "url": f"{self.env.mcp_base_url}/api/mcp"}
+        tools = {"waiting": {"model": "demo-shop-1?delay_ms=200", "mcp_servers": [server]}}
+        for name, agent in (AGENTS | tools).items():
             made = await self._http.post(
                 f"{self.env.base_url}/admin/v1/agents",
                 json={"account_id": demo.LOAD_ACCOUNT_ID, "name": name, "provider_key": "offline", **agent},
@@ -69,7 +71,7 @@ class Recorder:
         **body: Any,
     ) -> str:
         """One turn, heard to its end; returns the conversation. `on_event`: at each, with the trace."""
-        key = self.env.load_api_key if agent in AGENTS else self.env.api_key
+        key = self.env.load_api_key if agent not in ("shop", "policies") else self.env.api_key
         headers = {"X-Api-Key": key, "X-Agent-Id": self._agents[agent], "X-Stream-Form": form[-1]}
         path = "/v1/chat/stream"
         if form == "json":
@@ -136,6 +138,13 @@ class Recorder:
         reply = await self._http.post(path, json=results, headers=headers)
         self._heard.append({"trace_id": trace_id, "form": "json", "body": reply.text})
         return str(reply.json()["conversation_id"])
+
+    async def steer(self, agent: str, message: str, thread: str) -> None:
+        """Send a message that joins the run under way, whose answer is kept once."""
+        headers = {"X-Api-Key": self.env.load_api_key, "X-Agent-Id": self._agents[agent]}
+        body = {"message": message, "conversation_id": thread, "on_busy": "steer"}
+        reply = await self._http.post(f"{self.env.base_url}/v1/chat", json=body, headers=headers)
+        assert reply.is_success, reply.text
 
     async def fork(self, thread: str, **described: Any) -> str:
         """A fork of a conversation of the shop's, which is then described; returns it."""
@@ -207,6 +216,7 @@ async def record_all(recorder: Recorder) -> None:
 
     await recorder.write("client_tool", await recorder.show_map("show_map of Berlin"))
     await record_rated(recorder)
+    await record_busy(recorder)
     await recorder.write("warned", await recorder.complete("warned", "Hello"))
 
     thread = await chat("policies", "May I return shoes that I have worn?")
@@ -269,6 +279,27 @@ async def record_rated(recorder: Recorder) -> None:
     await recorder.rate(thread, score=1)
     await recorder.rate(thread)
     await recorder.write("rated", thread)
+
+
+async def record_busy(recorder: Recorder) -> None:
+    """Record a reply that a message interrupts, and one that a message steers."""
+    thread = await recorder.chat("echo", "Hello")
+    sent: list[asyncio.Task[Any]] = []
+
+    async def steer(count: int, _: str) -> None:
+        if count == 3:
+            sent.append(asyncio.create_task(recorder.steer("waiting", "And ORD-1002?", thread)))
+
+    async def interrupt(count: int, _: str) -> None:
+        if count == 5:
+            message, body = "Where is ORD-1001?", {"conversation_id": thread, "on_busy": "interrupt"}
+            chat = recorder.chat("waiting", message, on_event=steer, **body)
+            sent.append(asyncio.create_task(chat))
+
+    await recorder.chat("endless", "Count.", on_event=interrupt, conversation_id=thread)
+    for each in sent:  # which grows
+        await each
+    await recorder.write("busy", thread)
 
 
 async def main(folder: Path) -> None:

@@ -271,6 +271,11 @@ class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
     usage: values.Usage = values.Usage()
     interrupted_by: str | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def code(self) -> str:
+        """The code of the run: one of `contracts.errors`."""
+        return "cancelled" if self.interrupted_by is msgspec.UNSET else "interrupted"
+
 
 class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
     """The conversation's complete title and metadata from here on, as its account set them.

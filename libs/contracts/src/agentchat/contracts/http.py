@@ -23,6 +23,7 @@ from agentchat.contracts.values import (
     Decider,
     Elicitation,
     Message,
+    OnBusyName,
     Source,
     ToolCall,
 )
@@ -121,6 +122,7 @@ class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
     attachments: Annotated[
         tuple[Attachment, ...], msgspec.Meta(max_length=20, description="Files of the message.")
     ] = ()
+    on_busy: OnBusyName | None = None
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

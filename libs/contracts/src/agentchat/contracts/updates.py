@@ -150,6 +150,10 @@ INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True
 )
 CANCELLED = Broken("cancelled", "The run was cancelled.")
+STEERED = "steered"
+"""The code of a request whose message has joined the run `running_trace_id`: its readers follow that run."""
+
+REPLACED = Broken("interrupted", "A newer message took the place of this one.")
 
 
 def wait_for_approvals(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:

@@ -1,6 +1,6 @@
 """Define the values that events, messages, frames and the HTTP API share."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -28,6 +28,9 @@ OnBusy = Literal["queue", "refuse", "interrupt", "steer"]
 
 It waits its turn, is refused, ends the run and takes its place, or joins it at its next round.
 """
+
+OnBusyName = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(get_args(OnBusy))})]
+"""One of OnBusy as a request has it: `read_on_busy` checks it."""
 
 ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 

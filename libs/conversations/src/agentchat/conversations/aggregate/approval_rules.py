@@ -28,6 +28,7 @@ from agentchat.contracts.values import (
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Requested
 
+INTERRUPTED = "The call was interrupted; its outcome is unknown."
 NOT_RUN = "The call was not run: it was not approved."
 _EXPIRED = "The call was not run: its approval expired. Call the tool again if the result is still needed."
 _NOT_RETURNED = "The client did not run the tool in time; whether it ran is unknown."
@@ -207,6 +208,13 @@ def build_pause(run: Run) -> Broken:
         return replace(wait_for_client(client_calls), usage=run.usage)
     calls = tuple(call.call_id for call in run.pending for _ in call.pending)
     return replace(wait_for_approvals(list_needed_approvals(run), calls), usage=run.usage)
+
+
+def describe_missing_result(call: Call | None) -> str:
+    """Return what a model is told of a call without a result whose run has ended."""
+    if call is not None and call.is_client:
+        return _NOT_RETURNED
+    return INTERRUPTED if call is None or call.may_run else NOT_RUN
 
 
 def on_new_message(run: Run) -> OnNewMessage:

@@ -91,7 +91,7 @@ def build_last_update(run: Run) -> updates.Finished | updates.Broken:
         calls = list_returned_calls(run)
         return updates.Finished(run.reply, calls, run.usage, run.cut, run.sources, get_changed_model(run))
     if run.state == "cancelled":
-        return updates.CANCELLED
+        return updates.REPLACED if run.code == "interrupted" else updates.CANCELLED
     return updates.Broken(run.code or "internal_error", run.detail or "")
 
 

@@ -20,6 +20,7 @@ from agentchat.conversations.aggregate.rounds import (
     add_call,
     add_request,
     apply_decision,
+    join_message,
     mark_resumed,
     update_call,
     update_fields,
@@ -51,7 +52,7 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     that readers are known to have had when an attempt started. `documents` is as in ModelReplied,
     `provider_message` as in RunFailed. `model` answers: the agent's, or its fall-back by number, `fallback`.
     `paused_seconds` is the time spent in finished waits for approvals. `feedback` on its reply has the newest
-    of each name, oldest first.
+    of each name, oldest first. `received` are other requests' messages for it that are not saved yet.
     """
 
     trace_id: str
@@ -95,6 +96,7 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     usage: values.Usage = values.Usage()
     ended_at: str | None = None
     feedback: tuple[events.FeedbackGiven, ...] = ()
+    received: tuple[events.MessageReceived, ...] = ()
 
     @property
     def text(self) -> str:
@@ -249,7 +251,7 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
                 started_at=conversation.started_at,
                 erased_by=event.trace_id,
             )
-        case events.MessageSaved(role="user"):
+        case events.MessageSaved(role="user", steers=msgspec.UNSET):
             runs.append(_build_run(event, version))
         case events.ModelReplied(offered_tools=tuple() as tools, tools_sha256=str() as digest):
             _evolve_run_in(conversation.conversation_id, runs, event)
@@ -326,20 +328,24 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             result = {name: getattr(event, name) for name in names}
             rounds = update_call(run.rounds, event.round, event.call_id, **result)
             return replace(run, rounds=rounds, attempts_without_progress=0)
+        case events.MessageReceived():
+            return replace(run, received=(*run.received, event))
+        case events.MessageSaved(role="user"):
+            received = tuple(each for each in run.received if each.message.trace_id != event.steers)
+            return replace(run, rounds=join_message(run.rounds, event), received=received)
         case events.MessageSaved():
             return replace(run, reply=event.to_message(conversation_id))
         case events.RunCompleted():
             return replace(run, state="completed", usage=event.usage, ended_at=event.at)
         case events.RunFailed():
-            failed = replace(run, state="failed", usage=event.usage, ended_at=event.at)
-            said = {"detail": event.message, "provider_message": event.provider_message}
-            return replace(failed, code=event.code, **said)
+            failed = replace(run, state="failed", code=event.code, usage=event.usage, ended_at=event.at)
+            return replace(failed, detail=event.message, provider_message=event.provider_message)
         case events.RunCancelled():
-            return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
-        case events.FeedbackGiven():
-            return replace(run, feedback=(*_drop_feedback_of(run, event), event))
-        case events.FeedbackWithdrawn():
-            return replace(run, feedback=_drop_feedback_of(run, event))
+            return replace(run, state="cancelled", code=event.code, usage=event.usage, ended_at=event.at)
+        case events.FeedbackGiven() | events.FeedbackWithdrawn():
+            kept = tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
+            is_given = isinstance(event, events.FeedbackGiven)
+            return replace(run, feedback=(*kept, event) if is_given else kept)
         case _:  # irrelevant to what the run does next
             return run
 
@@ -378,12 +384,6 @@ def _apply_decision(run: Run, event: events.ApprovalDecided) -> Run:
     began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
     paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
-
-
-def _drop_feedback_of(
-    run: Run, event: events.FeedbackGiven | events.FeedbackWithdrawn
-) -> tuple[events.FeedbackGiven, ...]:
-    return tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
 
 
 def copy_agent_facts(recorded: values.AgentFacts | events.RunStarted) -> dict[str, Any]:

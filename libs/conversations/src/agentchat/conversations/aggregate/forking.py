@@ -29,6 +29,7 @@ _LEFT_OUT = (
     events.ConversationStarted
     | events.ConversationForked
     | events.ReplyLost
+    | events.MessageReceived
     | events.FeedbackGiven
     | events.FeedbackWithdrawn
 )

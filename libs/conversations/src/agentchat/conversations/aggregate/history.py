@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.approval_rules import NOT_RUN
+from agentchat.conversations.aggregate.approval_rules import describe_missing_result
 from agentchat.conversations.aggregate.attached_files import build_file_block
 from agentchat.conversations.aggregate.compaction import Compact, Opening, find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
@@ -28,7 +28,6 @@ _Key = tuple[str, str, bool]
 MAX_HISTORIES = 1000
 MAX_BYTES = 32 * 1024 * 1024
 
-INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _SUMMARISED = """\
 The earlier part of this conversation is not shown. This is its summary:
 
@@ -254,6 +253,8 @@ def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool, think
     for each in run.rounds:
         own = provider if each.model in (None, run.model) else ""
         _add_round(thread, each, own, current=current, thinks=each.number >= thinking_from)
+        for message in each.joined:
+            thread.add_user(_build_text_block(message.content))
     if run.reply is not None and not run.rounds:
         thread.add_assistant(_build_text_block(run.reply.content))
 
@@ -297,8 +298,7 @@ def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool, 
         if block.get("type") == "tool_use":
             call = returned.get(block["id"])
             if call is None or call.output is None:
-                said = INTERRUPTED if call is None or call.may_run else NOT_RUN
-                thread.add_result(block, said, is_error=True)
+                thread.add_result(block, describe_missing_result(call), is_error=True)
             else:
                 shown = _build_result_text(call, call.output)
                 thread.add_result(block, shown, call.files, is_error=call.is_error)

@@ -200,7 +200,7 @@ def _update_approvals(
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call and its tool calls.
+    """One model call and its tool calls. `joined` are messages of the user that follow the calls' results.
 
     `blocks` is None until the complete reply is recorded. The hashes are as in `ModelReplied`.
     """
@@ -216,6 +216,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     tools_sha256: str | None = None
     usage: Usage = Usage()
     calls: tuple[Call, ...] = ()
+    joined: tuple[events.MessageSaved, ...] = ()
 
     @property
     def reasoning(self) -> str:
@@ -267,6 +268,11 @@ def add_request(rounds: Rounds, event: Requested) -> Rounds:
     return _update_round(
         rounds, event.round, lambda each: replace(each, calls=_add_approval(each.calls, event))
     )
+
+
+def join_message(rounds: Rounds, message: events.MessageSaved) -> Rounds:
+    """Add a user's message to the last round; a run without rounds stays as it is."""
+    return (*rounds[:-1], replace(rounds[-1], joined=(*rounds[-1].joined, message))) if rounds else rounds
 
 
 def _append_call(each: Round, call: Call) -> Round:

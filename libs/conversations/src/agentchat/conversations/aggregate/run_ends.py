@@ -5,7 +5,9 @@ Its text is saved as an interrupted reply: the model sees it later, so its reade
 
 from collections.abc import Sequence
 
-from agentchat.contracts import events
+import msgspec
+
+from agentchat.contracts import events, wire
 from agentchat.contracts.ids import derive_reply_id
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate import approval_rules
@@ -40,16 +42,40 @@ def fail(
     return (*approval_rules.withdraw_approvals(run, now), failed)
 
 
-def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
+def cancel(
+    run: Run, now: str, usage: Usage | None = None, *, interrupted_by: str | None = None
+) -> tuple[events.Event, ...]:
     """Return the end of a run that its caller cancelled; () if it has ended.
 
-    `usage` as for `fail`.
+    `usage` as for `fail`. `interrupted_by`: the trace of the message that takes its place. Its open calls get
+    a result then: a reader of the next run sees what became of them.
     """
     if run.state != "running":
         return ()
     spent = run.usage if usage is None else usage
-    cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
-    return (*approval_rules.withdraw_approvals(run, now), cancelled)
+    cancelled = events.RunCancelled(
+        trace_id=run.trace_id, at=now, usage=spent, interrupted_by=interrupted_by or msgspec.UNSET
+    )
+    closed = () if interrupted_by is None else _close_calls(run, now)
+    return (*approval_rules.withdraw_approvals(run, now), *closed, cancelled)
+
+
+def _close_calls(run: Run, now: str) -> tuple[events.ToolReturned, ...]:
+    """Return an error as the result of each call that has none."""
+    return tuple(
+        events.ToolReturned(
+            trace_id=run.trace_id,
+            at=now,
+            round=last.number,
+            call_id=call.call_id,
+            output=wire.encode_tool_error(approval_rules.describe_missing_result(call)),
+            is_error=True,
+            ms=0,
+        )
+        for last in run.rounds[-1:]
+        for call in last.calls
+        if call.output is None
+    )
 
 
 def save_interrupted_reply(

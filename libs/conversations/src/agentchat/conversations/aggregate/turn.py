@@ -10,15 +10,16 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import may_use
-from agentchat.contracts.values import AgentFacts, ApprovalNeeded
-from agentchat.conversations.aggregate import approval_rules
+from agentchat.contracts.values import AgentFacts
+from agentchat.conversations.aggregate import approval_rules, busy_rules
 from agentchat.conversations.aggregate.conversation import (
-    MAX_BYTES,
-    MAX_EVENTS,
     Conversation,
     Run,
     copy_agent_facts,
 )
+from agentchat.conversations.aggregate.refusal_rules import NOT_FOUND as NOT_FOUND
+from agentchat.conversations.aggregate.refusal_rules import Rejected as Rejected
+from agentchat.conversations.aggregate.refusal_rules import refuse_request
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 
@@ -50,8 +51,33 @@ class GiveUpRun(msgspec.Struct, frozen=True):
     events: tuple[events.Event, ...]
 
 
+class ReceiveMessage(msgspec.Struct, frozen=True):
+    """Append this event: the worker of the run `trace_id` saves the message. Then the request waits for that.
+
+    The run does so at its next round boundary, or ends for the message if that `interrupts`.
+    """
+
+    trace_id: str
+    events: tuple[events.MessageReceived]
+
+    @property
+    def interrupts(self) -> bool:
+        """True if the run has to be stopped."""
+        return self.events[0].started is not None
+
+
 class MustWait(msgspec.Struct, frozen=True):
-    """The run `trace_id` is in progress; the request has to wait."""
+    """The run `trace_id` is in progress; the request has to wait.
+
+    `for_save`: until the worker of that run saves its message.
+    """
+
+    trace_id: str
+    for_save: bool = False
+
+
+class AlreadyJoined(msgspec.Struct, frozen=True):
+    """An opening: the request's message has joined the run `trace_id`; only that is announced again."""
 
     trace_id: str
 
@@ -68,31 +94,18 @@ class AlreadyPaused(msgspec.Struct, frozen=True):
     run: Run
 
 
-class Rejected(msgspec.Struct, frozen=True):
-    """Nothing is appended; `code` is one of `contracts.errors`.
-
-    `approvals` are those that the conversation waits for.
-    """
-
-    code: str
-    message: str
-    approvals: tuple[ApprovalNeeded, ...] = ()
-
-
-Opening = StartRun | SupersedeRun | ResumeRun | GiveUpRun | MustWait | AlreadyEnded | AlreadyPaused | Rejected
-
-NOT_FOUND = Rejected(code="conversation_not_found", message="No such conversation.")
-_FULL = Rejected(
-    code="conversation_full",
-    message=(
-        f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one with a"
-        " summary of it, or fork it at an earlier message."
-    ),
+Opening = (
+    StartRun
+    | SupersedeRun
+    | ResumeRun
+    | GiveUpRun
+    | ReceiveMessage
+    | MustWait
+    | AlreadyJoined
+    | AlreadyEnded
+    | AlreadyPaused
+    | Rejected
 )
-_GONE_ON = Rejected(
-    code="conversation_busy", message="The conversation changed since you loaded it. Load it again."
-)
-_EXPIRED = Rejected(code="overloaded", message="No worker was available in time. Try again.")
 
 
 def open_turn(
@@ -119,49 +132,27 @@ def open_turn(
     run = conversation.run(request.trace_id)
     if run is not None:
         return _reopen(run, request, agent, now, worker, heard)
-    if expired:
-        return _EXPIRED
-    if conversation.is_full:
-        return _FULL
-    active = conversation.active
-    if active is not None and active.pending and approval_rules.on_new_message(active) == "refuse":
-        return _reject_undecided(active)
-    if _has_gone_on(conversation, request):
-        return _GONE_ON
+    active, receiver = conversation.active, None
+    if request.on_busy in ("interrupt", "steer"):
+        if joined := busy_rules.find_joined_run(conversation, request.trace_id):
+            return AlreadyJoined(trace_id=joined.trace_id)
+        receiver = busy_rules.find_receiver(conversation, request.trace_id)
+    if receiver is not None and receiver is active and not active.pending:
+        return MustWait(trace_id=active.trace_id, for_save=True)
+    if refusal := refuse_request(conversation, request, expired=expired and receiver is None):
+        return refusal
     first = _build_first_events(conversation, request, agent, now, worker)
     if active is None:
         return StartRun(events=first)
     if active.pending:
-        end = save_interrupted_reply(active, (), cancel(active, now))
+        interrupted_by = request.trace_id if request.on_busy == "interrupt" else None
+        end = save_interrupted_reply(active, (), cancel(active, now, interrupted_by=interrupted_by))
         return SupersedeRun(trace_id=active.trace_id, events=(*end, *first))
-    return MustWait(trace_id=active.trace_id)
-
-
-def _reject_undecided(run: Run) -> Rejected:
-    ids = tuple(ApprovalNeeded(id=each.id) for each in approval_rules.list_needed_approvals(run))
-    return Rejected(
-        code="approval_pending",
-        message="A tool call in this conversation waits for approval. Decide it first.",
-        approvals=ids,
-    )
-
-
-def _has_gone_on(conversation: Conversation, request: ChatRequested) -> bool:
-    """Return True if the conversation is not as the caller shows it.
-
-    Clients omit failed attempts that produced no output. The claim of an earlier try may have been taken over
-    for a request that shows what it begins with.
-    """
-    if request.history:
-        return conversation.version > 0
-    if request.after is None:
-        return False
-    for run in reversed(conversation.runs):
-        if run.reply is not None:
-            return run.reply.id != request.after
-        if run.state == "running" or run.rounds or run.user_text.strip() != request.message.strip():
-            return True
-    return True
+    interrupts = request.on_busy == "interrupt"
+    if not interrupts and (request.on_busy != "steer" or request.agent_id != active.agent_id):
+        return MustWait(trace_id=active.trace_id)
+    received = busy_rules.receive_message(active, first, now, interrupts=interrupts)
+    return ReceiveMessage(trace_id=active.trace_id, events=(received,))
 
 
 def _reopen(

@@ -163,7 +163,7 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
 
 def _add_event(run: _Change, event: events.Event) -> None:
     match event:
-        case events.MessageSaved(role="user"):
+        case events.MessageSaved(role="user", steers=msgspec.UNSET):
             run.agent_id, run.requested_at = event.agent_id, event.at
         case events.RunStarted():
             run.agent_version, run.model, run.form = event.agent_version, event.model, event.form
@@ -179,7 +179,7 @@ def _add_event(run: _Change, event: events.Event) -> None:
         case events.RunFailed():
             _end_run(run, event, "failed", event.code)
         case events.RunCancelled():
-            _end_run(run, event, "cancelled", "cancelled")
+            _end_run(run, event, "cancelled", event.code)
         case _:
             pass
 

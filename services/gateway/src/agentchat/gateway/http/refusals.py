@@ -20,7 +20,8 @@ from agentchat.contracts.values import ApprovalNeeded
 class Refusal(Exception):  # noqa: N818 - an outcome
     """The request ends with the status of `code`. `detail` says what is wrong with this one request.
 
-    `approvals` are those that its run, or its conversation, waits for.
+    `approvals` are those that its run, or its conversation, waits for; `running_trace_id` is the run under
+    way in it.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         retry_after: int | None = None,
         headers: dict[str, str] | None = None,
         approvals: Sequence[ApprovalNeeded] = (),
+        running_trace_id: str | None = None,
     ) -> None:
         self.row = errors.get_error_code(code)
         super().__init__(self.row.code)
@@ -40,6 +42,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         self.retry_after = retry_after if retry_after is not None else self.row.retry_after
         self.headers = headers or {}
         self.approvals = tuple(approvals)
+        self.running_trace_id = running_trace_id
 
 
 class ClientDisconnected(Exception):  # noqa: N818 - an outcome
@@ -74,7 +77,9 @@ def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     document = http.build_problem(
         refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals
     )
-    document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
+    document = msgspec.structs.replace(
+        document, conversation_id=ids.conversation_id, running_trace_id=refusal.running_trace_id
+    )
     return FormattedRefusal(
         media_type="application/problem+json",
         body=wire.encode(document),

@@ -195,6 +195,7 @@ async def build_run_request(request: JsonRequest, body: http.ChatBody, form: For
         parameters=await choose_parameters(request, agent_id, body.parameters),
         title=None if body.title is None else check_title(body.title),
         metadata=check_new_pairs(body.metadata or {}),
+        on_busy=body.on_busy,
         external_id=body.external_id and replace_nul(body.external_id),
         attachments=tuple(
             read_attachment(f"attachments[{index}]", file_id=each.file_id, url=each.url)

@@ -138,6 +138,6 @@ def _hash_of(request: ChatRequested, file_marks: Sequence[str]) -> bytes:
 
 _OPTIONS = (
     *("output_schema", "parameters", "context", "title", "external_id", "metadata"),
-    *("client_tools", "tool_choice"),
+    *("client_tools", "tool_choice", "on_busy"),
 )
 """Fields that few requests have."""

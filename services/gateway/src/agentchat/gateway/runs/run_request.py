@@ -69,6 +69,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     key: An Idempotency-Key from the body, for a request without the header.
     depth: As in ChatRequested.
     returns_queued: The run counts as started while its request waits for its conversation.
+    on_busy: As in ChatRequested, unchecked; None: the header X-On-Busy.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
         they must be all that it waits for.
     tool_results: Results of the client's tools: the run that waits for them continues, likewise.
@@ -100,6 +101,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     secrets: dict[str, str] | None = None
     is_task: bool = False
     depth: int = 0
+    on_busy: str | None = None
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False
     returns_queued: bool = False

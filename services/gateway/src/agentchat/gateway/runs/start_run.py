@@ -17,13 +17,14 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import ids
 from agentchat.contracts.messages import ChatRequested, ForkConversation
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
-from agentchat.contracts.updates import Broken
+from agentchat.contracts.updates import STEERED, Broken
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.directory.api_keys import Caller
 from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
+from agentchat.gateway.access.on_busy_header import read_on_busy
 from agentchat.gateway.access.plan_limits import Slot
 from agentchat.gateway.attachments.message_files import MessageFiles
 from agentchat.gateway.http.json_request import JsonRequest
@@ -42,7 +43,16 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _START_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
 _SLACK_SECONDS = 0.1
+_JOINED = "The message has joined the run `running_trace_id`. Read that one."
 _NOT_TAKEN = "No worker was available in time."
+
+
+class JoinedRun(Exception):  # noqa: N818 - an outcome
+    """The message has joined the run `trace_id`, whose reply answers the request."""
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(trace_id)
+        self.trace_id = trace_id
 
 
 class StartedRun(msgspec.Struct, frozen=True):
@@ -73,6 +83,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
     if run_request.metadata and (run_request.conversation_id or run_request.fork):
         context.ignored.append("metadata")  # a conversation gets them when it begins
     chat = _build_request(context.trace_id, request.auth, run_request)
+    chat = replace(chat, on_busy=read_on_busy(request.headers, run_request.on_busy))
     files = None
     if run_request.attachments:
         room = await find_room(request, request.auth)
@@ -150,18 +161,21 @@ class RunStarter(msgspec.Struct):
             marks = self.files.marks if self.files is not None else ()
             claim = await claim_run(self.services.claims, self.key, self.request, marks)
             try:
-                run = await self._follow(claim)
+                started = await self._follow(claim)
             except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
                 if claim.mine:
                     refused = isinstance(error, Stopping)
                     await give_up_claim(self.services.pool, claim, refused=refused)
                 raise
-            if run is not None:
-                return StartedRun(claim, run)
+            if started is not None:
+                return started
         raise Refusal("overloaded", _NOT_TAKEN)
 
-    async def _follow(self, claim: Claim) -> RunFollower | None:
-        """Follow the claim's run until it has started. Return None if the key must be claimed again."""
+    async def _follow(self, claim: Claim) -> StartedRun | None:
+        """Follow the claim's run until it has started. Return None if the key must be claimed again.
+
+        If the message has joined another run, follow that one from its beginning.
+        """
         self.context.trace_id, self.context.conversation_id = claim.trace_id, None
         run = await self.services.runs.follow(
             claim.trace_id,
@@ -177,6 +191,8 @@ class RunStarter(msgspec.Struct):
                 has_started = await self._publish_and_wait(claim, run)
             else:
                 has_started = await self._join_earlier(claim, run)
+        except JoinedRun as joined:
+            return await self._follow(replace(claim, trace_id=joined.trace_id, begun_at=None, mine=False))
         except Refusal as refusal:
             if run.refused and not refusal.approvals:
                 self.context.conversation_id = None
@@ -186,7 +202,7 @@ class RunStarter(msgspec.Struct):
         finally:
             if not has_started:
                 await run.aclose()
-        return run if has_started else None
+        return StartedRun(claim, run) if has_started else None
 
     async def _publish_and_wait(self, claim: Claim, run: RunFollower) -> bool:
         await self._publish(claim)
@@ -241,8 +257,8 @@ class RunStarter(msgspec.Struct):
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
                         await extend_claim(self.services.pool, claim, TURN_SECONDS)
-                        if self.wanted.returns_queued:
-                            return
+                        if self.wanted.returns_queued and self.request.on_busy != "steer":
+                            return  # a message that steers may get another run's trace
                     await run.wait()
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
@@ -300,18 +316,25 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
 
 
 def check_started(run: RunFollower) -> bool:
-    """Return True once the user's message is saved. Raises Refusal if the run ended before that."""
+    """Return True once the user's message is saved.
+
+    Raises Refusal if the run ended before that, JoinedRun if the message is another run's.
+    """
     if run.ended and not run.started:
         last = run.take()[-1]
         assert isinstance(last, Broken)
+        if last.code == STEERED and last.running_trace_id is not None:
+            raise JoinedRun(last.running_trace_id)
         raise build_run_refusal(last)
     return run.started
 
 
 def build_run_refusal(last: Broken) -> Refusal:
     """Build the refusal of a run that failed. Unknown and foreign conversations get the same message."""
+    if last.code == STEERED:
+        return Refusal("conversation_busy", _JOINED, running_trace_id=last.running_trace_id)
     message = None if last.code == "conversation_not_found" else last.message
-    return Refusal(last.code, message, approvals=last.approvals)
+    return Refusal(last.code, message, approvals=last.approvals, running_trace_id=last.running_trace_id)
 
 
 async def _stop_following(services: GatewayServices, started: StartedRun) -> None:

@@ -12,6 +12,7 @@ from agentchat.contracts import frames
 from agentchat.contracts.updates import (
     CANCELLED,
     INTERRUPTED,
+    STEERED,
     Broken,
     Finished,
     NextRound,
@@ -94,7 +95,7 @@ class View:
                     self._send(ToolProgressed(frame.call_id, frame.progress, frame.total, frame.message))
             case frames.Paused() if not frame.seq:
                 self._apply(frame)
-            case frames.Queued() | frames.Refused():
+            case frames.Queued() | frames.Refused() | frames.Steered():
                 self._take_before_start(frame)
             case _ if frame.seq:
                 self._take_numbered(frame)
@@ -167,15 +168,17 @@ class View:
         new, self._new = self._new, []
         return new
 
-    def _take_before_start(self, frame: frames.Queued | frames.Refused) -> None:
+    def _take_before_start(self, frame: frames.Queued | frames.Refused | frames.Steered) -> None:
         """Take what becomes of the request, unless it is about an earlier publication of it."""
         if self.started or 0 < frame.attempt < self._publication:
             return
-        if isinstance(frame, frames.Queued):
-            self.phase = Phase.QUEUED
-        else:
-            self._end(Broken(frame.code, frame.message, approvals=frame.approvals))
-            self.phase = Phase.REFUSED
+        match frame:
+            case frames.Queued():
+                self.phase = Phase.QUEUED
+            case frames.Refused(code=code, message=message, approvals=approvals, running_trace_id=running):
+                self._end(Broken(code, message, approvals=approvals, running_trace_id=running), Phase.REFUSED)
+            case frames.Steered(running_trace_id=running):
+                self._end(Broken(STEERED, "", running_trace_id=running))
 
     def _take_numbered(self, frame: frames.Frame) -> None:
         at = self.at
@@ -366,8 +369,8 @@ class View:
         self._add_text(content[self._sent.text.length :])
         self._end(Finished(end.message, self._calls, end.usage, end.cut, self._sent.sources, end.model))
 
-    def _end(self, last: Finished | Broken) -> None:
-        self.phase = Phase.ENDED
+    def _end(self, last: Finished | Broken, phase: Phase = Phase.ENDED) -> None:
+        self.phase = phase
         self._new.append(last)
 
 

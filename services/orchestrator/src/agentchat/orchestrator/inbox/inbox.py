@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 from agentchat.bus.work_queue import QueueDelivery
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
-from agentchat.conversations.aggregate.turn import Rejected
+from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
 from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.request_stages import (
@@ -23,7 +23,7 @@ from agentchat.orchestrator.request_stages import (
     ReceivedRequest,
     StartedAttempt,
 )
-from agentchat.orchestrator.run.endings import announce_end, announce_pause, refuse, release
+from agentchat.orchestrator.run.endings import announce_end, announce_joined, announce_pause, refuse, release
 from agentchat.orchestrator.run.interruption import Interrupted, Interruption
 from agentchat.orchestrator.run.run_attempt import run_attempt
 from agentchat.orchestrator.run.run_clock import RunClock
@@ -83,6 +83,8 @@ class Inbox:
         match outcome:
             case Rejected():
                 await refuse(self._services, leased, outcome)
+            case AlreadyJoined():
+                await announce_joined(self._services, leased, outcome.trace_id)
             case StartedAttempt():
                 await self._announce(await run_attempt(self._services, outcome))
             case EndedRun() | PausedRun():

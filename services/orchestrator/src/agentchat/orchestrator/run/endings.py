@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Coroutine
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.contracts import events, frames
+from agentchat.contracts import events, frames, updates
 from agentchat.conversations.aggregate.canonical_stream import get_changed_model, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import Rejected
@@ -17,7 +17,7 @@ from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
-CANCELLED = "The run was cancelled."
+CANCELLED = updates.CANCELLED.message
 
 
 async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
@@ -63,8 +63,24 @@ async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejec
         code=refusal.code,
         message=refusal.message,
         approvals=refusal.approvals,
+        running_trace_id=refusal.running_trace_id,
     )
     await services.bus.traces.publish_frame(request.trace_id, refused)
+
+
+async def announce_joined(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> None:
+    """Publish that the request's message has joined the run `trace_id`, and release all held for it."""
+    request = leased.request
+    await _release_slot_and_lease(
+        services, leased, services.limiter.release(request.account_id, request.trace_id)
+    )
+    await publish_steered(services, leased, trace_id)
+
+
+async def publish_steered(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> None:
+    """Publish that the reply of the run `trace_id` answers the request."""
+    steered = frames.Steered(seq=0, attempt=leased.request.attempt, running_trace_id=trace_id)
+    await services.bus.traces.publish_frame(leased.trace_id, steered)
 
 
 async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tuple[events.Delta, ...]:
@@ -136,7 +152,8 @@ def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
             model=get_changed_model(run),
         )
     if run.state == "cancelled":
-        return frames.Failed(seq=0, attempt=run.attempt, code="cancelled", message=CANCELLED)
+        end = updates.REPLACED if run.code == updates.REPLACED.code else updates.CANCELLED
+        return frames.Failed(seq=0, attempt=run.attempt, code=end.code, message=end.message)
     return frames.Failed(
         seq=0, attempt=run.attempt, code=run.code or "internal_error", message=run.detail or ""
     )

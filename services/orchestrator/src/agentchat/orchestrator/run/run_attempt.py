@@ -9,6 +9,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.busy_rules import find_interrupting
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig, use_fallback
@@ -201,7 +202,10 @@ class RunAttempt:
     async def _stop(self, interrupted: Interrupted) -> None:
         match interrupted.reason:
             case "cancelled":
-                await self._end(cancel(self.log.run, self._get_now(), self._sum_usage()))
+                await self.log.refresh()
+                received = find_interrupting(self.log.run)
+                by = None if received is None else received.message.trace_id
+                await self._end(cancel(self.log.run, self._get_now(), self._sum_usage(), interrupted_by=by))
             case "deadline":
                 await self.fail("deadline_exceeded", "The run took longer than ten minutes.", "deadline")
             case "shutdown":

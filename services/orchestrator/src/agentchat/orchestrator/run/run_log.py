@@ -5,7 +5,10 @@ import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from agentchat.contracts import events
+from agentchat.conversations.aggregate.busy_rules import place_messages
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import LeaseChange
@@ -61,7 +64,8 @@ class RunLog:
     async def append(self, new: Sequence[events.Event]) -> None:
         """Append events; retry for some seconds if Postgres is away. The store recognises its own events.
 
-        Events that the account appended meanwhile, such as a title, come first. The end or pause of the run
+        Events that others appended meanwhile, such as a title, come first. Messages that the run has received
+        are saved with events that they may follow. The end or pause of the run
         releases its lease in the same statement.
 
         Raises:
@@ -87,22 +91,36 @@ class RunLog:
                 return
 
     async def _append(self, new: Sequence[events.Event], release: LeaseChange | None = None) -> None:
-        """Append events, again if only the account has appended meanwhile.
+        """Append events, again if others than a worker of the run have appended meanwhile.
 
         Raises:
             VersionConflict, DatabaseUnavailable, UnreadableEvent
         """
         while True:
             try:
-                self.conversation = await self._store.append(self.conversation, new, release=release)
+                placed = place_messages(self.conversation, self._trace_id, new)
+                self.conversation = await self._store.append(
+                    self.conversation, (*new, *placed), release=release
+                )
             except VersionConflict:
                 newer = await self._store.load(self.conversation.conversation_id)
                 # A worker that takes the run over appends an attempt of its own first.
-                if newer.version == self.conversation.version or newer.run(self._trace_id) != self.run:
+                if newer.version == self.conversation.version or not self._has_only_received(newer):
                     raise
                 self.conversation = newer
             else:
                 return
+
+    def _has_only_received(self, newer: Conversation) -> bool:
+        """Return True if all that happened to the run since is that it received messages."""
+        run = newer.run(self._trace_id)
+        return run is not None and replace(run, received=self.run.received) == self.run
+
+    async def refresh(self) -> None:
+        """Load what others have appended; a run that another worker has stays as it is."""
+        newer = await self._store.load(self.conversation.conversation_id)
+        if self._has_only_received(newer):
+            self.conversation = newer
 
     async def append_once(self, event: events.Event) -> None:
         """Append an event that nobody depends on, once and within a second."""

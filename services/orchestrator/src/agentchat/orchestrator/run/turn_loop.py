@@ -8,6 +8,7 @@ import asyncio
 from functools import partial
 
 from agentchat.contracts.ids import derive_reply_id
+from agentchat.conversations.aggregate.busy_rules import find_interrupting
 from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.compact_history import Compactor
@@ -30,6 +31,8 @@ async def run_turn(
     if changer is not None:
         await changer.skip_failing_model()
     while step := decide_next_step(log.run):
+        if find_interrupting(log.run) is not None:
+            interruption.interrupt("cancelled")
         if isinstance(step, CallModel):
             if stop.is_set():
                 interruption.interrupt("shutdown")

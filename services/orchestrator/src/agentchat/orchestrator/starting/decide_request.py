@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames
 from agentchat.contracts.messages import ChatRequested
@@ -36,7 +38,7 @@ async def decide_request(
     *,
     first_in_line: bool,
     waited: bool = False,
-) -> StartedAttempt | EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot:
+) -> StartedAttempt | EndedRun | PausedRun | turn.Rejected | turn.AlreadyJoined | turn.MustWait | NoSlot:
     """Decide what a request leads to, append the events of the decision, and act on them.
 
     `waited`: the request is in line, its caller was told so, and it holds none of its account's slots. If
@@ -62,6 +64,8 @@ async def decide_request(
         except VersionConflict:
             conversation = await services.store.load(leased.request.conversation_id)
             continue
+        if isinstance(opening, turn.ReceiveMessage):
+            return turn.MustWait(opening.trace_id, for_save=True)
         return await _enter_result(services, leased, opening, appended, agent)
 
 
@@ -73,15 +77,17 @@ async def _decide_without_append(
     *,
     first_in_line: bool,
     waited: bool,
-) -> EndedRun | PausedRun | turn.Rejected | turn.MustWait | NoSlot | None:
+) -> EndedRun | PausedRun | turn.Rejected | turn.AlreadyJoined | turn.MustWait | NoSlot | None:
     """Return the outcome if nothing is to be appended, which includes a missing slot, else None.
 
     Raises:
         NoSlotYet, DatabaseUnavailable
     """
     match opening:
-        case turn.Rejected() | turn.MustWait():
+        case turn.Rejected() | turn.AlreadyJoined() | turn.MustWait():
             return opening
+        case turn.ReceiveMessage() if not waited:
+            return turn.MustWait(opening.trace_id, for_save=True)  # once it has a place in line
         case turn.AlreadyEnded():
             return leased.to_ended(opening.run)
         case turn.AlreadyPaused():
@@ -103,9 +109,9 @@ async def _list_events(
             assert run is not None, "it has had its attempts"
             streamed = await read_streamed_text(services, run, leased.clock.now())
             return save_interrupted_reply(run, streamed, opening.events)
-        case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun():
+        case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun() | turn.ReceiveMessage():
             return tuple(opening.events)
-        case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
+        case _:
             raise AssertionError("nothing is appended for these")
 
 
@@ -151,6 +157,8 @@ async def _open_turn(
     waited: bool,
 ) -> turn.Opening:
     request, now = leased.request, leased.clock.now()
+    if request.on_busy is None and agent is not None:
+        request = replace(request, on_busy=agent.on_busy)
     run = conversation.run(request.trace_id)
     expired = run is None and await _has_expired(services, leased, waited=waited)
     if run is not None:

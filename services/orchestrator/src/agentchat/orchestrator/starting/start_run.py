@@ -8,14 +8,17 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
+from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
+from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.timings import LINE_SECONDS
+from agentchat.conversations.aggregate.busy_rules import find_interrupting, find_receiver
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.turn import MustWait, Rejected
+from agentchat.conversations.aggregate.turn import AlreadyJoined, MustWait, Rejected
 from agentchat.conversations.errors import UnreadableEvent, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import LOOK_SECONDS
 from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
-from agentchat.orchestrator.run.endings import CANCELLED
+from agentchat.orchestrator.run.endings import CANCELLED, publish_steered
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.decide_request import decide_request
@@ -32,7 +35,7 @@ _NO_SLOT = "The account's concurrent runs were all in use when the message's tur
 
 async def start_run(
     services: WorkerServices, leased: LeasedRequest
-) -> StartedAttempt | EndedRun | PausedRun | Rejected:
+) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
     """Append the run's first events, after waiting for the request's turn if the conversation is busy.
 
     Raises:
@@ -57,7 +60,7 @@ async def start_run(
 
 async def wait_for_turn(
     services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
-) -> StartedAttempt | EndedRun | PausedRun | Rejected:
+) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
     """Join the line, publish `Queued`, and wait without a slot until the request's turn is decided.
 
     If this raises, the request is put back and its place in line is kept for the next delivery.
@@ -96,10 +99,10 @@ async def leave_line(services: WorkerServices, leased: LeasedRequest) -> None:
 
 async def _decide_at_turn(
     services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
-) -> StartedAttempt | EndedRun | PausedRun | Rejected:
+) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
     try:
         while conversation := await leased.interruption.run_unless_interrupted(
-            partial(_wait_until_first, services, leased, why)
+            partial(_wait_for_next_decision, services, leased, why)
         ):
             outcome = await decide_request(services, leased, conversation, first_in_line=True, waited=True)
             if not isinstance(outcome, MustWait | NoSlot):
@@ -110,7 +113,12 @@ async def _decide_at_turn(
     except Interrupted as interrupted:
         if interrupted.reason != "cancelled":
             raise
-        return Rejected(code="cancelled", message=CANCELLED)
+        conversation = await services.store.load(leased.request.conversation_id)
+        if conversation.run(leased.trace_id) is None:
+            return Rejected(code="cancelled", message=CANCELLED)
+        outcome = await decide_request(services, leased, conversation, first_in_line=True, waited=True)
+        if not isinstance(outcome, MustWait | NoSlot):
+            return outcome
     return _build_busy_refusal(why, _BUSY)
 
 
@@ -119,6 +127,55 @@ def _build_busy_refusal(why: MustWait | NoSlot, message: str) -> Rejected:
     if isinstance(why, NoSlot):
         return Rejected(code=why.code, message=_NO_SLOT)
     return Rejected(code="conversation_busy", message=message)
+
+
+async def _wait_for_next_decision(
+    services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
+) -> Conversation | None:
+    if isinstance(why, MustWait) and why.for_save:
+        return await _wait_until_saved(services, leased, why.trace_id)
+    return await _wait_until_first(services, leased, why)
+
+
+async def _wait_until_saved(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> Conversation:
+    """Wait until the run `trace_id` has saved the message that it received, or has ended or paused.
+
+    If the message interrupts, stop the run. If it steers, that run answers its caller after LINE_SECONDS.
+    """
+    loop = asyncio.get_running_loop()
+    end: float | None = loop.time() + _count_seconds_left(leased)
+    changed = asyncio.Event()
+
+    def on_frame(frame: frames.Frame) -> None:
+        if isinstance(frame, _BOUNDARIES):
+            changed.set()
+
+    following = await services.bus.traces.follow_trace(trace_id, on_frame)
+    try:
+        while True:
+            changed.clear()
+            conversation = await services.store.load(leased.request.conversation_id)
+            receiver = find_receiver(conversation, leased.trace_id)
+            if receiver is None or receiver.state != "running" or receiver.pending:
+                return conversation
+            if find_interrupting(receiver) is not None:
+                with suppress(BusUnavailable):
+                    await services.bus.traces.cancel(
+                        CancelRequested(trace_id=trace_id, account_id=leased.request.account_id)
+                    )
+            elif end is not None and loop.time() >= end:
+                await publish_steered(services, leased, trace_id)
+                end = None
+            await wait_for_event(changed, LOOK_SECONDS)
+    finally:
+        await following.close()
+
+
+_BOUNDARIES = frames.Completed | frames.Failed | frames.Paused | frames.ToolReturnedFrame | frames.Resumed
+
+
+def _count_seconds_left(leased: LeasedRequest) -> float:
+    return LINE_SECONDS - leased.clock.seconds_since(leased.request.requested_at)
 
 
 async def _wait_until_first(
@@ -130,7 +187,7 @@ async def _wait_until_first(
     DatabaseUnavailable.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + LINE_SECONDS - leased.clock.seconds_since(leased.request.requested_at)
+    end = loop.time() + _count_seconds_left(leased)
     if isinstance(why, NoSlot):
         if loop.time() + why.retry_after_s > end:
             return None

@@ -88,7 +88,7 @@ class AgUiEvents:
                 return before
             case updates.Finished():
                 return self._end_message() + self._finish_run(update)
-            case updates.Broken(code="cancelled") if self._is_1_0:
+            case updates.Broken(code="cancelled" | "interrupted") if self._is_1_0:
                 return self._end_message() + self._run_finished(outcome={"type": "cancelled"})
             case updates.Broken(code="approval_required"):
                 interrupts = [

@@ -18,6 +18,7 @@ from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
+from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.attachments.requested_attachment import (
     RequestedAttachment,
     build_attachment_refusal,
@@ -322,6 +323,7 @@ async def run_agent(
     request: JsonRequest,
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: RunData,
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
 ) -> EventStream:
     """Stream the run for AG-UI's HttpAgent; the last event is `RUN_FINISHED` or `RUN_ERROR`.
 

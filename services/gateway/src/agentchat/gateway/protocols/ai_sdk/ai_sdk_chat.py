@@ -18,6 +18,7 @@ from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.values import ClientToolResult
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
+from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal, read_attachment
 from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal
@@ -264,6 +265,7 @@ async def chat_with_ui(
     request: JsonRequest,
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: ChatData,
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
 ) -> EventStream:
     """Stream the reply for `useChat`; the last chunk is `[DONE]`, after `finish` or `error`.
 

@@ -10,6 +10,7 @@ from litestar.params import HeaderParameter
 from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
+from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import replace_nul
 from agentchat.gateway.protocols.chat import get_max_message_bytes
@@ -68,7 +69,8 @@ ConversationKey = Annotated[
 async def complete(
     request: JsonRequest,
     data: CompletionData,
-    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`
+    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`,
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
 ) -> Response[completion_types.Completion]:
     """Return the next message; as chunks if `stream` is true, the last of them `[DONE]` or an error.
 

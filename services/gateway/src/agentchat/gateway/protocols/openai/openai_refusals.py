@@ -52,6 +52,8 @@ def format_openai_error(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
     error = _build_error(refusal.row, message, param, refusal.approvals)
     if ids.conversation_id is not None:
         error = msgspec.structs.replace(error, conversation_id=ids.conversation_id)
+    if refusal.running_trace_id is not None:
+        error = msgspec.structs.replace(error, running_trace_id=refusal.running_trace_id)
     return FormattedRefusal(
         media_type="application/json",
         body=wire.encode(OpenAIError(error=error)),

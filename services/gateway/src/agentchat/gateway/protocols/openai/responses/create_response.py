@@ -12,6 +12,7 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
+from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.attachments.requested_attachment import check_count
 from agentchat.gateway.http.json_request import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
@@ -70,7 +71,8 @@ from agentchat.gateway.services import get_services
 async def create_response(
     request: JsonRequest,
     data: ResponseData,
-    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`
+    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`,
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
 ) -> Response[response_types.Response]:
     """Return the response: as JSON, as events if `stream` is true, at once if `background` is true.
 

@@ -334,7 +334,7 @@ class ResponseOutput:
         error = openai_refusals.build_error_event(broken.code, broken.message).error
         self.response = replace(
             self.response,
-            status="cancelled" if broken.code == "cancelled" else "failed",
+            status="cancelled" if broken.code in ("cancelled", "interrupted") else "failed",
             error=response_types.ResponseError(message=error.message, service_code=broken.code),
         )
         return self._send("response.failed", response=self.response)
