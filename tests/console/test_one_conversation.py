@@ -16,6 +16,7 @@ from tests.conversations.given import (
     build_answer,
     build_delta,
     build_feedback,
+    build_model_replied,
     build_run_started,
     build_tool_called,
     build_tool_returned,
@@ -72,13 +73,14 @@ async def test_slider_shows_an_earlier_state(browser: Browser, approvals: str) -
 
 
 async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: Storage) -> None:
-    call = use("one", order="ORD-1")
+    call, said = use("one", order="ORD-1"), [{"type": "text", "text": "At sea."}]
     stored = await storage.told(
         build_user_message("a", "Where is ORD-1?"),
         build_run_started("a"),
         *build_tool_called([call]),
         build_tool_returned("one", '{"at":"sea"}'),
-        *build_delta("At sea.", number=2),
+        build_delta("At sea.", number=2)[0],
+        build_model_replied([{"type": "thinking", "thinking": "It left."}, *said], "a", 2, "end_turn"),
     )
     here = f"/conversations/{stored.conversation_id}?run={trace('a')}"
     html = (await browser.get(here)).text
@@ -91,6 +93,8 @@ async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: S
     model = await browser.open_page(f"{here}&bar=model-8")
     assert '"tool_result"' in model
     assert "Received Reply" in model
+    folded = (await browser.get(f"{here}&bar=model-8")).text
+    assert re.search(r'<details class="piece">\s*<summary><b>Received</b> Reasoning', folded)
     assert '"text": "At sea."' in model
     assert "is no bar" not in await browser.open_page(f"{here}&bar=model-99")
 

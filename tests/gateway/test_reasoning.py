@@ -179,7 +179,7 @@ def test_a_view_gives_reasoning_once_and_before_its_text() -> None:
     assert feed(View(), ACCEPTED, make_thought(2, "Two ", 0))[1:] == []
 
 
-def test_a_missed_piece_is_read_back_and_a_lost_one_ends_the_reasoning() -> None:
+def test_a_missed_piece_is_read_back_and_a_lost_one_ends_it() -> None:
     known: list[frames.Frame] = [ACCEPTED, make_thought(2, "a", 0), make_thought(3, "b", 1)]
     view = View(SUMMARY)
     told = feed(view, ACCEPTED, make_thought(2, "a", 0), make_thought(4, "c", 2))

@@ -56,6 +56,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
 ) -> None:
     caller = await make_agent("demo-shop-1", shop=True)
     slow, failing = await make_agent(SLOW), await make_agent("demo-echo?fail=400")
+    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
     folder = await installed.node_packages(_CLIENTS)
     told = await installed.told(
         folder,
@@ -63,6 +64,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
         **caller.environ,
         SLOW_AGENT=slow.headers["X-Agent-Id"],
         FAILING_AGENT=failing.headers["X-Agent-Id"],
+        THINKING_AGENT=thinking.agent_id,
         QUESTION=QUESTION,
     )
     assert told["first"]["outcome"] == told["second"]["outcome"] == "success"
@@ -75,6 +77,9 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
     assert [each["content"] for each in saved] == [texts[0], texts[1] + texts[3], texts[4], texts[5]]
     assert (told["cancelled"]["outcome"], told["cancelled"]["error"]) == cancelled
     assert (told["failing"]["outcome"], told["failing"]["error"]) == (None, "provider_error")
+    assert told["thinking"]["thought"] == ["The user asks: Hello"]
+    assert told["thinking"]["types"][:2] == ["REASONING_START", "REASONING_MESSAGE_START"]
+    assert told["thinking"]["again"] is None, "the client sends its reasoning messages back"
     assert told["refused"]["outcome"] is None
     assert "invalid_api_key" in told["refused"]["error"]
 

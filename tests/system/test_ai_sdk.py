@@ -56,6 +56,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
         await make_agent("demo-load?deltas=200&delay_ms=50"),
         await make_agent("demo-echo?fail=400"),
     )
+    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
     folder = await installed.node_packages(_CLIENT)
     told = await installed.told(
         folder,
@@ -63,6 +64,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
         **caller.environ,
         SLOW_AGENT=slow.headers["X-Agent-Id"],
         FAILING_AGENT=failing.headers["X-Agent-Id"],
+        THINKING_AGENT=thinking.agent_id,
         QUESTION=QUESTION,
     )
     assert (told["status"], told["error"]) == ("ready", None)
@@ -83,6 +85,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     row = (await caller.get(f"/v1/conversations/{told['regenerated']}")).json()
     assert row["forked_from"]["conversation_id"] == conversation
     assert told["again"] == told["slow"] != ""
+    assert told["thinking"] == [{"text": "The user asks: Hello", "state": "done"}]
     assert told["idle"] == 2, "nothing is under way any more"
     assert told["failing"]["status"] == told["refused"]["status"] == "error"
     assert told["failing"]["message"].startswith("provider_error: ")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import installed
-from tests.system.calling import Caller
+from tests.system.calling import Caller, MakeAgent
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +26,11 @@ async def _install_langchain() -> tuple[Path, list[str]]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("install", [_install_node, _install_langchain])
-async def test_a_client_streams_goes_on_and_is_refused(caller: Caller, install: Install) -> None:
+async def test_a_client_streams_goes_on_and_is_refused(
+    caller: Caller, make_agent: MakeAgent, install: Install
+) -> None:
     folder, command = await install()
+    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
     told = await installed.told(
         folder,
         *command,
@@ -35,11 +38,14 @@ async def test_a_client_streams_goes_on_and_is_refused(caller: Caller, install: 
         OPENAI_API_KEY=caller.headers["X-Api-Key"],
         AGENT=caller.headers["X-Agent-Id"],
         QUESTION=QUESTION,
+        THINKING_AGENT=thinking.agent_id,
+        THINKING_KEY=thinking.headers["X-Api-Key"],
     )
     saved = [message["content"] for message in await caller.messages(told["conversation"])]
     assert saved == [QUESTION, told["text"], "Thanks!", told["reply"]], "both turns in one conversation"
     assert "ORD-1001" in told["structured"], "a reply in JSON, by the schema of the request"
     assert told["models"]
+    assert told["thought"] == ["The user asks: Hello"]
     assert told["finish"] == "stop"
     assert told["calls"] == 0
     assert told["refused"] == {"status": 400, "param": "n", "type": "invalid_request_error"}

@@ -1,7 +1,7 @@
 // AG-UI's own client against our door, of the version whose package is given: two turns, a cancelled run, a run
 // that fails, one that is refused.
 const { HttpAgent } = await import(process.argv[2]);
-const { BASE_URL, API_KEY, AGENT, SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
+const { BASE_URL, API_KEY, AGENT, SLOW_AGENT, FAILING_AGENT, THINKING_AGENT, QUESTION } = process.env;
 
 const agentOf = (agent, threadId, key = API_KEY) =>
   new HttpAgent({ url: `${BASE_URL}/ag-ui/v1/agents/${agent}`, headers: { "X-Api-Key": key }, threadId });
@@ -43,6 +43,13 @@ const cancelled = await run(agentOf(SLOW_AGENT, `slow-${process.argv[2]}`), "hi"
 });
 await cancelling;
 const failing = await run(agentOf(FAILING_AGENT, `failing-${process.argv[2]}`), "hi");
+const thinker = agentOf(THINKING_AGENT, `thinking-${process.argv[2]}`);
+const { types } = await run(thinker, "Hello");
+const thinking = {
+  types: [...new Set(types.filter((type) => type.startsWith("REASONING")))],
+  thought: thinker.messages.filter(({ role }) => role === "reasoning").map(({ content }) => content),
+  again: (await run(thinker, "Thanks!")).error,
+};
 const refused = await run(agentOf(AGENT, `refused-${process.argv[2]}`, "sk-ac-wrong"), "hi");
 
-console.log(JSON.stringify({ first, second, messages, cancelled, failing, refused }));
+console.log(JSON.stringify({ first, second, messages, cancelled, failing, thinking, refused }));

@@ -3,7 +3,7 @@
 import { AGENT, Chat, said, toolsOf, version } from "./chat_of.mjs";
 
 const { lastAssistantMessageIsCompleteWithToolCalls: sendAutomaticallyWhen } = await import(version);
-const { SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
+const { SLOW_AGENT, FAILING_AGENT, THINKING_AGENT, QUESTION } = process.env;
 
 const chat = new Chat(AGENT, `chat-of-${version}`, { sendAutomaticallyWhen });
 await chat.sendMessage({ text: QUESTION });
@@ -25,6 +25,8 @@ await idle.resumeStream();
 
 const failing = new Chat(FAILING_AGENT, `failing-chat-of-${version}`);
 await failing.sendMessage({ text: "hi" });
+const thinking = new Chat(THINKING_AGENT, `thinking-chat-of-${version}`);
+await thinking.sendMessage({ text: "Hello" });
 const refused = new Chat(AGENT, `refused-chat-of-${version}`, { key: "sk-ac-wrong" });
 await refused.sendMessage({ text: "hi" });
 
@@ -39,6 +41,7 @@ console.log(
     again: said(again.messages[1]),
     idle: idle.messages.length,
     failing: { status: failing.status, message: failing.error.message },
+    thinking: thinking.messages[1].parts.filter((part) => part.type === "reasoning").map(({ text, state }) => ({ text, state })),
     refused: { status: refused.status, message: refused.error.message },
   }),
 );

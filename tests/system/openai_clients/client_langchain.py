@@ -29,6 +29,12 @@ chunks = list(model.stream([question]))
 text = "".join(str(chunk.content) for chunk in chunks)
 reply = model.invoke([question, AIMessage(text), HumanMessage("Thanks!")])
 where = model.with_structured_output(Where).invoke([question])
+thinking = ChatOpenAI(
+    model=os.environ["THINKING_AGENT"],
+    api_key=os.environ["THINKING_KEY"],
+    use_responses_api=True,
+    output_version="responses/v1",
+).invoke("Hello")
 refused = None
 try:
     model.bind(n=2).invoke([question])
@@ -48,6 +54,9 @@ print(
             "conversation": reply.response_metadata["headers"]["x-conversation-id"],
             "reply": reply.content,
             "refused": refused,
+            "thought": [
+                part["summary"][0]["text"] for part in thinking.content if part["type"] == "reasoning"
+            ],
             "structured": where.answer,
         }
     )

@@ -33,6 +33,10 @@ const { choices } = await client.chat.completions.create({
 });
 const structured = JSON.parse(choices[0].message.content).answer;
 
+const thinker = new OpenAI({ apiKey: process.env.THINKING_KEY });
+const { output } = await thinker.responses.create({ model: process.env.THINKING_AGENT, input: "Hello" });
+const thought = output.filter(({ type }) => type === "reasoning").map(({ summary }) => summary[0].text);
+
 let refused = null;
 try {
   await client.chat.completions.create({ model, messages, n: 2 });
@@ -40,4 +44,4 @@ try {
   refused = { status: error.status, param: error.param, type: error.type };
 }
 const conversation = response.headers.get("x-conversation-id");
-console.log(JSON.stringify({ models, text, finish, calls, conversation, reply: data.choices[0].message.content, refused, structured }));
+console.log(JSON.stringify({ models, text, finish, calls, conversation, reply: data.choices[0].message.content, refused, structured, thought }));

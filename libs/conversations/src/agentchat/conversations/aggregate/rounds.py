@@ -1,6 +1,6 @@
 """The rounds of a run: each is one model call, its tool calls, and their approvals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -221,8 +221,13 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reasoning(self) -> str:
         """The thinking before the text, as far as its provider shows it."""
-        before = takewhile(lambda block: block.get("type") != "text", self.blocks or ())
-        return "\n\n".join(text for block in before if (text := block.get("thinking")))
+        return extract_reasoning(self.blocks or ())
+
+
+def extract_reasoning(blocks: Iterable[dict[str, Any]]) -> str:
+    """Return the thinking before the text of a reply, as far as its provider shows it."""
+    before = takewhile(lambda block: block.get("type") != "text", blocks)
+    return "\n\n".join(text for block in before if (text := block.get("thinking")))
 
 
 Rounds = tuple[Round, ...]

@@ -10,6 +10,7 @@ from agentchat.console.frame.template_filters import format_json
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import build_round_messages
+from agentchat.conversations.aggregate.rounds import extract_reasoning
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
@@ -231,6 +232,7 @@ class SentOrReceived(msgspec.Struct, frozen=True):
     title: str
     text: str
     note: str = ""
+    is_folded: bool = False
 
     @property
     def sha256(self) -> str:
@@ -306,6 +308,8 @@ def _add_pieces(
 ) -> None:
     match event:
         case events.ModelReplied() if bar.kind == "model":
+            if reasoning := extract_reasoning(event.blocks):
+                came.append(SentOrReceived("Reasoning", reasoning, is_folded=True))
             came.append(SentOrReceived("Reply", format_json(event.blocks), event.stop_reason))
         case events.ToolCalled() if bar.kind in ("tool", "client"):
             sent.append(SentOrReceived("Input", format_json(event.input), "written by the model"))

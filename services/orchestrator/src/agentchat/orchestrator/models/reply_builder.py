@@ -149,7 +149,7 @@ class StreamedReply(ABC):
         """Begin another block of thinking: a blank line comes before it."""
         self._separates = True
 
-    def _think(self, piece: str) -> None:
+    def _add_thinking(self, piece: str) -> None:
         """Add thinking that readers may see."""
         text = self._thought_joiner.join(piece) if self._may_think and piece else ""
         if text:

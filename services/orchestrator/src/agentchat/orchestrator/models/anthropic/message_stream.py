@@ -93,7 +93,7 @@ class AnthropicReply(StreamedReply):
         block = self._blocks[self._last] = _Block(get_object(event, "content_block"))
         if block.type == "thinking":
             self._begin_thinking()
-            self._think(block.get_initial("thinking"))
+            self._add_thinking(block.get_initial("thinking"))
         return block.begin()
 
     def _end_block(self, event: dict[str, Any]) -> str:
@@ -119,7 +119,7 @@ class AnthropicReply(StreamedReply):
             case "thinking_delta":
                 thought = to_text(delta.get("thinking"))
                 block.add(thought)
-                self._think(thought)
+                self._add_thinking(thought)
             case "signature_delta":
                 block.signature.append(to_text(delta.get("signature")))
             case "compaction_delta":  # a single delta has all of it

@@ -261,7 +261,7 @@ class OpenAIReply(StreamedReply):
         if thought and self._thought_field in ("", field):
             self._thought_field = field
             self._thought.append(thought)
-            self._think(thought)
+            self._add_thinking(thought)
 
     def _take_usage(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> None:
         """Store the usage, of which the last report counts. Groq and Moonshot have places of their own."""

@@ -1,0 +1,124 @@
+"""A model's reasoning as its readers get it: by clients of OpenAI's APIs, again, not once it is hidden."""
+
+from typing import Any
+
+import httpx
+import pytest
+from openai import AsyncOpenAI
+from pydantic_ai import Agent
+from pydantic_ai.messages import ThinkingPart
+from pydantic_ai.models.openai import OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from agentchat.administration.admin_versions import change_agent
+from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import folder_secrets
+from agentchat.runtime.postgres import acquire_connection, open_pool
+from tests.harness import RunningStack
+from tests.system.calling import Caller, Event, MakeAgent, text_of
+
+MODEL = "demo-shop-1?think=1"
+QUESTION = "Where is my order ORD-1001?"
+THOUGHT = f"The user asks: {QUESTION}"
+ROUNDS = 2  # the order is looked up
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+async def thinker(make_agent: MakeAgent, request: pytest.FixtureRequest) -> Caller:
+    return await make_agent(MODEL, shop=True, reasoning="summary", provider=request.param)
+
+
+def open_client(caller: Caller) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{caller.base_url}/openai/v1", api_key=caller.headers["X-Api-Key"])
+
+
+def join_reasoning(events: list[Event]) -> str:
+    return "".join(event["content"] for event in events if event["type"] == "reasoning")
+
+
+async def read_events(caller: Caller, trace_id: str, **headers: str) -> list[tuple[str, Event]]:
+    """The events of a run in the form `full`, with their ids."""
+    response = await caller.send(
+        "GET", f"/v1/chat/{trace_id}/events", headers={"X-Stream-Form": "full", **headers}
+    )
+    assert response.status_code == 200, response.text
+    blocks = [block.splitlines() for block in response.text.split("\n\n") if block.startswith("id: ")]
+    return [(lines[0][4:], httpx.Response(200, text=lines[1][6:]).json()) for lines in blocks]
+
+
+async def test_reasoning_is_streamed_apart_and_read_again(thinker: Caller) -> None:
+    told = await thinker.stream(QUESTION, form="full")
+    kinds = [event["type"] for event in told]
+    assert join_reasoning(told) == THOUGHT * ROUNDS
+    assert kinds.index("reasoning") < kinds.index("delta") < kinds.index("tool_call")
+    done = told[-1]
+    assert text_of(told) == done["message"]["content"]
+    assert "The user asks" not in done["message"]["content"]
+    assert 0 < done["usage"]["reasoning"] < done["usage"]["output"]
+    again = await read_events(thinker, told[0]["trace_id"])
+    assert join_reasoning([event for _, event in again]) == THOUGHT * ROUNDS
+    for count, (cursor, _) in enumerate(again, 1):
+        rest = await read_events(thinker, told[0]["trace_id"], **{"Last-Event-ID": cursor})
+        assert rest == again[count:]
+    (saved,) = [each for each in await thinker.messages(told[0]["conversation_id"]) if each["role"] != "user"]
+    assert saved["content"] == done["message"]["content"]
+    for form in (1, 2):
+        assert join_reasoning(await thinker.stream("Hello", form=form)) == ""
+
+
+async def test_openai_clients_show_reasoning(thinker: Caller) -> None:
+    async with open_client(thinker) as client:
+        body: dict[str, Any] = {"model": thinker.agent_id}
+        messages: Any = [{"role": "user", "content": QUESTION}]
+        options: Any = {"include_usage": True}
+        chunks = [
+            chunk
+            async for chunk in await client.chat.completions.create(
+                **body, messages=messages, stream=True, stream_options=options
+            )
+        ]
+        deltas = [choice.delta.model_extra or {} for chunk in chunks for choice in chunk.choices]
+        assert "".join(each.get("reasoning_content", "") for each in deltas) == THOUGHT * ROUNDS
+        assert chunks[-1].usage is not None
+        assert chunks[-1].usage.completion_tokens_details is not None
+        assert chunks[-1].usage.completion_tokens_details.reasoning_tokens
+        reply = (await client.chat.completions.create(**body, messages=messages)).choices[0].message
+        assert (reply.model_extra or {})["reasoning_content"] == THOUGHT * ROUNDS
+        async with client.responses.stream(**body, input=QUESTION) as stream:
+            events = [each async for each in stream if each.type == "response.reasoning_summary_text.delta"]
+            response = await stream.get_final_response()
+        assert "".join(each.delta for each in events) == THOUGHT * ROUNDS
+        items = [item for item in response.output if item.type == "reasoning"]
+        assert [item.summary[0].text for item in items] == [THOUGHT] * ROUNDS
+        assert "The user asks" not in response.output_text
+        assert response.usage is not None
+        assert response.usage.output_tokens_details.reasoning_tokens
+        again = (await client.responses.retrieve(response.id)).output
+        assert [item for item in again if item.type == "reasoning"] == items
+        model = OpenAIResponsesModel(thinker.agent_id, provider=OpenAIProvider(openai_client=client))
+        result = await Agent(model).run(QUESTION)
+    parts = [part for message in result.all_messages() for part in message.parts]
+    assert [part.content for part in parts if isinstance(part, ThinkingPart)] == [THOUGHT] * ROUNDS
+
+
+async def test_an_old_run_shows_none_once_the_agent_hides_it(
+    make_agent: MakeAgent, stack: RunningStack
+) -> None:
+    caller = await make_agent(MODEL, reasoning="summary")
+    told = await caller.stream("Hello", form="full")
+    async with open_client(caller) as client:
+        response = await client.responses.create(model=caller.agent_id, input="Hello")
+        assert [item.type for item in response.output] == ["reasoning", "message"]
+        sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
+        async with (
+            open_pool(stack.environment.database_url, role=None) as pool,
+            acquire_connection(pool, seconds=10) as conn,
+        ):
+            await change_agent(conn, sealer, caller.agent_id, AgentChanges(reasoning="hidden"), actor="tests")
+        again = [event for _, event in await read_events(caller, told[0]["trace_id"])]
+        assert join_reasoning(told) == "The user asks: Hello"
+        assert [event for event in again if event["type"] != "delta"] == [
+            event for event in told if event["type"] not in ("reasoning", "delta")
+        ]
+        assert [item.type for item in (await client.responses.retrieve(response.id)).output] == ["message"]
