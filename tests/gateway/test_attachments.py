@@ -10,6 +10,7 @@ import pytest
 
 from agentchat.administration.admin_versions import create_agent
 from agentchat.contracts import ids
+from agentchat.contracts.ownership import Owner
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
@@ -202,15 +203,17 @@ async def test_a_file_that_cannot_be_used_is_named_and_nothing_is_stored(
     assert (await count(), worker.untaken(message)) == (before, 0)
 
 
-async def test_a_file_of_another_account_or_user_is_unknown(
+async def test_a_foreign_or_deleted_file_is_unknown(
     client: Client, files: FileStore, accounts: Accounts
 ) -> None:
     other = await files.put(accounts.other.account_id, None, "a.png", PNG)
     ada = await files.put(accounts.free.account_id, "ada", "a.png", PNG)
+    gone = await files.put(accounts.free.account_id, "bob", "a.png", PNG)
     client.headers["X-User-Id"] = "bob"
-    answers = [await client.chat(attachments=[{"file_id": each.file_id}]) for each in (other, ada)]
+    assert await files.delete(Owner(accounts.free.account_id), gone.file_id)
+    answers = [await client.chat(attachments=[{"file_id": each.file_id}]) for each in (other, ada, gone)]
     details = [check_problem(answer, 404, "file_not_found")["detail"] for answer in answers]
-    assert details == ["attachments[0]: There is no such file. Upload it again."] * 2
+    assert details == ["attachments[0]: There is no such file. Upload it again."] * 3
 
 
 async def test_a_request_that_a_worker_refuses_leaves_no_file(

@@ -39,11 +39,14 @@ from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_ide
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.access.usage_limits import check_storage
+from agentchat.gateway.http.json_request import MAX_BODY_BYTES
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import Connection, get_context
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
+FILES_BODY_SECONDS = 30.0
+"""For a body of more than MAX_BODY_BYTES, which only routes take whose bodies may have files in them."""
 
 AgentName = Annotated[str, PathParameter(description="The agent's id or unique name.")]
 """Of addresses that name the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
@@ -132,7 +135,7 @@ async def _check_chat(
     # 4. The agent: 400 without a name, 404 for an unknown one. In the body: `find_agent_of_model`, after 6.
     if agent is not None and agent_id is None:
         agent_id = await find_agent(request, agent)
-    # 5. The body: JSON (415), complete in time (400), 1 MiB (413). Then Litestar decodes it to `data` (400).
+    # 5. The body: JSON (415), complete in time (400), size (413). Then Litestar decodes it to `data` (400).
     await _receive_body(request)
     request.state.admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
     # 6. The sizes of message, prompt and history (413): by the handler, with `check_size`.
@@ -364,8 +367,10 @@ async def _receive_body(request: Request[Any, Any, Any]) -> None:
 
 
 async def _read(request: Request[Any, Any, Any]) -> bytes:
+    length = request.headers.get("content-length", "")
+    is_large = length.isdecimal() and int(length[:12]) > MAX_BODY_BYTES
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(FILES_BODY_SECONDS if is_large else BODY_SECONDS):
             return await request.body()
     except TimeoutError:
         if get_access(request).stop.is_set():
