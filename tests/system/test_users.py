@@ -64,7 +64,11 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
     question = f"Open a ticket for customer CUST-001 with this subject: zip {canary} is stuck."
     first = await _say(one, name, question, external_id=f"ticket-{canary}", metadata={"about": canary})
     await _say(one, name, "Hello")
-    await _say(one, other, "Hello")
+    elsewhere = await _say(one, other, "Hello")
+    about = {"score": 1, "comment": f"Good {canary}.", "on_behalf_of": name}
+    path = f"/v1/messages/{elsewhere['message']['id']}/feedback"
+    assert (await one.send("POST", path, json={"score": 1, "comment": "Kept."})).status_code == 200
+    assert (await one.send("POST", path, json=about)).status_code == 200
     comment = {"score": -1, "comment": f"{canary} is not stuck."}
     await one.send("POST", f"/v1/messages/{first['message']['id']}/feedback", json=comment)
 
@@ -102,6 +106,8 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
             assert left is not None
             await asyncio.sleep(0.5)
     assert (await one.get(f"/v1/users/{other}")).json()["conversations"] == 1
+    left = (await one.get(f"/v1/messages/{elsewhere['message']['id']}/feedback")).json()["data"]
+    assert [each["comment"] for each in left] == ["Kept."], "others' feedback stays"
 
 
 async def test_a_user_has_feedback_approvals_and_pages_of_its_own(make_agent: MakeAgent) -> None:

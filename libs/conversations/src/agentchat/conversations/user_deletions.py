@@ -1,12 +1,15 @@
 """Record which end users an account wants deleted, until the projector has erased all that they had.
 
 The conversations that are not erased are the remaining work (`projector.deletion_step`). At the end the
-user's name goes from the ledger of runs, whose tokens stay counted for the account.
+user's name goes from the ledger of runs, whose tokens stay counted for the account, and the feedback given on
+the user's behalf goes from others' conversations: the log keeps that there was some, without name and words.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
-from agentchat.runtime.postgres import Pool, acquire_connection
+from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 TABLES = """
 CREATE TABLE user_deletions (
@@ -16,6 +19,20 @@ CREATE TABLE user_deletions (
     PRIMARY KEY (account_id, user_id)
 );
 GRANT SELECT, INSERT, DELETE ON user_deletions TO agentchat_service;
+
+CREATE FUNCTION forget_feedback(positions bigint[]) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    UPDATE conversation_events
+       SET topic = 'feedback_withdrawn.v1',
+           state = convert_to((convert_from(state, 'UTF8')::jsonb - '{score,label,comment}'::text[] ||
+                   '{"type": "feedback_withdrawn.v1", "on_behalf_of": "(deleted)"}'::jsonb)::text, 'UTF8')
+     WHERE notification_id = ANY (positions)
+       AND topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
+       AND event_field(state, 'on_behalf_of') IN (SELECT user_id FROM user_deletions);
+END;
+REVOKE ALL ON FUNCTION forget_feedback(bigint[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_feedback(bigint[]) TO agentchat_service;
 """
 
 
@@ -24,6 +41,13 @@ class UserDeletion(msgspec.Struct, frozen=True):
 
     account_id: str
     user_id: str
+
+
+class FeedbackEvent(msgspec.Struct, frozen=True):
+    """An event of feedback that was given or withdrawn on behalf of a user: its place in the log."""
+
+    conversation_id: str
+    position: int
 
 
 async def request_user_deletion(pool: Pool, account_id: str, user_id: str) -> None:
@@ -44,16 +68,36 @@ async def list_users_to_delete(pool: Pool) -> list[UserDeletion]:
         return [UserDeletion(*row) for row in await (await conn.execute(_LIST)).fetchall()]
 
 
-async def finish_user_deletion(pool: Pool, deletion: UserDeletion) -> None:
-    """Remove the user's name from the ledger of runs, and the request. Raises DatabaseUnavailable."""
+async def list_feedback_of_user(pool: Pool, deletion: UserDeletion) -> list[FeedbackEvent]:
+    """List the events of feedback on the user's behalf, in all of the account's conversations.
+
+    Raises DatabaseUnavailable.
+    """
+    async with acquire_connection(pool) as conn:
+        rows = await (await conn.execute(_FEEDBACK, [deletion.account_id, deletion.user_id])).fetchall()
+    return [FeedbackEvent(*row) for row in rows]
+
+
+async def finish_user_deletion(
+    conn: Connection, deletion: UserDeletion, feedback: Sequence[FeedbackEvent]
+) -> None:
+    """Remove the user's name from the ledger of runs, the feedback, and the request: in one transaction."""
     values = [deletion.account_id, deletion.user_id]
-    async with acquire_connection(pool) as conn, conn.transaction():
-        await conn.execute(_FORGET, values)
-        await conn.execute(_DELETE, values)
+    await conn.execute(_FORGET, values)
+    await conn.execute("SELECT forget_feedback(%s)", [[each.position for each in feedback]])
+    await conn.execute(_DELETE_FEEDBACK, values)
+    await conn.execute(_DELETE, values)
 
 
 _REQUEST = "INSERT INTO user_deletions (account_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _FIND = "SELECT FROM user_deletions WHERE account_id = %s AND user_id = %s"
 _LIST = "SELECT account_id, user_id FROM user_deletions ORDER BY requested_at"
 _FORGET = "UPDATE runs SET user_id = NULL WHERE account_id = %s AND user_id = %s"
+_FEEDBACK = """
+SELECT originator_id, notification_id FROM conversation_events
+ WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
+   AND originator_id IN (SELECT conversation_id FROM conversations WHERE account_id = %s)
+   AND event_field(state, 'on_behalf_of') = %s
+"""
+_DELETE_FEEDBACK = "DELETE FROM feedback WHERE account_id = %s AND on_behalf_of = %s"
 _DELETE = "DELETE FROM user_deletions WHERE account_id = %s AND user_id = %s"

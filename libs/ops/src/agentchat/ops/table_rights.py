@@ -1,7 +1,8 @@
 """Grant each service its rights in the database, table by table, after every migration.
 
 No service can change or remove a stored event, except by appending ConversationErased: then
-`delete_erased_events` removes the events before it, and weeks later that event itself.
+`delete_erased_events` removes the events before it, and weeks later that event itself. `forget_feedback`
+removes the words of feedback on behalf of an end user who is being deleted.
 """
 
 from typing import LiteralString
@@ -136,6 +137,7 @@ async def grant(database_url: str) -> None:
             "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
             get_role("projector"),
         )
+        await _run(conn, "GRANT EXECUTE ON FUNCTION forget_feedback(bigint[]) TO {}", get_role("projector"))
         for each in READERS:
             await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", get_role(each))
         # Commands build read models again in temporary tables.

@@ -158,6 +158,13 @@ async def erase_bodies(conn: Connection, conversation_ids: Sequence[str]) -> Non
     await conn.execute(_ERASE, [list(conversation_ids)])
 
 
+async def erase_bodies_of_events(
+    conn: Connection, conversation_ids: Sequence[str], positions: Sequence[int]
+) -> None:
+    """Delete the bodies that tell of single events; waiting deliveries are not sent."""
+    await conn.execute(_ERASE + " AND position = ANY(%s)", [list(conversation_ids), list(positions)])
+
+
 async def load_figures(pool: Pool) -> EndpointFigures:
     """Count enabled endpoints and their due deliveries. Raises DatabaseUnavailable."""
     async with acquire_connection(pool, seconds=_SECONDS) as conn:

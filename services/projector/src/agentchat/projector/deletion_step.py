@@ -14,12 +14,19 @@ from agentchat.conversations.erasures import list_unerased_conversations
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.queries.user_summaries import list_conversations_of_user
-from agentchat.conversations.user_deletions import UserDeletion, finish_user_deletion, list_users_to_delete
+from agentchat.conversations.user_deletions import (
+    UserDeletion,
+    finish_user_deletion,
+    list_feedback_of_user,
+    list_users_to_delete,
+)
 from agentchat.directory.account_deletions import delete_account, list_accounts_to_delete
 from agentchat.files.file_removal import remove_files_of_owner
 from agentchat.files.object_store import ObjectStore
+from agentchat.projector.feed_publisher import find_feed_end
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection
+from agentchat.webhooks.delivery_queue import erase_bodies_of_events
 
 POLL_SECONDS = 2.0
 CONVERSATIONS_AT_ONCE = 50
@@ -54,16 +61,27 @@ class DeletionStep:
         )
         return await self._advance(user.account_id, head, found, partial(self._finish_user, user))
 
-    async def _finish_account(self, account_id: str) -> None:
+    async def _finish_user(self, user: UserDeletion) -> bool:
+        """Remove the rest of a user: files, then feedback, whose copies in EVENTS must be there first."""
+        await remove_files_of_owner(self._pool, self._objects, user.account_id, user.user_id)
+        feedback = await list_feedback_of_user(self._pool, user)
+        if positions := [each.position for each in feedback]:
+            if (await find_feed_end(self._bus.feed, self._pool)).position < max(positions):
+                return False
+            await self._bus.eraser.erase_events(positions)
+        async with acquire_connection(self._pool) as conn, conn.transaction():
+            conversations = [each.conversation_id for each in feedback]
+            await erase_bodies_of_events(conn, conversations, positions)
+            await finish_user_deletion(conn, user, feedback)
+        return True
+
+    async def _finish_account(self, account_id: str) -> bool:
         await remove_files_of_owner(self._pool, self._objects, account_id)
         await delete_account(self._pool, account_id)
-
-    async def _finish_user(self, user: UserDeletion) -> None:
-        await remove_files_of_owner(self._pool, self._objects, user.account_id, user.user_id)
-        await finish_user_deletion(self._pool, user)
+        return True
 
     async def _advance(
-        self, account_id: str, head: int, found: Sequence[str], finish: Callable[[], Awaitable[None]]
+        self, account_id: str, head: int, found: Sequence[str], finish: Callable[[], Awaitable[bool]]
     ) -> bool:
         """Erase these conversations, or finish if there are none and the read models are at `head`."""
         outcomes: list[bool] = []
@@ -72,8 +90,7 @@ class DeletionStep:
             outcomes += await asyncio.gather(*erasing)
         if found:
             self._logger.info("conversations_erased", account_id=account_id, erased=sum(outcomes))
-        elif not await self._is_behind(head):
-            await finish()
+        elif not await self._is_behind(head) and await finish():
             self._logger.info("deletion_finished", account_id=account_id)
         return any(outcomes)
 
