@@ -14,7 +14,7 @@ from agentchat.administration.admin_values import NewAgent
 from agentchat.contracts import events
 from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
-from agentchat.contracts.values import Decider
+from agentchat.contracts.values import Decider, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log, LogEntry
@@ -170,20 +170,26 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
 
 
 def test_files_are_left_out_and_counted() -> None:
+    asked, at = given.build_user_message(), given.AT
     bare: tuple[events.Event, ...] = (
-        given.build_user_message(),
+        asked,
         given.build_tool_returned("1"),
+        events.MessageReceived(trace_id=asked.trace_id, at=at, message=asked),
+        events.ConversationSeeded(trace_id=asked.trace_id, at=at, messages=(ShownMessage("user", "Hi"),)),
         *given.build_delta("Yes."),
     )
+    attached = msgspec.structs.replace(asked, attachments=(FILE,))
     stored: list[events.Event] = [
-        msgspec.structs.replace(bare[0], attachments=(FILE,)),
+        attached,
         msgspec.structs.replace(bare[1], files=(FILE, FILE)),
-        *bare[2:],
+        msgspec.structs.replace(bare[2], message=attached),
+        msgspec.structs.replace(bare[3], messages=(ShownMessage("user", "Hi", (FILE,)),)),
+        *bare[4:],
     ]
     entries = [LogEntry(1, "c", 1, *pair) for pair in mapper.encode_pairs(stored)]
     kept = [_leave_files_out(entry) for entry in entries]
     assert [mapper.decode_event(bytes(event)) for event, _ in kept] == list(bare)
-    assert [count for _, count in kept] == [1, 2, 0, 0]
+    assert [count for _, count in kept] == [1, 2, 0, 1, 0, 0]
 
 
 def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:

@@ -171,6 +171,9 @@ def _leave_files_out(entry: LogEntry) -> tuple[msgspec.Raw, int]:
     match entry.event if b'"file_id"' in entry.state else None:
         case events.MessageSaved(attachments=files) as event if files:
             return msgspec.Raw(wire.encode(replace(event, attachments=()))), len(files)
+        case events.MessageReceived(message=message) as event:  # counted where it is saved
+            bare_message = replace(message, attachments=())
+            return msgspec.Raw(wire.encode(replace(event, message=bare_message))), 0
         case events.ToolReturned(files=files) as event if files:
             return msgspec.Raw(wire.encode(replace(event, files=()))), len(files)
         case events.ConversationSeeded(messages=messages) as event:
