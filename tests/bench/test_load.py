@@ -49,12 +49,12 @@ async def _read(stream: bytes, size: int) -> Reply:
     return await asking
 
 
-@pytest.mark.parametrize("size", [*range(1, 40), len(MERGED)])
-async def test_reply_is_read_however_it_is_cut(size: int) -> None:
-    reply = await _read(MERGED, size)
-    assert reply.done
-    assert reply.failed is None
-    assert reply.began <= reply.first <= reply.ended
+async def test_reply_is_read_however_it_is_cut() -> None:
+    for size in (*range(1, 40), len(MERGED)):
+        reply = await _read(MERGED, size)
+        assert reply.done, size
+        assert reply.failed is None
+        assert reply.began <= reply.first <= reply.ended
 
 
 @pytest.mark.parametrize(("stream", "failed"), [(BROKEN, "200 overloaded"), (REFUSED, "429 rate_limited")])

@@ -71,16 +71,13 @@ def test_without_rules_a_case_keeps_its_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("pattern", [r"\w+", "(?s).+", "[aeiou]", "ORD-[0-9]+|Ada", "no match at all"])
-def test_a_redacted_case_evolves_to_its_recorded_run(name: str, pattern: str) -> None:
+def test_a_redacted_case_evolves_to_its_recorded_run(name: str) -> None:
     case = build_history_case(name)
-    before, after = (
-        fold_conversation(case),
-        fold_conversation(redact(case, RedactionRule(pattern=pattern))),
-    )
-
-    assert _outline(after) == _outline(before)
-    assert after.runs[-1].trace_id == case.id
+    before = _outline(fold_conversation(case))
+    for pattern in (r"\w+", "(?s).+", "[aeiou]", "ORD-[0-9]+|Ada", "no match at all"):
+        after = fold_conversation(redact(case, RedactionRule(pattern=pattern)))
+        assert _outline(after) == before, pattern
+        assert after.runs[-1].trace_id == case.id
 
 
 def _outline(conversation: Conversation) -> list[Any]:

@@ -42,11 +42,19 @@ def gateway(gateway_as_a_process: GatewayProcess) -> GatewayProcess:
     return gateway_as_a_process
 
 
-@pytest.mark.parametrize("path", POSTS + GETS)
-@pytest.mark.parametrize(("code", "headers"), KEYS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("path", "code", "headers"),
+    [
+        *((path, "missing_api_key", {}) for path in POSTS + GETS),
+        *(("/v1/conversations", *wrong) for wrong in KEYS),
+        ("/v1/chat", "invalid_api_key", {"X-Api-Key": "KEYx"}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
 async def test_only_a_valid_x_api_key_is_let_in(
     client: Client, path: str, code: str, headers: dict[str, str]
 ) -> None:
+    """One check of keys is before every route."""
     key, method = client.headers["X-Api-Key"], "POST" if path in POSTS else "GET"
     sent = [(name, value.replace("KEY", key).encode("latin-1")) for name, value in headers.items()]
     response = await client.http.request(

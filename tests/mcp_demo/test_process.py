@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.mcp_demo.demo_server import run_demo_server
+
+pytestmark = pytest.mark.slow
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 
 
