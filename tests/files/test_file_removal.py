@@ -13,7 +13,6 @@ from agentchat.files.file_removal import (
 )
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
-from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Connection, Pool
 
 
@@ -21,12 +20,22 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing of ours handles it."""
 
 
-def kill_at(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    def reach(name: str) -> None:
-        if name == place:
-            raise Killed
+class KilledStore(ObjectStore):
+    """The process is killed in a call of the store: before its effect, or after it."""
 
-    monkeypatch.setattr(failpoints, "reach", reach)
+    def __init__(self, url: str, *, after: bool) -> None:
+        super().__init__(url)
+        self._after = after
+
+    async def write(self, account_id: str, sha256: str, content: bytes) -> None:
+        if self._after:
+            await super().write(account_id, sha256, content)
+        raise Killed
+
+    async def delete(self, account_id: str, sha256: str) -> None:
+        if self._after:
+            await super().delete(account_id, sha256)
+        raise Killed
 
 
 async def use(conn: Connection, conversation_id: str, file_id: str) -> None:
@@ -92,51 +101,37 @@ async def test_the_sweep_removes_expired_unused_and_ownerless_files(
     assert list_bytes(folder) == sorted(file.stored.sha256 for file in left)
 
 
-@pytest.mark.parametrize("place", ["file-row-inserted", "file-bytes-written"])
+@pytest.mark.parametrize("after", [False, True], ids=["bytes unwritten", "bytes written"])
 async def test_a_killed_upload_leaves_no_orphan(
-    files: FileStore,
-    pool: Pool,
-    objects: ObjectStore,
-    conn: Connection,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
+    pool: Pool, objects: ObjectStore, conn: Connection, folder: Path, after: bool
 ) -> None:
     account = await create_account(conn)
-    kill_at(monkeypatch, place)
     with pytest.raises(Killed):
-        await files.put(account, None, "a", b"text")
-    monkeypatch.undo()
-    assert await files.list_files(Owner(account), limit=5) == []
+        await FileStore(pool, KilledStore(folder.as_uri(), after=after)).put(account, None, "a", b"text")
+    assert await FileStore(pool, objects).list_files(Owner(account), limit=5) == []
+    (sha256,) = await list_content(conn, account)
     (folder / account).mkdir(exist_ok=True)
-    sha256 = (
-        await (await conn.execute("SELECT sha256 FROM files WHERE account_id = %s", [account])).fetchall()
-    )[0][0]
     (folder / account / f"{sha256}#1").write_bytes(b"te")  # as a killed writer leaves it
     await sweep_files(pool, objects)
     assert list_bytes(folder)  # an hour has not passed
     await sweep_files(pool, objects, upload_seconds=0)
-    assert list_bytes(folder) == []
+    assert list_bytes(folder) == await list_content(conn, account) == []
 
 
-@pytest.mark.parametrize("place", ["file-removal-marked", "file-bytes-deleted"])
+@pytest.mark.parametrize("after", [False, True], ids=["bytes there", "bytes deleted"])
 async def test_the_sweep_goes_on_with_a_killed_removal(
-    files: FileStore,
-    pool: Pool,
-    objects: ObjectStore,
-    conn: Connection,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
+    files: FileStore, pool: Pool, objects: ObjectStore, conn: Connection, folder: Path, after: bool
 ) -> None:
     account = await create_account(conn)
     stored = await files.put(account, None, "a", b"text")
-    kill_at(monkeypatch, place)
+    killed = FileStore(pool, KilledStore(folder.as_uri(), after=after))
     with pytest.raises(Killed):
-        await files.delete(Owner(account), stored.file_id)
-    monkeypatch.undo()
+        await killed.delete(Owner(account), stored.file_id)
     assert await files.get(Owner(account), stored.file_id) is None
     await sweep_files(pool, objects)
-    assert list_bytes(folder) == []
-    left = await (await conn.execute("SELECT FROM files WHERE account_id = %s", [account])).fetchall()
-    assert left == []
+    assert list_bytes(folder) == await list_content(conn, account) == []
+
+
+async def list_content(conn: Connection, account: str) -> list[str]:
+    rows = await (await conn.execute("SELECT sha256 FROM files WHERE account_id = %s", [account])).fetchall()
+    return [sha256 for (sha256,) in rows]

@@ -34,7 +34,7 @@ class Searched(Protocol):
 
 
 async def places_of(stack: Searched, words: Sequence[str]) -> dict[str, list[str]]:
-    """Where each word stands: in a row of a table, a message of a stream, a key of Redis, a log, an argument.
+    """Where each word stands: in a row, a message of a stream, a key of Redis, a log, a file or an argument.
 
     What Postgres has deleted and not yet overwritten, in its files and its write-ahead log, is not looked at.
     """
@@ -84,6 +84,9 @@ async def _places(stack: Searched) -> AsyncIterator[Place]:
     yield TERMINAL, stack.log.read_bytes()
     for path in stack.folder.logs.iterdir():
         yield f"log {path.name}", path.read_bytes()
+    for path in stack.folder.files.rglob("*"):
+        if path.is_file():
+            yield "a stored file", path.read_bytes()
     for place in _arguments(stack):
         yield place
 

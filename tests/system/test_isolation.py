@@ -11,7 +11,7 @@ import pytest
 from agentchat.contracts import ids
 from agentchat.gateway.routes import ROUTES
 from tests.harness import RunningStack
-from tests.system.calling import Caller, pro
+from tests.system.calling import Caller, MakeAgent, pro
 
 Body = dict[str, Any] | None
 CANCEL = "Cancel ORD-1042 because it is a double"
@@ -77,6 +77,8 @@ ROUTE_BODIES: dict[tuple[str, str], list[Body] | Literal["account", "open", "nam
     ("GET", "/v1/webhook_endpoints/{endpoint_id:str}/deliveries/{delivery_id:str}"): "account",
     ("POST", "/v1/webhook_endpoints/{endpoint_id:str}/deliveries/{delivery_id:str}/resend"): "account",
     ("POST", "/v1/webhook_endpoints/{endpoint_id:str}/test"): "account",
+    ("POST", "/mcp/v1"): "names",
+    ("POST", "/mcp/v1/agents/{agent:str}"): "names",
     ("GET", "/v1/oauth/callback/{issuer:str}"): "open",
     ("GET", "/healthz"): "open",
     ("GET", "/readyz"): "open",
@@ -138,8 +140,8 @@ def test_every_route_says_what_it_has_of_users() -> None:
 
 
 @pytest.fixture
-def askers(stack: RunningStack, caller: Caller, starter: Caller) -> Mapping[str, Asker]:
-    own, other = pro(stack, caller.http), starter
+async def askers(stack: RunningStack, caller: Caller, make_agent: MakeAgent) -> Mapping[str, Asker]:
+    own, other = pro(stack, caller.http), await make_agent("demo-shop-1")  # of an account without limits
     return {
         "ada": Asker(own, "ada"),
         "bob": Asker(own, "bob"),

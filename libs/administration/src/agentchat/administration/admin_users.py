@@ -18,6 +18,7 @@ from agentchat.conversations.queries.user_summaries import (
     load_user_details,
 )
 from agentchat.conversations.user_deletions import request_user_deletion
+from agentchat.files.file_store import has_files
 
 
 async def page(
@@ -64,13 +65,16 @@ async def delete(admin: Admin, account_id: str, user: OfUser, *, dry_run: DryRun
     The audit log has the account alone. Raises NotFound, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
-    found = await _find(admin, account.id, user)
+    with translate_errors():
+        found = await find_user(admin.pool, account.id, user)
+        if found is None and not await has_files(admin.pool, account.id, user):
+            raise NotFound("user", user[:100])
     if not dry_run:
         with translate_errors():
             await request_user_deletion(admin.pool, account.id, user)
         async with admin.connection() as conn:
             await admin.note(conn, "delete", "user", account.id)
-    goes = (Use("conversations", found.conversations),)
+    goes = (Use("conversations", 0 if found is None else found.conversations),)
     return Deletion(kind="user", id=user, dry_run=dry_run, goes=goes, pending=not dry_run)
 
 

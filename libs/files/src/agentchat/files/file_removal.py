@@ -9,7 +9,6 @@ from typing import LiteralString
 
 from agentchat.files.errors import FilesUnavailable
 from agentchat.files.object_store import SECONDS, ObjectStore
-from agentchat.runtime import failpoints
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
@@ -85,7 +84,6 @@ async def _delete_marked(
         rows = await (await conn.execute(statement, values)).fetchall()
     deleted = 0
     for file_id, account_id, sha256 in rows:
-        failpoints.reach("file-removal-marked")
         try:
             await _delete_row(pool, objects, file_id, account_id, sha256)
             deleted += 1
@@ -99,7 +97,6 @@ async def _delete_row(pool: Pool, objects: ObjectStore, file_id: str, account_id
         await hold_content(conn, account_id, sha256)
         if await (await conn.execute(_FIND_OTHER, [account_id, sha256])).fetchone() is None:
             await objects.delete(account_id, sha256)
-            failpoints.reach("file-bytes-deleted")
         await conn.execute(_DELETE, [file_id])
 
 

@@ -15,7 +15,6 @@ from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, Sto
 from agentchat.files.file_removal import hold_content, remove_files
 from agentchat.files.media_types import inspect
 from agentchat.files.object_store import TEXT, ObjectStore
-from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_NAME = 255
@@ -76,9 +75,7 @@ class FileStore:
         async with acquire_connection(self._pool) as conn, conn.transaction():
             await hold_content(conn, account_id, stored.sha256)
             await conn.execute(_INSERT, row)
-        failpoints.reach("file-row-inserted")
         await self._objects.write(account_id, stored.sha256, content)
-        failpoints.reach("file-bytes-written")
         async with acquire_connection(self._pool) as conn:
             finished = await conn.execute(_FINISH, [stored.file_id])
         if finished.rowcount == 0:
@@ -147,6 +144,12 @@ class FileStore:
             return False
         await remove_files(self._pool, self._objects, [file_id])
         return True
+
+
+async def has_files(pool: Pool, account_id: str, user_id: str) -> bool:
+    """Return True if an end user has files. Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
+        return await (await conn.execute(_HAS_FILES, [account_id, user_id])).fetchone() is not None
 
 
 async def sum_file_bytes(pool: Pool, account_id: str | None = None) -> dict[str, int]:
@@ -233,6 +236,8 @@ _LIST = (
  ORDER BY file_id DESC LIMIT %(limit)s
 """
 )
+
+_HAS_FILES = "SELECT FROM files WHERE account_id = %s AND user_id = %s AND state = 'stored' LIMIT 1"
 
 _SUM = """
 SELECT account_id, sum(bytes) FROM files

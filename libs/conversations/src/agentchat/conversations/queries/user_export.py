@@ -1,10 +1,11 @@
 """Build the lines of an end user's export: conversations, messages, tool calls, feedback."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from agentchat.contracts.files import FileLink, StoredFile
 from agentchat.contracts.values import Decider, Role
 from agentchat.conversations.aggregate.canonical_stream import get_client_output
 from agentchat.conversations.aggregate.conversation import Conversation, Run
@@ -39,7 +40,10 @@ class ConversationLine(ExportLine, frozen=True, kw_only=True, tag="conversation"
 
 
 class MessageLine(ExportLine, frozen=True, kw_only=True, tag="message"):
-    """A message. One that was shown by the client at the beginning has neither id, run nor time."""
+    """A message. One that was shown by the client at the beginning has neither id, run nor time.
+
+    Of `attachments` the bytes are at `url`.
+    """
 
     conversation_id: str
     role: Role
@@ -47,6 +51,7 @@ class MessageLine(ExportLine, frozen=True, kw_only=True, tag="message"):
     message_id: str | None = None
     trace_id: str | None = None
     created_at: str | None = None
+    attachments: tuple[FileLink, ...] = ()
 
 
 class ToolCallLine(ExportLine, frozen=True, kw_only=True, tag="tool_call"):
@@ -105,19 +110,29 @@ def list_lines(conversation: Conversation) -> Iterator[ExportLine]:
         metadata=conversation.metadata,
     )
     for shown in conversation.seed:
-        yield MessageLine(conversation_id=conversation_id, role=shown.role, content=shown.content)
+        yield MessageLine(
+            conversation_id=conversation_id,
+            role=shown.role,
+            content=shown.content,
+            attachments=_link_files(shown.attachments),
+        )
     for run in conversation.runs:
         yield from _list_lines_of_run(conversation_id, run)
 
 
+def _link_files(files: Iterable[StoredFile]) -> tuple[FileLink, ...]:
+    return tuple(file.to_link() for file in files)
+
+
 def _list_lines_of_run(conversation_id: str, run: Run) -> Iterator[ExportLine]:
-    where = {"conversation_id": conversation_id, "trace_id": run.trace_id}
+    where: dict[str, Any] = {"conversation_id": conversation_id, "trace_id": run.trace_id}
     yield MessageLine(
         **where,
         role="user",
         content=run.user_text,
         message_id=run.user_message_id,
         created_at=run.requested_at,
+        attachments=_link_files(run.attachments),
     )
     for call in (call for each in run.rounds for call in each.calls):
         output = None if call.output is None else get_client_output(call)

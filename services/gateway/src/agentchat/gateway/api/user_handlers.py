@@ -17,6 +17,7 @@ from agentchat.conversations.queries.user_summaries import (
     load_user_details,
 )
 from agentchat.conversations.user_deletions import request_user_deletion
+from agentchat.files.file_store import has_files
 from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.json_request import JsonRequest
@@ -106,7 +107,7 @@ async def export(request: JsonRequest, user_id: UserId) -> Stream:
     "/v1/users/{user_id:str}",
     status_code=202,
     operation_id="deleteUser",
-    summary="Delete an end user, with all conversations, in the background.",
+    summary="Delete an end user, with all conversations and files, in the background.",
     guards=[may_manage_account],
 )
 async def remove(request: JsonRequest, user_id: UserId) -> UserDeletionState:
@@ -114,9 +115,12 @@ async def remove(request: JsonRequest, user_id: UserId) -> UserDeletionState:
 
     404 once the user is gone. The account's own usage keeps the tokens, without the user.
     """
-    found = await _find_user(request, user_id)
-    await request_user_deletion(get_services(request).pool, request.auth.account_id, found.user_id)
-    return UserDeletionState(user_id=found.user_id, conversations=found.conversations)
+    pool, account_id, user_id = get_services(request).pool, request.auth.account_id, decode_slashes(user_id)
+    found = await find_user(pool, account_id, user_id)
+    if found is None and not await has_files(pool, account_id, user_id):
+        raise _make_not_found()
+    await request_user_deletion(pool, account_id, user_id)
+    return UserDeletionState(user_id=user_id, conversations=0 if found is None else found.conversations)
 
 
 async def _find_user(request: JsonRequest, user_id: str) -> EndUser:
