@@ -16,6 +16,7 @@ from tests.console.pages import Browser
 from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage
 from tests.harness import embedded_nats, new_database
+from tests.support.file_folder import FILES_URL
 
 PRICES = """{"currency": "EUR", "models": {
     "demo-shop-1": {"input": 1000, "cache_read": 100, "cache_write": 2000, "output": 5000}}}"""
@@ -40,6 +41,7 @@ def environ(
     prices.write_text(PRICES)
     return {
         "AGENTCHAT_PRICES": str(prices),
+        "AGENTCHAT_FILES_URL": FILES_URL,
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
         "AGENTCHAT_NATS_URL": fresh_nats_url,
         "AGENTCHAT_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),

@@ -10,6 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.event_store.store import open_store
+from agentchat.files.file_store import FileStore
 from tests.console.pages import Browser, extract_text
 from tests.conversations import recorded
 from tests.conversations.given import (
@@ -26,6 +27,8 @@ from tests.conversations.given import (
     use,
 )
 from tests.conversations.read_models import Storage
+from tests.files.images import make_png
+from tests.support.file_folder import OBJECTS
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,20 @@ async def test_page_shows_thread_and_timeline(browser: Browser, approvals: str) 
     assert re.search(r'data-copy="agentchat eval add SUITE [0-9a-f]{32}"', html)
     (previous,) = re.findall(r'rel="prev" href="([^"]+)"', html)
     assert "run 1 of 2 ▶" in await browser.open_page(previous)
+
+
+async def test_images_are_thumbnails_and_other_files_names(browser: Browser, storage: Storage) -> None:
+    files, account = FileStore(storage.pool, OBJECTS), "account-1"
+    image = await files.put(account, None, "parcel.png", make_png())
+    page = await files.put(account, None, "<i>page.html", b"<script>")
+    message = build_user_message("files", attachments=(image, page))
+    thread = (await storage.told(message, build_run_started("files"))).conversation_id
+    html = (await browser.get(f"/conversations/{thread}")).text
+    (source,) = re.findall(r'<img src="(/conversations/[^"]+)"', html)
+    assert "&lt;i&gt;page.html" in html
+    sent = await browser.get(source)
+    assert (sent.content, sent.headers["content-type"]) == (make_png(), "image/png")
+    assert (await browser.get(source.replace(image.file_id, page.file_id))).status_code == 404
 
 
 async def test_a_call_that_waits_for_the_client_says_so(browser: Browser, migrated_database_url: str) -> None:

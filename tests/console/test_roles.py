@@ -47,6 +47,7 @@ ROLES: dict[str, Role | None] = {
     "GET /conversations/{conversation_id}/stream": Role.VIEWER,
     "GET /conversations/{conversation_id}/events": Role.VIEWER,
     "GET /conversations/{conversation_id}/events/{version}": Role.VIEWER,
+    "GET /conversations/{conversation_id}/files/{file_id}": Role.VIEWER,
     "GET /conversations/{conversation_id}/case": Role.VIEWER,
     "GET /traces/{trace_id}": Role.VIEWER,
     "GET /approvals": Role.VIEWER,

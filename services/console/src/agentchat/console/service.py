@@ -21,6 +21,8 @@ from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.services import ConsoleServices
 from agentchat.console.settings import ConsoleSettings
+from agentchat.files.file_store import FileStore
+from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime import postgres, web
@@ -81,6 +83,7 @@ async def run(
             recent_views=RecentViews(),
             streams=OpenStreams(),
             monitor=monitor,
+            files=FileStore(pool, ObjectStore(settings.files_url)) if settings.files_url else None,
             run_folder=run_folder,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
         )

@@ -19,6 +19,7 @@ from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.settings import ConsoleSettings
 from agentchat.evals.prices import Prices
+from agentchat.files.file_store import FileStore
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime.health import HealthChecks
 from agentchat.runtime.peers import Network
@@ -55,6 +56,7 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     boards: Boards
     open_runs: OpenRuns
     monitor: Monitor
+    files: FileStore | None
     run_folder: RunFolder | None
     health: HealthChecks
     prices: Prices

@@ -10,6 +10,7 @@ from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
+from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import Setting, SettingsError
@@ -22,6 +23,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     """The settings of the console. Port 0 means any free port.
 
     `prices` is a JSON file with the prices of models; without it no costs are shown.
+    Without `files_url` conversations show the names of their images only.
     `services` are the processes on the health page, each as `name=http://host:port/metrics`.
     """
 
@@ -37,6 +39,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    files_url: Annotated[str | None, Setting("AGENTCHAT_FILES_URL")] = None
     prices: Annotated[str | None, Setting("AGENTCHAT_PRICES")] = None
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
@@ -50,6 +53,8 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
         self.build_webhook_guard()
         self.list_targets()
         self.load_prices()
+        if self.files_url is not None:
+            ObjectStore(self.files_url)
 
     def list_targets(self) -> dict[str, str]:
         """Return the URLs of metrics by process name. Raises SettingsError."""

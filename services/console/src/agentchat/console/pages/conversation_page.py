@@ -1,5 +1,6 @@
 """Show one conversation: its thread, a run as a timeline, and a slider over the log."""
 
+import contextlib
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -30,11 +31,13 @@ from agentchat.console.pages.conversation_view import (
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
+from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.threads import find_thread
+from agentchat.files.errors import FilesError
 
 _ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
 
@@ -180,6 +183,23 @@ async def get_event(
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})
 
 
+@get("/conversations/{conversation_id:str}/files/{file_id:str}", role=Role.VIEWER)
+async def get_image(
+    request: AnyRequest, conversation_id: FromPath[str], file_id: FromPath[str]
+) -> Response[bytes] | Template:
+    """Return an image that the conversation's account has, for the thumbnail. Other files are not sent."""
+    pool, files = get_services(request).pool, get_services(request).files
+    thread = await find_thread(pool, conversation_id) if is_uuid(conversation_id) else None
+    if thread is not None and files is not None:
+        file = await files.get(Owner(thread.account_id), file_id)
+        if file is not None and file.stored.is_image:
+            with contextlib.suppress(FilesError):
+                content = await files.read(thread.account_id, file.stored.sha256)
+                headers = {"cache-control": "no-store"}
+                return Response(content, media_type=file.stored.media_type, headers=headers)
+    return render_problem(request, 404, "The conversation has no such image.")
+
+
 @get("/conversations/{conversation_id:str}/case", role=Role.VIEWER)
 async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
     """Download a run as a line of `cases.jsonl`, redacted by the rules of a new suite."""
@@ -217,4 +237,4 @@ async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | 
     return Redirect(f"/conversations/{found.conversation_id}?run={trace_id}")
 
 
-HANDLERS = (get_conversation, get_stream, get_events, get_event, get_case, get_trace)
+HANDLERS = (get_conversation, get_image, get_stream, get_events, get_event, get_case, get_trace)
