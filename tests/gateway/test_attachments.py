@@ -170,7 +170,7 @@ REFUSED = [
     ([{"url": encode(PNG)}, {"url": "{receiver}/inner"}], 400, "unsupported_attachment", "attachments[1]"),
     ([{"url": "{receiver}/none"}], 400, "unsupported_attachment", "attachments[0]"),
     ([{"url": "{receiver}/huge"}], 413, "file_too_large", "attachments[0]"),
-    ([{"url": "{receiver}/endless"}], 400, "unsupported_attachment", "attachments[0]"),
+    ([{"url": encode(PNG)}, {"url": "{receiver}/endless"}], 400, "unsupported_attachment", "attachments[1]"),
 ]
 
 
@@ -186,7 +186,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_nothing_is_stored(
     place: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if attachments == [{"url": "{receiver}/endless"}]:
+    if attachments[-1] == {"url": "{receiver}/endless"}:
         monkeypatch.setattr("agentchat.gateway.attachments.message_files.STORE_SECONDS", 0.5)
     receiver.answer_with("/inner", build_status(302, "Location: https://169.254.169.254/key"))
     receiver.answer_with("/large", build_answer(PNG + bytes(5 * 2**20)))

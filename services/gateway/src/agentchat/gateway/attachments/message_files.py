@@ -47,6 +47,7 @@ class MessageFiles:
         self._attachments = attachments
         self._stored: dict[str, StoredFile] = {}  # by the path of the part
         self._new: list[str] = []
+        self._ends_at: float | None = None  # by the clock of the loop
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -79,10 +80,12 @@ class MessageFiles:
 
     async def _store_all(self, request: ChatRequested, message: int | None) -> tuple[StoredFile, ...]:
         wanted = [each for each in self._attachments if each.message == message]
+        if self._ends_at is None:
+            self._ends_at = asyncio.get_running_loop().time() + STORE_SECONDS
         for each in wanted:
             if each.path not in self._stored:
                 try:
-                    async with asyncio.timeout(STORE_SECONDS):
+                    async with asyncio.timeout_at(self._ends_at):
                         self._stored[each.path] = await self._store_one(request, each)
                 except TimeoutError:
                     raise build_attachment_refusal(each.path, "The file did not arrive in time.") from None
