@@ -85,6 +85,12 @@ def test_what_a_run_does_now_is_an_open_bar() -> None:
         assert found.seconds == 60
 
 
+def test_a_call_that_the_client_has_to_run_waits() -> None:
+    found = build_from_log(*recorded.build_facts(recorded.encode_carried("client_tool"))[:7])
+    assert show(found) == ["model 1 done", "show_map waiting"]
+    assert found.bars[-1].note == "waits for the client"
+
+
 def test_what_never_returned_ends_with_the_run() -> None:
     found = build_from_log(
         build_conversation_started(),
