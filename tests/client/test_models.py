@@ -23,6 +23,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (errors.FieldError, http.FieldError),
     (stream_events.Meta, http.MetaEvent),
     (stream_events.Sources, http.SourcesEvent),
+    (stream_events.Reasoning, http.ReasoningEvent),
     (stream_events.Delta, http.DeltaEvent),
     (stream_events.Done, http.DoneEvent),
     (stream_events.Start, http.StartEvent),

@@ -50,14 +50,15 @@ class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
 
 
-class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of a reply in four kinds that do not overlap, and their sum."""
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens of a reply in four kinds that do not overlap, and their sum; `reasoning` is in `output`."""
 
     input: int
     cache_read: int
     cache_write: int
     output: int
     total: int
+    reasoning: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
