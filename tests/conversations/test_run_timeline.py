@@ -57,11 +57,13 @@ def show(found: Timeline) -> list[str]:
         ("handed_over", ["given up failed", "attempt 2 done", "model 1 done"]),
         ("taken_over", ["lost failed", "attempt 2 done", "model 1 done"]),
         ("cancelled", ["model 1 cancelled"]),
+        ("busy", ["model 1 done", "track_shipment done", "steered done", "model 2 done"]),
     ],
 )
 def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -> None:
     stored = recorded.build_facts(recorded.encode_carried(history))
-    run = fold("c", stored).runs[0]
+    runs = fold("c", stored).runs
+    run = runs[-1] if history == "busy" else runs[0]
     found = build_timeline(run, build_entries(stored), LATER)
     assert show(found) == bars
     places = [

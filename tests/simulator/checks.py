@@ -3,7 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
+
+import msgspec
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.tool_messages import ToolRequested
@@ -68,14 +70,21 @@ def _check_saved(simulation: "Simulation", caller: "Caller") -> None:
         for event in stored
         if event.trace_id == caller.trace_id
     ]
-    users = [event for event in own if isinstance(event, events.MessageSaved) and event.role == "user"]
+    users = [event for event in own if _is_question(event)]
+    joined = [
+        event
+        for stored in simulation.postgres.events.values()
+        for event in stored
+        if isinstance(event, events.MessageSaved) and event.steers == caller.trace_id
+    ]
     saved = [event for event in own if isinstance(event, events.MessageSaved) and not event.interrupted]
     replies = [event for event in saved if event.role == "assistant"]
     ends = [event for event in own if isinstance(event, _ENDS)]
-    if len(users) > 1 or (caller.accepted and len(users) != 1):
-        world.violated("I1", f"{key} is saved {len(users)} times")
-    if any(event.content != key for event in users):
-        world.violated("I1", f"{key} is saved as {users[0].content!r}")
+    count = len(users) + len(joined)
+    if count > 1 or (caller.accepted and count != 1):
+        world.violated("I1", f"{key} is saved {count} times")
+    if any(event.content != key for event in (*users, *joined)):
+        world.violated("I1", f"{key} is saved as {(*users, *joined)[0].content!r}")
     if len(ends) != len(users) or len(replies) > 1:
         world.violated(
             "I3", f"{key} is saved {len(users)} times, with {len(ends)} ends, {len(replies)} replies"
@@ -88,7 +97,14 @@ def _check_saved(simulation: "Simulation", caller: "Caller") -> None:
     elif isinstance(last, events.RunFailed) and last.code not in _excused(simulation):
         world.violated("I3", f"{key} failed with {last.code} for no reason")
     elif isinstance(last, events.RunCancelled) and not caller.cancels:
-        world.violated("I3", f"{key} was cancelled by nobody")
+        by = {each.trace_id for each in simulation.callers if each.request.on_busy == "interrupt"}
+        if last.interrupted_by not in by:
+            world.violated("I3", f"{key} was cancelled by nobody")
+
+
+def _is_question(event: events.Event) -> TypeGuard[events.MessageSaved]:
+    """Whether a run begins with it."""
+    return isinstance(event, events.MessageSaved) and event.role == "user" and event.steers is msgspec.UNSET
 
 
 def _check_reply(
@@ -148,13 +164,15 @@ def _check_stream(simulation: "Simulation", caller: "Caller", number: int, life:
     if len(calls) != len(set(calls)):
         world.violated("I5", f"{key} is told a call twice: {calls}")
     text = "".join(update.text for update in life if isinstance(update, TextUpdate))
-    if not caller.request.content.startswith(text):
-        world.violated("text", f"{key} is told {text!r}, of {caller.request.content!r}")
+    if not caller.answer.startswith(text):
+        world.violated("text", f"{key} is told {text!r}, of {caller.answer!r}")
     last = life[-1]
     if isinstance(last, Finished) and streamed and text != last.message.content:
         world.violated("I4", f"{key} is told {text!r}, saved is {last.message.content!r}")
     kinds = {fault.kind for fault in world.plan.faults}
-    if isinstance(last, Broken) and not kinds and caller.request.cancel_at is None:
+    may_end = {caller.request.cancel_at for caller in simulation.callers} != {None}
+    may_end = may_end or any(each.request.on_busy == "interrupt" for each in simulation.callers)
+    if isinstance(last, Broken) and not kinds and not may_end:
         world.violated("I6", f"{key} ends with {last.code} for no reason")
     if isinstance(last, Broken) and last == INTERRUPTED and not _lasting(kinds):
         world.violated("I6", f"{key} was interrupted although nothing of it was lost")

@@ -246,7 +246,8 @@ class Asked:
         messages = build_messages(call)
         if messages[-1]["content"][-1].get("text") == PROMPT:
             return self._summary(messages)
-        asked = [(number, key) for number, key in _questions(messages) if key in self._by_key]
+        joined = _list_joined(postgres)
+        asked = [(at, key) for at, key in _questions(messages) if key in self._by_key and key not in joined]
         place, key = asked[-1]
         request = self._by_key[key]
         self.calls[key] = self.calls.get(key, 0) + 1
@@ -283,7 +284,8 @@ class Asked:
             saved = [
                 event.content
                 for event in stored
-                if isinstance(event, events.MessageSaved) and event.role == "user"
+                if isinstance(event, events.MessageSaved)
+                if event.role == "user" and not isinstance(event.steers, str)
             ]
             if request.key in saved:
                 if keys != saved[: saved.index(request.key) + 1]:
@@ -300,6 +302,13 @@ class Asked:
                 answered = [block["tool_use_id"] for block in after if block["type"] == "tool_result"]
                 if asked != answered:
                     self.world.violated("I9", f"calls {asked} are answered by {answered}")
+
+
+def _list_joined(postgres: Postgres) -> set[str]:
+    """The messages that have joined a run: the model answers that run's own."""
+    stored = (event for each in postgres.events.values() for event in each)
+    saved = (event for event in stored if isinstance(event, events.MessageSaved))
+    return {event.content for event in saved if isinstance(event.steers, str)}
 
 
 def _questions(messages: list[dict[str, Any]]) -> list[tuple[int, str]]:

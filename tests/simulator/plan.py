@@ -5,9 +5,11 @@ latencies, which come from its seed too.
 """
 
 import random
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
+
+from agentchat.contracts.values import OnBusy
 
 Kind = Literal[
     "crash_before",
@@ -54,7 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a caller, and what the model makes of it.
 
     `thread`: the conversation, by number. `rounds`: the pieces of text of each model call. `calls`: the tools
-    that each round but the last asks for. `cancel_at`: seconds after `at`.
+    that each round but the last asks for. `cancel_at`: seconds after `at`. `on_busy`: as in ChatRequested.
     """
 
     number: int
@@ -65,6 +67,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[tuple[str, ...], ...]
     calls: tuple[tuple[str, ...], ...]
     cancel_at: float | None = None
+    on_busy: OnBusy | None = None
 
     @property
     def key(self) -> str:
@@ -127,7 +130,8 @@ def plan_of(seed: int) -> Plan:
         keep_runs=rng.choice((None, None, 0, 1)),
     )
     plan = _with_a_full_disk(rng, plan) if rng.random() < 0.1 else plan
-    return _with_a_failing_model(rng, plan) if rng.random() < 0.2 else plan
+    plan = _with_a_failing_model(rng, plan) if rng.random() < 0.2 else plan
+    return _with_policies(rng, plan) if rng.random() < 0.3 else plan
 
 
 def _with_a_full_disk(rng: random.Random, plan: Plan) -> Plan:
@@ -139,6 +143,17 @@ def _with_a_full_disk(rng: random.Random, plan: Plan) -> Plan:
 def _with_a_failing_model(rng: random.Random, plan: Plan) -> Plan:
     fails = Fault(kind="model_fails", at=float(rng.choice((1, 1, 2, 3))), seconds=rng.randint(0, 3))
     return msgspec.structs.replace(plan, faults=(*plan.faults, fails), fallback=rng.random() < 0.9)
+
+
+def _with_policies(rng: random.Random, plan: Plan) -> Plan:
+    """Messages to one busy thread. Its model speaks slowly, so that they meet a run under way."""
+    first = msgspec.structs.replace(_request(rng, 0), thread=0, at=0.0)
+    later = (_request(rng, number) for number in range(1, rng.choice((2, 3))))
+    requests = (
+        first,
+        *(msgspec.structs.replace(each, thread=0, on_busy=rng.choice(get_args(OnBusy))) for each in later),
+    )
+    return msgspec.structs.replace(plan, requests=requests, pace=rng.choice((0.3, 1.0, 3.0)))
 
 
 def _request(rng: random.Random, number: int) -> Request:

@@ -143,11 +143,14 @@ async def _sweep(sweeper: Sweeper) -> None:
 
 
 class Caller:
-    """One request's caller: what he asks, and all that he is told. `lives` are his connections in turn."""
+    """One request's caller: what he asks, and all that he is told. `lives` are his connections in turn.
+
+    `run_trace`: of the run that answers him, which is another's if his message steers.
+    """
 
     def __init__(self, world: World, request: Request, postgres: Postgres) -> None:
         self.request = request
-        self.trace_id = f"{request.number + 1:032x}"
+        self.trace_id = self.run_trace = f"{request.number + 1:032x}"
         self.conversation_id: str | None = None
         self.is_new = True
         self.accepted = False
@@ -157,6 +160,12 @@ class Caller:
         self.lives: list[list[Update]] = []
         self._world = world
         self._postgres = postgres
+
+    @property
+    def answer(self) -> str:
+        """What the reply must be."""
+        number = int(self.run_trace, 16) - 1
+        return next(each.content for each in self._world.plan.requests if each.number == number)
 
     @property
     def last(self) -> Update | None:
@@ -170,10 +179,10 @@ class Caller:
             self.lives[-1].append(update)
             if isinstance(update, Started):
                 self.accepted = True
-            if isinstance(update, Started) and (self.trace_id, "user") not in self._postgres.messages:
+            if isinstance(update, Started) and (self.run_trace, "user") not in self._postgres.messages:
                 self._world.violated("I1", f"{self.request.key} is accepted and not saved")
             elif isinstance(update, Finished):
-                saved = self._postgres.messages.get((self.trace_id, "assistant"))
+                saved = self._postgres.messages.get((self.run_trace, "assistant"))
                 message = update.message
                 if saved != (message.id, message.content, message.token_count):
                     self._world.violated("I4", f"{self.request.key} is done and not saved so")
@@ -214,6 +223,7 @@ class Gateway:
             form="form1" if request.streaming else "json",
             requested_at=now,
             deadline=now,
+            on_busy=request.on_busy,
         )
         if self.runs.stopping:
             caller.refused = "server_shutdown"
@@ -224,6 +234,7 @@ class Gateway:
             wanted = RunRequest(form=chat.form, agent_id=AGENT, view=view)
             start = RunStarter(cast(Any, self), context, chat, IdempotencyKey(), slot, wanted)
             started = await start.start()
+            caller.run_trace = started.claim.trace_id
             async with contextlib.aclosing(started.run):
                 await self._listen(caller, started.run)
         except Refusal as refusal:
@@ -236,7 +247,7 @@ class Gateway:
         caller.lives.append([])
         try:
             run = await self.runs.follow(
-                caller.trace_id, caller.conversation_id or "", STREAM, from_beginning=True
+                caller.run_trace, caller.conversation_id or "", STREAM, from_beginning=True
             )
             async with contextlib.aclosing(run):
                 await self._listen(caller, run)
@@ -269,7 +280,7 @@ class _Slot:
     async def take(self, _trace_id: str) -> None:
         return None
 
-    async def release_slot(self) -> None:
+    async def give_back(self) -> None:
         return None
 
 

@@ -62,8 +62,9 @@ def place_messages(
         if interrupting is None or interrupting.started is None:
             return ()
         return replace(interrupting.message, at=now), replace(interrupting.started, at=now)
-    is_boundary = after.pending or all(call.output is not None for call in after.rounds[-1].calls)
-    if interrupting or not is_boundary or not isinstance(new[-1], _BEFORE_BOUNDARIES):
+    if interrupting or not isinstance(new[-1], _BEFORE_BOUNDARIES):
+        return ()
+    if not after.pending and any(call.output is None for call in after.rounds[-1].calls):
         return ()
     return tuple(
         replace(each.message, trace_id=trace_id, at=now, steers=each.message.trace_id)

@@ -18,9 +18,18 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store.log import LogEntry
 
 BarKind = Literal[
-    "model", "tool", "approval", "elicitation", "client", "retrieval", "compaction", "takeover", "lost"
+    "model",
+    "tool",
+    "approval",
+    "elicitation",
+    "client",
+    "retrieval",
+    "compaction",
+    "takeover",
+    "lost",
+    "message",
 ]
-"""`client`: a tool that the client runs."""
+"""`client`: a tool that the client runs. `message`: another message that steers or interrupts the run."""
 
 BarState = Literal["done", "failed", "running", "waiting", "cancelled"]
 
@@ -149,7 +158,7 @@ def _list_finished_bars(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
                 yield _build_decision_bar(asked.pop(event.approval_id), moment, event)
             case _:
                 yield from _list_bars_since(before, moment)
-        if not isinstance(moment.event, events.Delta):
+        if not isinstance(moment.event, events.Delta | events.MessageReceived):
             before = moment
 
 
@@ -172,6 +181,11 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.WarningRaised() as event:
             bar = _build_bar(moment, moment, "lost", "warning")
             yield replace(bar, note=event.message, state="failed")
+        case events.MessageSaved(steers=str()) as event:
+            yield replace(_build_bar(moment, moment, "message", "steered"), note=event.content)
+        case events.RunCancelled(interrupted_by=str()) as event:
+            bar = _build_bar(moment, moment, "message", "interrupted")
+            yield replace(bar, note=f"by the message of {event.interrupted_by}", state="cancelled")
         case events.ReplyLost() as event:
             bar = _build_bar(before, moment, "lost", "given up")
             note = "the worker stopped; another one repeats it"
@@ -194,10 +208,12 @@ def _build_bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> T
 def _list_takeover_bars(
     before: _Moment, moment: _Moment, event: events.RunStarted, *, decided: bool
 ) -> Iterator[TimelineBar]:
-    """Yield the bar of a resumed run.
+    """Yield the bar of a resumed run, and that of the lost worker unless the run waited for people.
 
-    If it did not wait for people, also that of the lost worker.
+    Nothing for a run that interrupts another: the other's worker stores its start for its own worker.
     """
+    if isinstance(before.event, events.RunStarted) and before.event.worker == event.worker:
+        return
     if not decided and not isinstance(before.event, events.ReplyLost):
         note = "the worker was lost; another one repeats it"
         yield replace(_build_bar(before, moment, "lost", "lost"), state="failed", note=note)
