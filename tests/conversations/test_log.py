@@ -14,6 +14,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
+from tests.conversations import recorded
 from tests.conversations.given import (
     build_conversation_started,
     build_user_message,
@@ -93,3 +94,10 @@ async def _has_ended(session: Connection) -> None:
     async with asyncio.timeout(20):
         while True:
             await wait_for_notifications(session, seconds=20)
+
+
+async def test_the_newest_run_has_the_message_that_steered_it(store: ConversationStore, log: Log) -> None:
+    stored = recorded.encode_carried("busy").stored[:-4]  # until it has joined
+    await store.append_stored(thread := make_id(), 0, [(each.topic, each.state) for each in stored])
+    (run,) = (await log.load_newest_run(thread)).runs
+    assert (run.user_text, len(run.rounds[0].joined)) == ("Where is ORD-1001?", 1)

@@ -200,7 +200,11 @@ def _of_run(postgres: Postgres, conversation_id: str, trace_id: str, after: int 
 
 def _newest_run(stored: list[LogEntry]) -> list[LogEntry]:
     """From the newest message on; nobody describes a conversation."""
-    said = [number for number, entry in enumerate(stored) if entry.topic == "message_saved.v1"]
+    said = [
+        number
+        for number, entry in enumerate(stored)
+        if entry.topic == "message_saved.v1" and b'"steers":"' not in entry.state
+    ]
     return stored[max(said, default=-1) :]
 
 

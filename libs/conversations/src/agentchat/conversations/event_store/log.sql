@@ -57,7 +57,7 @@ SELECT EXISTS (SELECT FROM readable_conversation_events
                       AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'))
 
 -- name: newest_run
--- The last event has the version, whatever it is.
+-- The last event has the version, whatever it is. A message that steers is within its run.
 WITH last AS (
      SELECT max(originator_version) AS version FROM conversation_events
       WHERE originator_id = %(conversation)s
@@ -68,6 +68,7 @@ SELECT notification_id, originator_id, originator_version, topic, state, account
    AND originator_version >= coalesce(
        (SELECT originator_version FROM readable_conversation_events
          WHERE originator_id = %(conversation)s AND topic LIKE 'message_saved.v%%'
+           AND position('"steers":"'::bytea IN state) = 0
          ORDER BY originator_version DESC LIMIT 1), (SELECT version FROM last))
    AND (topic NOT LIKE 'conversation_described.v%%' AND topic NOT LIKE 'feedback_given.v%%'
         AND topic NOT LIKE 'feedback_withdrawn.v%%' OR originator_version = (SELECT version FROM last))
