@@ -222,4 +222,5 @@ async def test_call_names_its_conversation_and_context(working: World, box: Tool
         "agentchat/conversation_id": asked.request.conversation_id,
         "agentchat/trace_id": asked.request.trace_id,
         "agentchat/context": {"basket": ["SKU-1"]},
+        "agentchat/call_id": requested.call_id,
     }

@@ -37,6 +37,13 @@ ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 Cut = Literal["length", "refusal"]
 """Why a saved reply is incomplete: the model reached its length limit or refused to continue."""
 
+CUTS: dict[str, Cut] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+"""By the provider's stop reason."""
+
 
 MAX_TITLE = 256
 MAX_PAIRS = 16

@@ -29,12 +29,6 @@ from agentchat.conversations.aggregate.rounds import (
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
-_CUTS: dict[str, values.Cut] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
-
 MAX_EVENTS = 50_000
 MAX_BYTES = 32 * 1024 * 1024
 """The most bytes of a conversation's stored events. A run that has started may exceed it; no other starts."""
@@ -135,7 +129,7 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     @property
     def cut(self) -> values.Cut | None:
         """The reason why the last round's text ends early; None if it is complete."""
-        return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
+        return values.CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
 
 
 class ForkedFrom(msgspec.Struct, frozen=True):
@@ -381,8 +375,8 @@ def _apply_decision(run: Run, event: events.ApprovalDecided) -> Run:
     run = replace(run, rounds=update_last_calls(run.rounds, partial(apply_decision, event=event)))
     if run.pending:
         return run
-    began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
-    paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
+    waited = datetime.fromisoformat(event.at) - datetime.fromisoformat(asked.at)
+    paused = run.paused_seconds + max(0.0, waited.total_seconds())
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
 
 

@@ -3,8 +3,8 @@
 import msgspec
 
 from agentchat.contracts.events import FeedbackGiven, MessageSaved
+from agentchat.contracts.feedback_bodies import Feedback, FeedbackSummary
 from agentchat.contracts.files import FileLink
-from agentchat.contracts.http import Feedback, FeedbackSummary
 from agentchat.contracts.values import Role, Source, ToolCall
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls
 from agentchat.conversations.aggregate.conversation import ForkedFrom, Run

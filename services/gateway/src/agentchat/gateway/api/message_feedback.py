@@ -9,7 +9,8 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter, QueryParameter
 
 from agentchat.bus.commands import give_feedback
-from agentchat.contracts import http, ids
+from agentchat.contracts import ids
+from agentchat.contracts.feedback_bodies import Feedback, FeedbackBody
 from agentchat.contracts.messages import GiveFeedback
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.text import clean_text
@@ -38,7 +39,7 @@ MessageId = Annotated[
     ),
 ]
 FeedbackData = Annotated[
-    http.FeedbackBody,
+    FeedbackBody,
     BodyKwarg(
         examples=[
             Example(summary="A thumb down", value={"score": -1}),
@@ -59,7 +60,7 @@ FeedbackData = Annotated[
 class FeedbackList(msgspec.Struct, frozen=True, kw_only=True):
     """The feedback on a reply, the newest first."""
 
-    data: tuple[http.Feedback, ...]
+    data: tuple[Feedback, ...]
 
 
 class _Reply(msgspec.Struct, frozen=True):
@@ -78,7 +79,7 @@ class _Reply(msgspec.Struct, frozen=True):
     summary="Say what somebody thinks of a reply.",
     guards=[may_write],
 )
-async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> http.Feedback:
+async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> Feedback:
     """Record the feedback.
 
     It replaces earlier feedback for the same `on_behalf_of`; sending it again is safe.
@@ -159,7 +160,7 @@ async def _send(request: JsonRequest, command: GiveFeedback) -> int:
             raise _make_not_found()
 
 
-async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]:
+async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[Feedback, ...]:
     found = await find_feedback(pool, reply.conversation_id, [reply.message_id], reply.until)
     newest = found[reply.message_id].newest if reply.message_id in found else ()
     return tuple(build_feedback_row(reply.conversation_id, each) for each in newest)
