@@ -16,6 +16,7 @@ from agentchat.ops.services import Servers
 from tests.gateway.admin import TOKEN
 from tests.gateway.process import GatewayProcess
 from tests.harness import new_database
+from tests.support.file_folder import FILES_URL
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -74,6 +75,7 @@ async def gateway_url(
 ) -> AsyncIterator[str]:
     """A gateway with the admin API."""
     environ = {
+        "AGENTCHAT_FILES_URL": FILES_URL,
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
         "AGENTCHAT_NATS_URL": nats_url,
         "AGENTCHAT_REDIS_URL": redis_url,
