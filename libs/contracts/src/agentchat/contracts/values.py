@@ -30,7 +30,7 @@ It waits its turn, is refused, ends the run and takes its place, or joins it at 
 """
 
 OnBusyName = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(get_args(OnBusy))})]
-"""One of OnBusy as a request has it: `read_on_busy` checks it."""
+"""A request names one of OnBusy by it: `read_on_busy` checks it."""
 
 ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 
@@ -42,7 +42,7 @@ CUTS: dict[str, Cut] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-"""By the provider's stop reason."""
+"""The provider's stop reasons that stand for a cut."""
 
 
 MAX_TITLE = 256

@@ -29,7 +29,7 @@ _BY_PREFIX: Mapping[str, Mapping[str, ModelInputs]] = {
     | dict.fromkeys(("gemma-3", "gemma3", "gemma-4", "gemma4", "llava", "internvl", "minicpm-v"), _IMAGES)
     | dict.fromkeys(("glm-4v", "glm-4.5v", "grok-2-vision", "grok-4", "kimi-k2.5", "demo-"), _IMAGES),
 }
-"""By the provider and the beginning of the model's name; the longest that fits counts."""
+"""The key is the provider and the beginning of the model's name; the longest that fits counts."""
 
 
 def find_model_inputs(provider: str, model: str, vision: bool | None = None) -> ModelInputs:

@@ -114,7 +114,7 @@ class Compactor:
             provider=agent.provider,
         )
         call = replace(
-            await performer.build_call(run, prompt),
+            await performer.build_summary_call(run, prompt),
             parameters=build_summary_parameters(agent.provider, agent.parameters),
             use_tools=False,
             compaction=instruction if by_provider else None,

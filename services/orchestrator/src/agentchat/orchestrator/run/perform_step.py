@@ -211,7 +211,7 @@ class Performer:
             prefix_sha256=prefix if _binds_thinking(self.agent) else None,
         )
         call = replace(
-            await self.build_call(run, prompt, system),
+            await self.build_call(run, files.put_into(prompt), system),
             use_tools=step.tools,
             tool_choice=run.tool_choice if step.round == 1 else None,
             output_schema=self.output.schema,
@@ -229,11 +229,13 @@ class Performer:
             replied = self._record_prefix(replied, run, call.tools, documents)
         return await self._build_reply_events(run, replied, problems)
 
-    async def build_call(self, run: Run, prompt: Prompt, system: RenderedPrompt | None = None) -> ModelCall:
-        """Build the call of a prompt, with its files, the agent's tools and the system prompt of the run."""
+    async def build_summary_call(self, run: Run, prompt: Prompt) -> ModelCall:
+        """Build the call of a prompt for a summary: with the files, tools and system prompt of the run."""
         files = await self.files.load(self.log.conversation, run, self.agent)
-        prompt = files.put_into(prompt)
-        system = self._build_system_prompt(run) if system is None else system
+        return await self.build_call(run, files.put_into(prompt), self._build_system_prompt(run))
+
+    async def build_call(self, run: Run, prompt: Prompt, system: RenderedPrompt) -> ModelCall:
+        """Build the call of a prompt, which has its files, with the agent's tools and a system prompt."""
         return ModelCall(
             model=run.model,
             system=system.text,
