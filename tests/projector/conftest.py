@@ -134,8 +134,7 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 async def emptied(migrated_database_url: str) -> None:
     tables = (
         "conversation_events, run_leases, waiting_line, conversations, messages, projection_positions,"
-        " parked_events, run_requests, erasures, runs, usage_by_day, tools, approvals, search, feedback,"
-        " feed_days"
+        " parked_events, run_requests, erasures, runs, usage_by_day, tools, approvals, search, feedback"
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_PROJECTORS)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from agentchat.bus.errors import FeedConflict
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.feed_reader import find_kept_position, store_fed_position
+from agentchat.conversations.event_store.feed_reader import find_kept_position
 from agentchat.ops.errors import RefusedError
 from agentchat.ops.main import app
 from agentchat.ops.repair_command import LEFT_OUT
@@ -159,25 +159,16 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(worl
             [build_conversation_started(), *turn(make_id(), "Hello", "Hi")],
         )
         ends.append(await world.log.read_head())
-    days = ((90, 0), (31, ends[0]), (20, ends[1]), (2, ends[2]))
+    age = "UPDATE conversation_events SET at = now() - make_interval(days => %s) WHERE notification_id <= %s"
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
-        for ago, position in days:
-            await owner.execute(
-                "INSERT INTO feed_days VALUES ((now() AT TIME ZONE 'UTC')::date - %s, %s)", [ago, position]
-            )
-        await owner.execute("INSERT INTO projection_positions VALUES ('events_feed', %s)", [ends[3]])
+        for days, position in ((2, ends[3]), (20, ends[2]), (31, ends[1]), (90, ends[0])):
+            await owner.execute(age, [days, position])
     await world.feed_all()
     assert await world.list_positions() == await store_events(world, ends[1])
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
-        await owner.execute("DELETE FROM feed_days WHERE day >= (now() AT TIME ZONE 'UTC')::date - 30")
-    assert await find_kept_position(world.pool) == ends[-1]  # nothing was fed for long
+        await owner.execute(age, [31, ends[3]])
+    assert await find_kept_position(world.pool) == ends[-1]  # nothing happened for long
 
 
-async def test_the_days_of_the_feed_are_noted_from_its_first(world: World) -> None:
-    await store_fed_position(world.pool, 5)
-    await store_fed_position(world.pool, 9)
+async def test_an_empty_log_is_fed_from_its_start(world: World) -> None:
     assert await find_kept_position(world.pool) == 0
-    async with await psycopg.AsyncConnection.connect(world.url) as owner:
-        await owner.execute("UPDATE feed_days SET day = day - 31")
-    await store_fed_position(world.pool, 12)
-    assert await find_kept_position(world.pool) == 9

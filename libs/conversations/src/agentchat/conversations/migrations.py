@@ -9,7 +9,6 @@ from pathlib import Path
 
 from agentchat.conversations import erasures, run_secrets_table, user_deletions
 from agentchat.conversations.claims import idempotency
-from agentchat.conversations.event_store import feed_reader
 from agentchat.conversations.leases import abandoned_runs
 from agentchat.conversations.projections import read_model_follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
@@ -27,7 +26,6 @@ BASELINE = "\n".join(
         user_deletions.TABLES,
         what_if_runs.TABLES,
         idempotency.TABLES,
-        feed_reader.TABLES,
         read_model_follower.TABLES,
         *(each.tables for each in PROJECTIONS),
     )

@@ -1,4 +1,7 @@
-"""Delete the sealed secrets of requests with the ends of their runs (used by `directory.run_secrets`)."""
+"""Hold the sealed secrets of requests (used by `directory.run_secrets`).
+
+`append_events` deletes them in the transaction that appends the end of their run.
+"""
 
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -10,17 +13,6 @@ CREATE TABLE run_secrets (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON run_secrets TO agentchat_service;
-
--- In the transaction that appends the end, whoever appends it.
-CREATE FUNCTION delete_run_secrets() RETURNS trigger LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$ BEGIN
-    DELETE FROM public.run_secrets WHERE trace_id = NEW.trace_id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER delete_run_secrets AFTER INSERT ON conversation_events FOR EACH ROW
-    WHEN (NEW.topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'))
-    EXECUTE FUNCTION delete_run_secrets();
 """
 
 

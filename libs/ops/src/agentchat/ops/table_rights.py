@@ -14,7 +14,6 @@ from agentchat.runtime.migrations import open_migration
 from agentchat.runtime.postgres import Connection
 
 _READ: LiteralString = "SELECT"
-_APPEND: LiteralString = "SELECT, INSERT"
 _WRITE: LiteralString = "SELECT, INSERT, UPDATE, DELETE"
 _REFILL: LiteralString = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"
 
@@ -58,7 +57,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "user_deletions": {"gateway": "SELECT, INSERT", "projector": "SELECT, DELETE"},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
     "parked_events": {"projector": _WRITE, "console": _READ},
-    "feed_days": {"projector": _APPEND},
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
     "accounts": {"gateway": _WRITE, "orchestrator": _READ, "projector": "SELECT, DELETE"},

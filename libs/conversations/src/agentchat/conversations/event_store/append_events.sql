@@ -3,7 +3,7 @@
 -- Appends of one conversation take turns by one of 4,096 advisory locks; after the lock the statement sees every earlier
 -- append. If not `waits`, an item whose lock another append holds is left out and returned as `blocked`, so that it alone
 -- has to wait. The newest version is read by max(), which uses the index whatever the planner knows of the table.
--- Nothing is stored after an erasure. leases.py and waiting_line.py have the rules of leases and of the waiting line.
+-- Nothing is stored after an erasure. The end of a run deletes the secrets of its request. leases.py and waiting_line.py have the rules of leases and of the waiting line.
 -- An item that does not fit is left out, and its worker finds out why.
 CREATE FUNCTION append_events(
     steady_seconds float8, break_seconds float8, clock_seconds float8,
@@ -17,6 +17,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     held integer[] := '{}';
+    ends constant text[] := '{run_completed.v1,run_failed.v1,run_cancelled.v1}';
 BEGIN
     IF waits THEN
         PERFORM pg_advisory_xact_lock(1634165604, place)
@@ -79,6 +80,10 @@ BEGIN
     ), released AS (
         DELETE FROM run_leases held USING accepted
          WHERE seconds IS NULL AND held.trace_id = accepted.trace_id AND held.worker = accepted.worker
+    ), forgotten AS (
+        DELETE FROM run_secrets secret
+         USING unnest(items, topics, trace_ids) AS event (item, topic, trace_id) JOIN accepted ON number = item
+         WHERE topics && ends AND topic = ANY (ends) AND secret.trace_id = event.trace_id
     )
     SELECT conversation_id, leased_at, false FROM accepted;
 END $$;

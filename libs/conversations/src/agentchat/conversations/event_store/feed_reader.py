@@ -1,8 +1,7 @@
 """Read the log as EVENTS carries it, and remember how far it was fed.
 
-EVENTS itself says where to continue. If it is lost, it is fed again with what it would hold: what was fed
-within the days that it keeps. For that, `feed_days` notes the position at which each day began. Read by
-`projector.feed_publisher`.
+EVENTS itself says where to continue. If it is lost, it is fed again with the events of the days that it
+keeps. Read by `projector.feed_publisher`.
 """
 
 import contextlib
@@ -21,14 +20,6 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 NO_ACCOUNT = "unknown"
 _NAME = "events_feed"
 _SEEDED = events.get_tag(events.ConversationSeeded)
-
-TABLES = """
-CREATE TABLE feed_days (
-    day date PRIMARY KEY,
-    position bigint NOT NULL
-);
-GRANT SELECT, INSERT ON feed_days TO agentchat_service;
-"""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -87,17 +78,17 @@ async def read_fed_position(pool: Pool) -> int:
 
 
 async def find_kept_position(pool: Pool) -> int:
-    """Return the log position after which EVENTS would hold every event.
+    """Return the log position before the first event of the days that EVENTS keeps.
 
     Raises DatabaseUnavailable.
     """
-    return await _read_position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
+    return await _read_position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS])
 
 
 async def store_fed_position(pool: Pool, position: int) -> None:
     """Store that everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
-        await conn.execute(_REMEMBER, [_NAME, _NAME, position])
+        await conn.execute(_REMEMBER, [_NAME, position])
 
 
 async def _read_position(pool: Pool, query: str, parameters: list[object]) -> int:
@@ -108,24 +99,16 @@ async def _read_position(pool: Pool, query: str, parameters: list[object]) -> in
 
 _LAST = "SELECT position FROM projection_positions WHERE name = %s"
 
-# Nothing was fed on a missing day. Without any row the feed is older than this table.
+# By the index of times, which the planner would not take for the minimum alone.
 _KEPT_FROM = """
-SELECT coalesce(
-    (SELECT position FROM feed_days
-      WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date - %s ORDER BY day LIMIT 1),
-    (SELECT position FROM projection_positions WHERE name = %s AND EXISTS (SELECT FROM feed_days)),
-    0)
+WITH kept AS MATERIALIZED (
+    SELECT notification_id FROM conversation_events WHERE at >= clock_timestamp() - make_interval(days => %s)
+)
+SELECT coalesce((SELECT min(notification_id) - 1 FROM kept),
+                (SELECT max(notification_id) FROM conversation_events), 0)
 """
 
-# A day's events come after the position stored last before it.
 _REMEMBER = """
-WITH began AS (
-    INSERT INTO feed_days (day, position)
-    SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date,
-           coalesce((SELECT position FROM projection_positions
-                      WHERE name = %s AND EXISTS (SELECT FROM feed_days)), 0)
-    ON CONFLICT (day) DO NOTHING
-)
 INSERT INTO projection_positions (name, position) VALUES (%s, %s)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position
 """

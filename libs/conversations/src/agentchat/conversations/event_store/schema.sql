@@ -23,6 +23,8 @@ CREATE SEQUENCE conversation_events_notification_id_seq OWNED BY conversation_ev
 ALTER TABLE conversation_events
     ALTER COLUMN notification_id SET DEFAULT nextval('conversation_events_notification_id_seq');
 CREATE UNIQUE INDEX conversation_events_notification_id_idx ON conversation_events (notification_id);
+-- Times nearly follow positions: a few bytes find the events since a day.
+CREATE INDEX conversation_events_at_idx ON conversation_events USING brin (at);
 -- A run by its trace: where it starts and where it ends.
 CREATE INDEX conversation_events_runs_idx ON conversation_events (trace_id)
  WHERE topic IN ('run_started.v1', 'run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
