@@ -9,12 +9,13 @@ from typing import Annotated
 import pytest
 
 from agentchat.contracts.text import convert_to_utf8
-from agentchat.evals.prices import read_prices
+from agentchat.contracts.values import Usage
 from agentchat.evals.suite import parse_settings, read_lines
 from agentchat.evals.suite import read_file as read_suite_file
 from agentchat.ops.admin.arguments import read_body, read_query
 from agentchat.ops.chat_command import _read_messages
 from agentchat.ops.errors import StackError
+from agentchat.runtime.prices import read_prices
 from agentchat.runtime.settings import ServiceSettings, Setting, SettingsError, load
 
 
@@ -63,7 +64,7 @@ def test_no_reader_of_a_file_sees_its_mark(tmp_path: Path, monkeypatch: pytest.M
     assert read_body([f"a=@file:{path}"]) == read_query([f"a=@file:{path}"]) == {"a": "höflich"}
     assert load(SecretSettings, {"AGENTCHAT_TOKEN_FILE": str(path)}).token == "höflich"
     path.write_bytes(encode('{"models": {"m": {"input": 1, "output": 2}}}'))
-    assert read_prices(path).models["m"].output == 2
+    assert read_prices(path).compute_cost("m", Usage(output_tokens=1_000_000)) == 2
     path.write_bytes(encode("agent: ä\naccount: b\n"))
     assert parse_settings(read_suite_file(path)).agent == "ä"
 

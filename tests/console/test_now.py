@@ -15,8 +15,8 @@ from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns
 from agentchat.contracts import frames
 from agentchat.contracts.values import Usage
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs
-from agentchat.evals.prices import Price, Prices
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Price, Prices
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import (
     ACCOUNT,

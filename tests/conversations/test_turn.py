@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.values import AgentFacts, ShownMessage, Usage
+from agentchat.contracts.values import AgentFacts, ShownMessage, UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
@@ -356,8 +356,11 @@ def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
     assert end == events.RunFailed(
         trace_id=trace(), at=LATER, code="provider_error", message="It broke.", usage=run.usage
     )
-    (end,) = cancel(run, LATER, Usage(output_tokens=1))
-    assert end == events.RunCancelled(trace_id=trace(), at=LATER, usage=Usage(output_tokens=1))
+    call = UnfinishedReply(model="m", usage=Usage(output_tokens=1))
+    (end,) = cancel(run, LATER, call)
+    assert end == events.RunCancelled(
+        trace_id=trace(), at=LATER, usage=run.usage + Usage(output_tokens=1), unfinished=call
+    )
 
 
 @pytest.mark.parametrize("streamed", ["", "It is", " "])

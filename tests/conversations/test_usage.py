@@ -1,19 +1,21 @@
 """What runs cost: by account, agent, model and day, and for a month."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import load_account_usage
+from agentchat.runtime.prices import Price, Prices
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -157,6 +159,98 @@ async def test_rebuild_and_verify_include_the_sums(storage: Storage) -> None:
     await storage.rebuild(ONLY)
     assert await storage.rows(SUMS) == sums
     assert [each.ok for each in await storage.verify(ONLY)] == [True]
+
+
+PRICES = Prices(
+    models={
+        "m": [Price(input=1, output=2), Price(since="2020-03-01", input=3, output=4, cache_read=0.1)],
+        "n": Price(input=10, output=0.1, cache_write=12.5),
+    }
+)
+OLD, NEW = "2020-02-29T23:59:59.000000Z", "2020-03-01T00:00:00.000000Z"
+TOKENS = Usage(input_tokens=1_000, output_tokens=100)
+
+
+def build_priced_run(*middle: events.Event, end: events.RunEnd | None = None) -> tuple[events.Event, ...]:
+    """A run of model `m` that asked it once, for 0.0012 by the old prices, with more events."""
+    asked, began, replied, ended = run(0, at=OLD)
+    trace = asked.trace_id
+    replied = msgspec.structs.replace(replied, model="m", usage=TOKENS, first_token_ms=70)
+    more = [msgspec.structs.replace(each, trace_id=trace) for each in (*middle, end or ended)]
+    return asked, began, replied, *more
+
+
+FAILED: dict[str, Any] = {"trace_id": "", "at": OLD, "code": "provider_error", "message": "x"}
+LATER_REPLY = msgspec.structs.replace(run(0, at=NEW)[2], model="m", usage=TOKENS, first_token_ms=90)
+COSTS: list[tuple[tuple[events.Event, ...], float | None]] = [
+    (build_priced_run(), 0.0012),
+    (run(0, "failed", model="unknown", at=OLD), 0),
+    (build_priced_run(LATER_REPLY), 0.0046),
+    (build_priced_run(msgspec.structs.replace(LATER_REPLY, model="?")), None),
+    (build_priced_run(events.ReplyLost(trace_id="", at=OLD, round=2, usage=TOKENS, model="n")), 0.01121),
+    (
+        build_priced_run(
+            events.WarningRaised(
+                trace_id="",
+                at=OLD,
+                code="model_changed",
+                subject="n",
+                message="",
+                usage=TOKENS,
+                failed_model="m",
+            )
+        ),
+        0.0024,
+    ),
+    (
+        build_priced_run(
+            events.ContextCompacted(
+                trace_id="",
+                at=NEW,
+                through_version=1,
+                summary="",
+                model="m",
+                prompt_sha256="",
+                usage=Usage(cache_read_tokens=10_000),
+            )
+        ),
+        0.0022,
+    ),
+    (build_priced_run(end=events.RunFailed(**FAILED, usage=TOKENS)), 0.0012),
+    (
+        build_priced_run(
+            end=events.RunFailed(
+                **FAILED, unfinished=UnfinishedReply(model="n", usage=Usage(cache_creation_tokens=100))
+            )
+        ),
+        0.00245,
+    ),
+    (
+        build_priced_run(
+            end=events.RunCancelled(
+                trace_id="", at=OLD, unfinished=UnfinishedReply(model="m", usage=Usage(cache_read_tokens=1))
+            )
+        ),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+async def test_a_run_costs_what_its_model_calls_cost(storage: Storage, batch: int) -> None:
+    priced = [runs_table.build_projection(PRICES)]
+    for story, _ in COSTS:
+        await append_story(storage.store, *story)
+    await storage.follow(priced, batch=batch)
+    kept = dict(await storage.rows("SELECT trace_id, cost::float8 FROM runs"))
+    assert [kept[story[0].trace_id] for story, _ in COSTS] == [cost for _, cost in COSTS]
+    assert set(await storage.rows("SELECT first_token_ms FROM runs")) == {(70,), (None,)}
+    known = [cost for _, cost in COSTS if cost is not None]
+    sums = await storage.rows("SELECT sum(cost)::float8, sum(unpriced)::int FROM usage_by_day")
+    assert sums == [(pytest.approx(sum(known)), len(COSTS) - len(known))]
+    assert [each.ok for each in await storage.verify(priced)] == [True]
+    await storage.rebuild(ONLY)
+    assert await storage.rows("SELECT count(cost) FROM runs") == [(1,)]
 
 
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:

@@ -14,11 +14,11 @@ from agentchat.contracts.values import Usage
 from agentchat.evals.answer_cache import CACHE, AnsweringVersion
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.prices import Price, Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import Suite
 from agentchat.evals.suite_run import SuiteRun
+from agentchat.runtime.prices import Price, Prices
 from tests.evals.made_cases import make_cases, make_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")

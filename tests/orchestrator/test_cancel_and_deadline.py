@@ -7,6 +7,7 @@ import pytest
 from agentchat.contracts import events, frames
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
+from agentchat.contracts.values import UnfinishedReply
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import break_off, reply_with
@@ -49,6 +50,10 @@ async def test_text_of_a_cancelled_run_is_an_interrupted_message(working: World)
     assert isinstance(cancelled, events.RunCancelled)
     assert isinstance(saved, events.MessageSaved)
     assert (saved.content, saved.interrupted) == ("It is on", True)
+    call = cancelled.unfinished
+    assert isinstance(call, UnfinishedReply)
+    assert isinstance(call.first_token_ms, int)
+    assert (call.model, call.usage, cancelled.usage) == ("demo", cancelled.usage, call.usage)
     await (await working.go_on(caller, "On its way?")).until(frames.Completed)
     assert "It is on" in str(working.calls[1].messages)
 

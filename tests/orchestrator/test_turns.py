@@ -31,9 +31,12 @@ async def test_a_message_is_saved_answered_and_announced(working: World) -> None
         events.MessageSaved,
         events.RunCompleted,
     ]
-    delta = stored[3]
+    delta, replied = stored[3:5]
     assert isinstance(delta, events.Delta)
     assert delta.cuts == (3, 7, 15)
+    assert isinstance(replied, events.ModelReplied)
+    assert isinstance(replied.first_token_ms, int)
+    assert 0 <= replied.first_token_ms < 60_000
     assert working.calls[0].system == "Be brief."
 
 

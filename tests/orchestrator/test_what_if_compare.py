@@ -11,8 +11,8 @@ from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.evals.compared_run import compare_run, summarize
-from agentchat.evals.prices import Price, Prices, UnreadablePrices, read_prices
 from agentchat.evals.text_diff import CallPair, Piece, diff_runs, diff_words, pair_calls
+from agentchat.runtime.prices import Price, Prices, UnreadablePrices, read_prices
 
 _AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (

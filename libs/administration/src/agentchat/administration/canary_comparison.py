@@ -13,7 +13,6 @@ import msgspec
 from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.agent_rows import AgentRow
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.evals.prices import Prices
 from agentchat.evals.statistics import (
     LEAST,
     Bounds,
@@ -24,6 +23,7 @@ from agentchat.evals.statistics import (
     decide_states,
 )
 from agentchat.runtime.postgres import Connection
+from agentchat.runtime.prices import Prices
 
 MOST_RUNS = 10_000
 """Of a version, about. Of more, a share of its conversations is compared: a statement may take 5 s."""

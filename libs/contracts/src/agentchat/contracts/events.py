@@ -143,6 +143,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
 
     A reply that calls tools records what the run's later calls must repeat: `offered_tools`, unless the
     conversation has them under `tools_sha256`, and once in a run the `documents`, as they were sent.
+    `first_token_ms`, of the run's first reply with text, is the time from the message to its first piece.
     """
 
     round: int
@@ -157,12 +158,14 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
     prefix_sha256: str | None = None
     offered_tools: tuple[values.ToolSpec, ...] | None = None
     documents: str | None = None
+    first_token_ms: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1", omit_defaults=True):
     """The run continues without the tool server `subject`, or with another model, `subject`, from here on.
 
-    That model is number `fallback` of the agent's fall-backs, from 1. The failed one cost `usage` this round.
+    That model is number `fallback` of the agent's fall-backs, from 1. The failed one, `failed_model`, cost
+    `usage` this round.
     """
 
     code: Literal["tool_server_unavailable", "model_changed"]
@@ -170,6 +173,7 @@ class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1", om
     message: str
     fallback: int = 0
     usage: values.Usage = values.Usage()
+    failed_model: str | msgspec.UnsetType = msgspec.UNSET
 
     def to_warning(self) -> values.RunWarning:
         """Return the warning in the form that readers get."""
@@ -179,11 +183,14 @@ class WarningRaised(Fact, frozen=True, kw_only=True, tag="warning_raised.v1", om
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
     """A stopping worker handed the run over, and another worker repeats the step that was under way.
 
-    `usage` is the cost of that round's model call so far, zero if none was under way.
+    `usage` is the cost of that round's call of `model` so far, zero if none was under way. `first_token_ms`
+    as in ModelReplied.
     """
 
     round: int
     usage: values.Usage
+    model: str | msgspec.UnsetType = msgspec.UNSET
+    first_token_ms: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
@@ -254,21 +261,24 @@ class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
     """The run ended without a reply. `code` is one of `contracts.errors`, `usage` the cost so far.
 
     `message` is for callers; `provider_message`, the model provider's own sentence, for administrators only.
+    `unfinished`, a part of `usage`, is the model call that no event before records.
     """
 
     code: str
     message: str
     usage: values.Usage = values.Usage()
     provider_message: str | None = None
+    unfinished: values.UnfinishedReply | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
     """The caller cancelled the run, or a newer message, of the trace `interrupted_by`, took its place.
 
-    The text so far is in its last Delta.
+    The text so far is in its last Delta. `unfinished` as in RunFailed.
     """
 
     usage: values.Usage = values.Usage()
+    unfinished: values.UnfinishedReply | msgspec.UnsetType = msgspec.UNSET
     interrupted_by: str | msgspec.UnsetType = msgspec.UNSET
 
     @property

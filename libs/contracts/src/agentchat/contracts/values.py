@@ -92,6 +92,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class UnfinishedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model call that the end of its run broke off: the model, the cost, and the time to its first text."""
+
+    model: str
+    usage: Usage = Usage()
+    first_token_ms: int | msgspec.UnsetType = msgspec.UNSET
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A passage that retrieval found (interface specification, section 2).
 

@@ -20,9 +20,9 @@ from agentchat.conversations.queries.conversation_search import (
 from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.evals.language import UNDETERMINED, detect_language
-from agentchat.evals.prices import Prices
 from agentchat.evals.run_choice import ENDS, MOST
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Prices
 
 _PAGE = 200
 _LENGTHS = ((1, "1"), (4, "2-4"), (9, "5-9"))

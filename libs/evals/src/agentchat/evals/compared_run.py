@@ -9,7 +9,7 @@ import msgspec
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from agentchat.conversations.aggregate.conversation import Run, RunState
-from agentchat.evals.prices import Prices
+from agentchat.runtime.prices import Prices
 
 MESSAGE_CHARACTERS = 200
 

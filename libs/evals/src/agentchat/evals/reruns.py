@@ -11,8 +11,8 @@ from agentchat.contracts import subjects
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.event_store.log import Log
 from agentchat.evals.compared_run import ComparedRun, compare_run
-from agentchat.evals.prices import Prices
 from agentchat.evals.run_choice import ChosenRun, load_conversation
+from agentchat.runtime.prices import Prices
 
 _SLACK_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0

@@ -14,8 +14,8 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
 from agentchat.evals.compared_run import MESSAGE_CHARACTERS, measure_seconds
-from agentchat.evals.prices import Prices
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Prices
 
 ENDS = ("completed", "failed", "cancelled")
 MOST = 10_000

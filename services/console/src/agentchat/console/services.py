@@ -18,12 +18,12 @@ from agentchat.console.live.open_streams import OpenStreams
 from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.settings import ConsoleSettings
-from agentchat.evals.prices import Prices
 from agentchat.files.file_store import FileStore
 from agentchat.ops.folder import RunFolder
 from agentchat.runtime.health import HealthChecks
 from agentchat.runtime.peers import Network
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Prices
 
 if TYPE_CHECKING:  # loads authlib
     from agentchat.console.frame.oidc import OidcProvider

@@ -1,6 +1,5 @@
 """Define the console's settings; all come from the environment."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -9,10 +8,10 @@ import msgspec
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
-from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
+from agentchat.runtime.prices import SETTING, Prices, load_prices
 from agentchat.runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -22,7 +21,7 @@ Level = Literal["debug", "info", "warning", "error"]
 class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     """The settings of the console. Port 0 means any free port.
 
-    `prices` is a JSON file with the prices of models; without it no costs are shown.
+    `prices` is a JSON file with the prices of models, in place of the list prices that come with it.
     Without `files_url` conversations show the names of their images only.
     `services` are the processes on the health page, each as `name=http://host:port/metrics`.
     """
@@ -40,7 +39,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_url: Annotated[str | None, Setting("AGENTCHAT_FILES_URL")] = None
-    prices: Annotated[str | None, Setting("AGENTCHAT_PRICES")] = None
+    prices: Annotated[str | None, Setting(SETTING)] = None
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
@@ -80,10 +79,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
 
     def load_prices(self) -> Prices:
         """Load the price table. Raises SettingsError."""
-        try:
-            return Prices() if self.prices is None else read_prices(Path(self.prices))
-        except UnreadablePrices as error:
-            raise SettingsError(f"AGENTCHAT_PRICES: {error}") from None
+        return load_prices(self.prices)
 
     def build_sealer(self) -> Sealer:
         """Build the sealer of the agents' secrets. Raises SettingsError."""

@@ -10,6 +10,7 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
+from agentchat.runtime.prices import SETTING, load_prices
 from agentchat.runtime.settings import ServiceSettings, Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -18,6 +19,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     """Settings of the projector.
 
+    `prices` is a JSON file with the prices of models, in place of the list prices that come with it.
     `webhook_allow` lists host:port pairs that webhook endpoints may have although they are not public or not
     https.
     """
@@ -33,6 +35,7 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     ] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_url: FilesUrl
+    prices: Annotated[str | None, Setting(SETTING)] = None
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
@@ -41,6 +44,7 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     def check(self) -> None:
         """Check what types do not say. Raises SettingsError."""
         ObjectStore(self.files_url)
+        load_prices(self.prices)
 
     def build_sealer(self) -> Sealer:
         """Return the sealer that opens the secrets of endpoints. Raises SettingsError."""

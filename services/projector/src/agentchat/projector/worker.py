@@ -15,7 +15,7 @@ from agentchat.conversations.database import EVENTS_TABLE
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.leases.waiting_line import count_waiters
 from agentchat.conversations.projections.read_model_follower import Follower
-from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.read_models import build_projections
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
 from agentchat.files import file_removal
 from agentchat.files.object_store import ObjectStore
@@ -30,6 +30,7 @@ from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool
+from agentchat.runtime.prices import load_prices
 from agentchat.webhooks import delivery_projection, delivery_queue
 from agentchat.webhooks.sender import DeliverySender
 
@@ -80,7 +81,8 @@ class Projector:
         self._log = log = SharedLog(pool)
         objects = ObjectStore(settings.files_url)
         self._pool = pool
-        self._follower = Follower(pool, log, (*PROJECTIONS, erasures.PROJECTION))
+        projections = build_projections(load_prices(settings.prices))
+        self._follower = Follower(pool, log, (*projections, erasures.PROJECTION))
         self._erasing = LogFollower(
             "erasures",
             erasure_step.ErasureStep(bus, pool, objects).step,

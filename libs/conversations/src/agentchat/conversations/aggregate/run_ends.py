@@ -9,7 +9,7 @@ import msgspec
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.ids import derive_reply_id
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import update_fields
@@ -20,44 +20,50 @@ def fail(
     code: str,
     message: str,
     now: str,
-    usage: Usage | None = None,
+    unfinished: UnfinishedReply | None = None,
     provider_message: str | None = None,
 ) -> tuple[events.Event, ...]:
     """Return the end of a run without a reply; () if it has ended.
 
-    `code` is one of `contracts.errors`. `usage` is that of the whole run; by default the sum of its recorded
-    replies.
+    `code` is one of `contracts.errors`. `unfinished` is the model call under way, which the run lacks.
     """
     if run.state != "running":
         return ()
-    spent = run.usage if usage is None else usage
     failed = events.RunFailed(
         trace_id=run.trace_id,
         at=now,
         code=code,
         message=message,
-        usage=spent,
+        usage=_add_usage(run, unfinished),
         provider_message=provider_message or None,
+        unfinished=unfinished or msgspec.UNSET,
     )
     return (*approval_rules.withdraw_approvals(run, now), failed)
 
 
 def cancel(
-    run: Run, now: str, usage: Usage | None = None, *, interrupted_by: str | None = None
+    run: Run, now: str, unfinished: UnfinishedReply | None = None, *, interrupted_by: str | None = None
 ) -> tuple[events.Event, ...]:
     """Return the end of a run that its caller cancelled; () if it has ended.
 
-    `usage` as for `fail`. `interrupted_by`: the trace of the message that takes its place. Its open calls get
-    a result then: a reader of the next run sees what became of them.
+    `unfinished` as for `fail`. `interrupted_by`: the trace of the message that takes its place. Its open
+    calls get a result then: a reader of the next run sees what became of them.
     """
     if run.state != "running":
         return ()
-    spent = run.usage if usage is None else usage
     cancelled = events.RunCancelled(
-        trace_id=run.trace_id, at=now, usage=spent, interrupted_by=interrupted_by or msgspec.UNSET
+        trace_id=run.trace_id,
+        at=now,
+        usage=_add_usage(run, unfinished),
+        unfinished=unfinished or msgspec.UNSET,
+        interrupted_by=interrupted_by or msgspec.UNSET,
     )
     closed = () if interrupted_by is None else _close_calls(run, now)
     return (*approval_rules.withdraw_approvals(run, now), *closed, cancelled)
+
+
+def _add_usage(run: Run, unfinished: UnfinishedReply | None) -> Usage:
+    return run.usage if unfinished is None else run.usage + unfinished.usage
 
 
 def _close_calls(run: Run, now: str) -> tuple[events.ToolReturned, ...]:

@@ -10,6 +10,8 @@ from agentchat.conversations.projections import (
     search_table,
     tools_table,
 )
+from agentchat.conversations.projections.projection import Projection
+from agentchat.runtime.prices import Prices
 
 PROJECTIONS = (
     conversations_table.PROJECTION,
@@ -21,3 +23,9 @@ PROJECTIONS = (
     feedback_table.PROJECTION,
     conversation_files_table.PROJECTION,
 )
+
+
+def build_projections(prices: Prices) -> tuple[Projection, ...]:
+    """Return the read models, with the costs of runs at these prices."""
+    priced = runs_table.build_projection(prices)
+    return tuple(priced if each is runs_table.PROJECTION else each for each in PROJECTIONS)

@@ -1,18 +1,22 @@
 """The read model `runs`, the ledger of runs.
 
-When each ran, for which agent and model, and at what cost. A row outlives the erasure of its conversation,
-without the conversation's id: deleting a conversation gives no tokens back. Only a run without an end is
-deleted then.
+When each ran, for which agent and model, and at what cost: the sum of its model calls at the prices of their
+time, null if tokens have no price. `first_token_ms` is null if there was no text. A row outlives the erasure
+of its conversation, without the conversation's id: deleting a conversation gives no tokens back. Only a run
+without an end is deleted then.
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import partial
 from typing import get_args
 
 import msgspec
+from msgspec import UNSET
 from psycopg.rows import class_row
 
 from agentchat.contracts import events
-from agentchat.contracts.values import TOKEN_KINDS, Usage
+from agentchat.contracts.values import TOKEN_KINDS, UnfinishedReply, Usage
 from agentchat.conversations.database import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
@@ -24,6 +28,10 @@ from agentchat.conversations.projections.projection import (
     remove,
 )
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
+from agentchat.runtime.prices import Prices
+
+_DECIMALS = 10
+"""A token at 0.01 for a million costs 0.00000001."""
 
 _TABLES = """
 CREATE TABLE runs (
@@ -44,6 +52,8 @@ CREATE TABLE runs (
     output_tokens bigint NOT NULL,
     cache_read_tokens bigint NOT NULL,
     cache_creation_tokens bigint NOT NULL,
+    cost numeric,
+    first_token_ms integer,
     requested_at text COLLATE "C",
     started_at text COLLATE "C",
     ended_at text COLLATE "C"
@@ -70,6 +80,8 @@ CREATE TABLE usage_by_day (
     output_tokens bigint NOT NULL,
     cache_read_tokens bigint NOT NULL,
     cache_creation_tokens bigint NOT NULL,
+    cost numeric NOT NULL,
+    unpriced bigint NOT NULL,
     PRIMARY KEY (account_id, day, agent_id, agent_version, model)
 );
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
@@ -118,7 +130,10 @@ async def list_open_runs_of_agent(
 
 
 class _Change(msgspec.Struct):
-    """The changes of one run by a batch; None is unknown. `tool_calls` are those that it adds."""
+    """The changes of one run by a batch; None is unknown.
+
+    `tool_calls` and `cost` are what it adds; no `cost` if tokens have no price.
+    """
 
     conversation_id: str
     account_id: str
@@ -132,6 +147,8 @@ class _Change(msgspec.Struct):
     rounds: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
+    cost: Decimal | None = Decimal()
+    first_token_ms: int | None = None
     requested_at: str | None = None
     started_at: str | None = None
     ended_at: str | None = None
@@ -140,7 +157,10 @@ class _Change(msgspec.Struct):
 _OF_A_RUN = (
     events.MessageSaved
     | events.RunStarted
+    | events.ContextCompacted
     | events.ModelReplied
+    | events.WarningRaised
+    | events.ReplyLost
     | events.ToolCalled
     | events.RunCompleted
     | events.RunFailed
@@ -148,7 +168,7 @@ _OF_A_RUN = (
 )
 
 
-def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[Statement]:
     changes: dict[str, _Change] = {}
     erased: set[str] = set()
     for fact in facts:
@@ -157,6 +177,7 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
         else:
             run = changes.setdefault(fact.event.trace_id, _Change(fact.conversation_id, fact.account_id))
             _add_event(run, fact.event)
+            _add_model_call(run, fact.event, prices)
     rows = [_build_row(trace_id, each) for trace_id, each in changes.items()]
     return [*put(_UPSERT_AND_ADD, rows), *remove(_DELETE_OPEN, erased), *remove(_LEAVE, erased)]
 
@@ -184,6 +205,29 @@ def _add_event(run: _Change, event: events.Event) -> None:
             pass
 
 
+def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
+    """Add the cost of what an event says about a model call, at the prices of its time."""
+    match event:
+        case events.ModelReplied() | events.ReplyLost():
+            model, usage, first_token_ms = event.model, event.usage, event.first_token_ms
+        case events.ContextCompacted():
+            model, usage, first_token_ms = event.model, event.usage, UNSET
+        case events.WarningRaised():
+            model, usage, first_token_ms = event.failed_model, event.usage, UNSET
+        case (
+            events.RunFailed(unfinished=UnfinishedReply() as call)
+            | events.RunCancelled(unfinished=UnfinishedReply() as call)
+        ):
+            model, usage, first_token_ms = call.model, call.usage, call.first_token_ms
+        case _:
+            return
+    if run.first_token_ms is None and isinstance(first_token_ms, int):
+        run.first_token_ms = first_token_ms
+    if usage.total and run.cost is not None:
+        cost = prices.compute_cost(model or run.model or "", usage, event.at)
+        run.cost = None if cost is None else run.cost + round(Decimal(cost), _DECIMALS)
+
+
 def _end_run(
     run: _Change,
     event: events.RunEnd,
@@ -205,26 +249,36 @@ SELECT account_id, substr(ended_at, 1, 10), coalesce(agent_id, ''), coalesce(age
        coalesce(sum(round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)),
                 0)::bigint,
        sum(input_tokens)::bigint, sum(output_tokens)::bigint,
-       sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint
+       sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint,
+       coalesce(sum(cost), 0), count(*) FILTER (WHERE cost IS NULL)
 """
 
-PROJECTION = Projection(
-    name="runs",
-    tables=_TABLES,
-    sums=Sums(
-        table="usage_by_day", query=_SUMS + "FROM {runs} WHERE ended_at IS NOT NULL GROUP BY 1, 2, 3, 4, 5"
-    ),
-    takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
-    keeps_erased=True,
-    changes=_build_statements,
-)
+
+def build_projection(prices: Prices) -> Projection:
+    """Build the read model with the costs of runs at these prices."""
+    return Projection(
+        name="runs",
+        tables=_TABLES,
+        sums=Sums(
+            table="usage_by_day",
+            query=_SUMS + "FROM {runs} WHERE ended_at IS NOT NULL GROUP BY 1, 2, 3, 4, 5",
+        ),
+        takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
+        keeps_erased=True,
+        changes=partial(_build_statements, prices=prices),
+    )
+
+
+PROJECTION = build_projection(Prices())
+"""The read model for its name and tables, without prices."""
+
 
 _UPSERT = insert(
     "runs",
     "trace_id text, conversation_id text, account_id text, agent_id text, agent_version integer, "
     "model text, form text, state text, code text, attempts integer, rounds integer, tool_calls integer, "
     "input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, cache_creation_tokens bigint, "
-    "requested_at text, started_at text, ended_at text",
+    "cost numeric, first_token_ms integer, requested_at text, started_at text, ended_at text",
     """(trace_id) DO UPDATE
    SET user_id = coalesce(kept.user_id, excluded.user_id),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
@@ -240,6 +294,8 @@ _UPSERT = insert(
        output_tokens = greatest(kept.output_tokens, excluded.output_tokens),
        cache_read_tokens = greatest(kept.cache_read_tokens, excluded.cache_read_tokens),
        cache_creation_tokens = greatest(kept.cache_creation_tokens, excluded.cache_creation_tokens),
+       cost = kept.cost + excluded.cost,
+       first_token_ms = coalesce(kept.first_token_ms, excluded.first_token_ms),
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),
        ended_at = coalesce(kept.ended_at, excluded.ended_at)""",
@@ -263,7 +319,9 @@ INSERT INTO usage_by_day AS kept {_SUMS}
        input_tokens = kept.input_tokens + excluded.input_tokens,
        output_tokens = kept.output_tokens + excluded.output_tokens,
        cache_read_tokens = kept.cache_read_tokens + excluded.cache_read_tokens,
-       cache_creation_tokens = kept.cache_creation_tokens + excluded.cache_creation_tokens
+       cache_creation_tokens = kept.cache_creation_tokens + excluded.cache_creation_tokens,
+       cost = kept.cost + excluded.cost,
+       unpriced = kept.unpriced + excluded.unpriced
 """  # noqa: S608 - statements of this module
 
 _DELETE_OPEN = "DELETE FROM runs WHERE conversation_id = ANY(%s) AND ended_at IS NULL"

@@ -18,7 +18,6 @@ from agentchat.evals.case_reader import CaseReader, load_suite_agent
 from agentchat.evals.case_sampling import CandidateRuns, CaseFilter, draw_sample
 from agentchat.evals.cases import MOST, Case, merge_cases, read_cases, write_cases
 from agentchat.evals.errors import NotACase
-from agentchat.evals.prices import Prices
 from agentchat.evals.run_choice import ENDS
 from agentchat.evals.run_choice import MOST as MOST_CONVERSATIONS
 from agentchat.evals.suite import (
@@ -39,6 +38,7 @@ from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_
 from agentchat.ops.output import format_count
 from agentchat.ops.printing import build_progress
 from agentchat.ops.replay.what_if_command import load_prices, parse_end_option
+from agentchat.runtime.prices import Prices
 
 
 class CollectedCases(msgspec.Struct, kw_only=True):

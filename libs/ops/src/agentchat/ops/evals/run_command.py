@@ -18,7 +18,6 @@ from agentchat.directory.agent_draft import AgentDraft
 from agentchat.evals.answer_cache import AnsweringVersion
 from agentchat.evals.case_reader import load_suite_agent
 from agentchat.evals.cases import read_cases
-from agentchat.evals.prices import Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replace_file
@@ -39,6 +38,7 @@ from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_
 from agentchat.ops.evals.sync_command import find_erased
 from agentchat.ops.output import format_count
 from agentchat.ops.replay.what_if_command import load_prices
+from agentchat.runtime.prices import Prices
 
 STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
 

@@ -1,5 +1,6 @@
 """`agentchat replay rebuild` and `verify`: rebuild read models from the log, or compare them with it."""
 
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +14,7 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections import rebuild_read_models
 from agentchat.conversations.projections.apply_facts import RefusedEvent
 from agentchat.conversations.projections.projection import Projection
-from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.read_models import PROJECTIONS, build_projections
 from agentchat.conversations.projections.rebuild_read_models import (
     CONNECTIONS,
     ParkedEvent,
@@ -23,9 +24,12 @@ from agentchat.conversations.projections.rebuild_read_models import (
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import NoneSuchError
+from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import SetupError
 from agentchat.ops.printing import build_progress, warn
 from agentchat.runtime.postgres import Pool, open_pool
+from agentchat.runtime.prices import SETTING, load_prices
+from agentchat.runtime.settings import SettingsError
 
 T = TypeVar("T")
 Work = Callable[[Pool, Log, Sequence[Projection], RebuildProgress], Awaitable[T]]
@@ -39,11 +43,15 @@ VerifiedNames = Annotated[
 
 def choose_projections(names: Sequence[str]) -> list[Projection]:
     """Return the read models of these names, or all if there are none. Raises SetupError."""
-    known = {each.name: each for each in PROJECTIONS}
+    try:
+        prices = load_prices(get_variable(os.environ, SETTING))
+    except SettingsError as error:
+        raise SetupError(str(error)) from None
+    known = {each.name: each for each in build_projections(prices)}
     for name in names:
         if name not in known:
             raise SetupError(f"unknown read model {name!r}; choose from {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
+    return [known[name] for name in dict.fromkeys(names)] or list(known.values())
 
 
 def run_with_bar(

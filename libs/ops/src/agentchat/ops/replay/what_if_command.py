@@ -16,7 +16,6 @@ from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.sample_conversations import RunFilter
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
-from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.evals.reruns import Candidate, replay
 from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
 from agentchat.evals.text_diff import diff_runs
@@ -26,6 +25,7 @@ from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.output import clean, format_count
 from agentchat.ops.printing import build_progress
+from agentchat.runtime.prices import Prices, UnreadablePrices, read_prices
 
 _MOST_PROMPT = 65_536
 

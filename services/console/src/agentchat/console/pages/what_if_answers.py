@@ -14,11 +14,11 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.what_if_runs import WhatIfRow
 from agentchat.evals.compared_run import ComparedRun, Summary, compare_run, summarize
-from agentchat.evals.prices import Prices
 from agentchat.evals.reruns import Reruns
 from agentchat.evals.run_choice import load_conversation
 from agentchat.evals.text_diff import CallPair, Piece, diff_words, pair_calls
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Prices
 
 RUN_SECONDS = 120.0
 _OTHER_PAGE_SECONDS = 1.0

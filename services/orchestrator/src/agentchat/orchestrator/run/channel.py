@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from agentchat.bus.traces import Traces
@@ -120,6 +121,7 @@ class TraceChannel:
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
+        self._first_text_at: float | None = None  # of the run, if this round began its text
         self.has_reasoning = False  # readers have reasoning of this round
         self._reasoned = 0  # code points of it by this attempt
         self._repeated = (0, 0)  # ends of the last two repetitions, within the round
@@ -186,6 +188,7 @@ class TraceChannel:
     ) -> None:
         """Start a round, of which `sent` was sent before, and reasoning if `has_reasoning`."""
         self.has_reasoning = has_reasoning or (number == self.round and self.has_reasoning)
+        self._first_text_at = self._first_text_at if number == self.round else None
         self._reasoned = 0
         self.round = number
         self._pieces = [sent] if sent else []
@@ -207,6 +210,8 @@ class TraceChannel:
             self._seq += 1
             self._last_sent = self._loop.time()
             self.deltas += 1
+            if self._before + self._length == 0:
+                self._first_text_at = self._last_sent
             self._pieces.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
@@ -231,6 +236,14 @@ class TraceChannel:
         return frames.DeltaFrame(
             seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
         )
+
+    def measure_first_token(self, run_seconds: float) -> int | UnsetType:
+        """Return the milliseconds from the run's message, `run_seconds` ago, to its first piece of text.
+
+        UNSET unless this attempt sent that piece in this round.
+        """
+        at = self._first_text_at
+        return UNSET if at is None else max(0, round((run_seconds - self._loop.time() + at) * 1000))
 
     @property
     def text(self) -> str:

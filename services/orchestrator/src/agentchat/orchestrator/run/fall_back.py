@@ -113,6 +113,7 @@ class ModelChanger:
             message=f"{_name_model(run.fallback)} {_WORDS[reason]}; fall-back {number} answers instead.",
             fallback=number,
             usage=performer.cost.get_unrecorded(run),
+            failed_model=run.model,
         )
         logs.get_logger("run").warning("model_changed", reason=reason, fallback=number)
         metrics.MODEL_CHANGES.labels(provider=performer.agent.provider, reason=reason).inc()

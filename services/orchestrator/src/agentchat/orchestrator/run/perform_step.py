@@ -309,6 +309,7 @@ class Performer:
             tools_sha256=hash_tools(call.tools),
             repaired=reply.repaired,
             prefix_sha256=prefix if reply.repaired is None and not is_continued else None,
+            first_token_ms=self.channel.measure_first_token(self.clock.seconds_since(run.requested_at)),
         )
 
     def _record_prefix(

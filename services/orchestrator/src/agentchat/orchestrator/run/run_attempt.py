@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanKind
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events
 from agentchat.contracts.timings import RUN_SECONDS
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import UnfinishedReply
 from agentchat.conversations.aggregate.busy_rules import find_interrupting
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
@@ -139,8 +139,8 @@ class RunAttempt:
     async def fail(self, code: str, message: str, kind: str, provider_message: str = "") -> None:
         """End the run without a reply."""
         logs.get_logger("run").warning("run_failing", code=code, kind=kind)
-        now, spent = self._get_now(), self._sum_usage()
-        await self._end(fail(self.log.run, code, message, now, spent, provider_message))
+        unfinished = self._describe_unfinished()
+        await self._end(fail(self.log.run, code, message, self._get_now(), unfinished, provider_message))
 
     async def _take_turn(self) -> None:
         performer = await self._create_performer(await self._announce_attempt())
@@ -205,7 +205,8 @@ class RunAttempt:
                 await self.log.refresh()
                 received = find_interrupting(self.log.run)
                 by = None if received is None else received.message.trace_id
-                await self._end(cancel(self.log.run, self._get_now(), self._sum_usage(), interrupted_by=by))
+                unfinished = self._describe_unfinished()
+                await self._end(cancel(self.log.run, self._get_now(), unfinished, interrupted_by=by))
             case "deadline":
                 await self.fail("deadline_exceeded", "The run took longer than ten minutes.", "deadline")
             case "shutdown":
@@ -216,13 +217,15 @@ class RunAttempt:
 
     async def _record_hand_over(self) -> None:
         """Record that this attempt did not fail, and the cost of its unfinished model call."""
-        run = self.log.run
+        run, unfinished = self.log.run, self._describe_unfinished()
         await self.log.append_once(
             events.ReplyLost(
                 trace_id=run.trace_id,
                 at=self._get_now(),
                 round=self.channel.round or len(run.rounds),
-                usage=self._cost.get_unrecorded(run),
+                usage=unfinished.usage,
+                model=unfinished.model,
+                first_token_ms=unfinished.first_token_ms,
             )
         )
 
@@ -232,8 +235,15 @@ class RunAttempt:
             streamed = self.channel.build_text_events(self._get_now())
             await self.log.append(save_interrupted_reply(self.log.run, streamed, end))
 
-    def _sum_usage(self) -> Usage:
-        return self.log.run.usage + self._cost.get_unrecorded(self.log.run)
+    def _describe_unfinished(self) -> UnfinishedReply:
+        run = self.log.run
+        return UnfinishedReply(
+            model=run.model,
+            usage=self._cost.get_unrecorded(run),
+            first_token_ms=self.channel.measure_first_token(
+                self._opened.clock.seconds_since(run.requested_at)
+            ),
+        )
 
     def _get_now(self) -> str:
         return self._opened.clock.now()

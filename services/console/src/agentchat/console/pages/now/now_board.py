@@ -8,9 +8,9 @@ import msgspec
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
-from agentchat.evals.prices import Prices
 from agentchat.ops.status.figures import SystemFigures, gather_from
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Prices
 
 FIGURES_SECONDS = 5.0
 
