@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.ops import folder_secrets, table_rights
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
-from agentchat.runtime.database_roles import OPERATOR, SERVICES, Service, get_role
+from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, Service, get_role
 from agentchat.runtime.postgres import act_as
 from tests.harness import RunningStack
 
@@ -55,8 +55,12 @@ def _refusal(url: str, statement: str) -> str | None:
     with psycopg.connect(url, autocommit=True) as conn:
         try:
             conn.execute(statement.encode())
-        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue) as error:
-            return error.diag.message_primary  # the second: there is no such role
+        except (
+            psycopg.errors.InsufficientPrivilege,
+            psycopg.errors.InvalidParameterValue,  # there is no such role
+            psycopg.errors.ReadOnlySqlTransaction,  # an analyst's default
+        ) as error:
+            return error.diag.message_primary
     return None
 
 
@@ -116,6 +120,19 @@ def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
         table for table in table_rights.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")
     ]
     assert refused == []
+
+
+def test_an_analyst_reads_the_views_of_analytics_alone(cluster: tuple[Cluster, int]) -> None:
+    server, port = cluster
+    url = server.url(port, ANALYST)
+    assert [table for table in table_rights.TABLES if _refusal(url, f"TABLE {table}") is None] == []
+    with psycopg.connect(url, autocommit=True) as conn:
+        assert conn.execute("SELECT count(*) >= 0 FROM analytics.runs").fetchone() == (True,)
+        for setting, default in (("default_transaction_read_only", "on"), ("statement_timeout", "5min")):
+            assert conn.execute(f"SHOW {setting}").fetchone() == (default,)
+        conn.execute("SET default_transaction_read_only = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("DELETE FROM analytics.usage_by_day")
 
 
 def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple[Cluster, int]) -> None:

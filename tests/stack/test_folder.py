@@ -23,6 +23,7 @@ _ENVIRONMENT = Environment(
     retrieval_agent_id="retrieval",
     openai_agent_id="openai",
     database_url="postgresql://o:p%20w@127.0.0.1:5432/db?sslmode=require&application_name=it's",
+    analyst_database_url="postgresql://a:b@127.0.0.1:5432/db",
     redis_url="redis://127.0.0.1:6379/0",
     api_key="sk-ac-a",
     agent_id="a",
@@ -43,7 +44,8 @@ def test_demo_env_can_be_sourced_by_a_shell(folder: RunFolder) -> None:
     assert sourced["DATABASE_URL"] == _ENVIRONMENT.database_url
     keys = [line.removeprefix("export ").split("=")[0] for line in folder.demo_env.read_text().splitlines()]
     assert keys == [
-        *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "CONSOLE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
+        *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "CONSOLE_URL", "NATS_URL", "DATABASE_URL"),
+        *("ANALYST_DATABASE_URL", "REDIS_URL"),
         *(
             "API_KEY",
             "AGENT_ID",

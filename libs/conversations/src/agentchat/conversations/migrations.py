@@ -12,7 +12,7 @@ from agentchat.conversations.claims import idempotency
 from agentchat.conversations.leases import abandoned_runs
 from agentchat.conversations.projections import read_model_follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.queries import what_if_runs
+from agentchat.conversations.queries import analytics_views, what_if_runs
 from agentchat.runtime import migrations
 
 _STORE = Path(__file__).parent / "event_store"
@@ -28,6 +28,7 @@ BASELINE = "\n".join(
         idempotency.TABLES,
         read_model_follower.TABLES,
         *(each.tables for each in PROJECTIONS),
+        analytics_views.build_views(),
     )
 )
 

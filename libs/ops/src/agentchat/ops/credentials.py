@@ -17,7 +17,7 @@ from agentchat.ops.errors import SetupError
 from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.servers import valkey
 from agentchat.ops.servers.postgres_server import DATABASE, OWNER, list_login_statements
-from agentchat.runtime.database_roles import OPERATOR, SERVICES, get_role
+from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, get_role
 
 
 def _map_urls(name: str, *servers: str) -> dict[str, str]:
@@ -134,6 +134,7 @@ def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
     """Build each user's address of each server, by the name of its file."""
     found = {"owner-database-url": _build_postgres_url(key, hosts, OWNER)}
     found["operator-database-url"] = _build_postgres_url(key, hosts, OPERATOR)
+    found["analyst-database-url"] = _build_postgres_url(key, hosts, ANALYST, target="any")
     found["operator-nats-url"] = _build_nats_urls(key, hosts, users.OPERATOR)
     found["operator-redis-url"] = _build_redis_url(key, hosts, "operator")
     found["projector-nats-provisioner-url"] = _build_nats_urls(key, hosts, users.PROVISIONER)
@@ -148,11 +149,11 @@ def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
     return found
 
 
-def _build_postgres_url(key: str, hosts: Hosts, role: str) -> str:
+def _build_postgres_url(key: str, hosts: Hosts, role: str, *, target: str = "read-write") -> str:
     login = f"{role}:{derive_password(key, 'postgres', role)}"
     tls = f"sslmode=verify-full&sslrootcert={_AUTHORITY}"
     addresses = ",".join(f"{host}:5432" for host in hosts.primaries)
-    return f"postgresql://{login}@{addresses}/{DATABASE}?{tls}&target_session_attrs=read-write"
+    return f"postgresql://{login}@{addresses}/{DATABASE}?{tls}&target_session_attrs={target}"
 
 
 def _build_nats_urls(key: str, hosts: Hosts, user: str) -> str:

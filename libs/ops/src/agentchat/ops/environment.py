@@ -16,9 +16,10 @@ _DEFAULT_FOLDER = ".run"
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omit_defaults=True):
     """The keys of `demo.env` (design 8), in lower case here.
 
-    The servers' addresses are an operator's, who reads everything and changes no event. `load_*` belong to an
-    account without limits, its agent has no tools. `retrieval_agent_id` answers from the demo's knowledge
-    base; `openai_agent_id` is the shop's, on OpenAI's wire.
+    The servers' addresses are an operator's, who reads everything and changes no event; the analyst's is for
+    the views of `analytics` alone. `load_*` belong to an account without limits, its agent has no tools.
+    `retrieval_agent_id` answers from the demo's knowledge base; `openai_agent_id` is the shop's, on OpenAI's
+    wire.
     """
 
     base_url: str
@@ -27,6 +28,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     console_url: str
     nats_url: str
     database_url: str
+    analyst_database_url: str
     redis_url: str
     api_key: str
     agent_id: str

@@ -54,12 +54,16 @@ class Urls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Servers(msgspec.Struct, frozen=True):
-    """The embedded servers, and each user's addresses of embedded and external servers."""
+    """The embedded servers, and each user's addresses of embedded and external servers.
+
+    `analyst_database` is for analysts, who read the views of `analytics` alone.
+    """
 
     processes: tuple[Process, ...]
     owner: Urls
     """Migrates the database and makes streams; in tests the database's superuser."""
     operator: Urls
+    analyst_database: str
     services: dict[Service, Urls]
 
     @property

@@ -19,7 +19,7 @@ from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from agentchat.ops.services import Rank, Servers, Services, Urls, to_reachable_host
 from agentchat.ops.settings import Counts, UpSettings
-from agentchat.runtime.database_roles import OPERATOR, SERVICES, get_role
+from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, get_role
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -66,6 +66,7 @@ def describe_servers(
         tuple(processes),
         owner=build_urls(SUPERUSER if fast else OWNER, PROVISIONER),
         operator=build_urls(OPERATOR, "operator"),
+        analyst_database=settings.database_url or cluster.url(database_port, ANALYST),
         services={each: build_urls(get_role(each), each.replace("_", "-")) for each in SERVICES},
     )
 
@@ -116,6 +117,7 @@ def describe_stack(
         console_url=f"http://{LOOPBACK}:{console_port}",
         nats_url=servers.operator.nats,
         database_url=servers.operator.database,
+        analyst_database_url=servers.analyst_database,
         redis_url=servers.operator.redis,
         api_key=secrets.api_key,
         agent_id=demo.AGENT_ID,

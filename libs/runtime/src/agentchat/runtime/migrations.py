@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from agentchat.runtime.database_roles import MEMBERS, ROLES, SERVICE_ROLE
+from agentchat.runtime.database_roles import DEFAULTS, MEMBERS, ROLES, SERVICE_ROLE
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, connect_options
 
 _LOCK = 0x61676368  # arbitrary, but never changes: "agch"
@@ -100,6 +100,8 @@ async def _ensure_roles(conn: Connection) -> None:
             with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
                 async with conn.transaction():
                     await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(name))
+                    for default in DEFAULTS.get(role, ()):
+                        await conn.execute(sql.SQL(f"ALTER ROLE {{}} SET {default}").format(name))
         if not await _is_true(conn, _TAKES, role, role):
             await conn.execute(sql.SQL("GRANT {} TO CURRENT_USER WITH INHERIT TRUE, SET TRUE").format(name))
     for role, members in MEMBERS.items():

@@ -21,7 +21,7 @@ from agentchat.ops.servers.server_files import (
     find_postgres_install,
     find_settings_file,
 )
-from agentchat.runtime.database_roles import MEMBERS, OPERATOR, ROLES, SERVICES, get_role
+from agentchat.runtime.database_roles import ANALYST, DEFAULTS, MEMBERS, OPERATOR, ROLES, SERVICES, get_role
 
 if TYPE_CHECKING:
     import psutil
@@ -33,7 +33,7 @@ OWNER = "agentchat_owner"
 BACKUP = "agentchat_backup"
 """Copies the server's files and its write-ahead log (`agentchat backup`), and reads no table."""
 
-LOGINS = (OWNER, OPERATOR, BACKUP, *map(get_role, SERVICES))
+LOGINS = (OWNER, OPERATOR, ANALYST, BACKUP, *map(get_role, SERVICES))
 _VERSION = "18"
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
 _END_SECONDS = 5.0
@@ -230,6 +230,7 @@ def list_login_statements(key: str, database: str, *, superuser: bool = False) -
         "SET scram_iterations = 1",
         *(_create_role(role) for role in (OWNER, BACKUP, *ROLES)),
         *(f"ALTER ROLE {role} LOGIN PASSWORD '{password}'" for role, password in passwords.items()),
+        *(f"ALTER ROLE {role} SET {default}" for role, each in DEFAULTS.items() for default in each),
         f"ALTER ROLE {OWNER} CREATEROLE",
         f"ALTER ROLE {BACKUP} REPLICATION",
         f"ALTER ROLE CURRENT_USER PASSWORD {own}",

@@ -1,0 +1,97 @@
+-- What analysts read. Columns are only added, at the end: a released one keeps its name, type and meaning.
+CREATE SCHEMA IF NOT EXISTS analytics;
+
+CREATE OR REPLACE VIEW analytics.conversations AS
+SELECT conversation_id, account_id, agent_id, user_id, external_id, coalesce(given_title, title) AS title, metadata,
+       message_count, listed, source_id AS forked_from,
+       created_at::timestamptz AS created_at, updated_at::timestamptz AS updated_at
+  FROM {conversations} AS conversation
+ WHERE NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
+                      AND erased.originator_id = conversation.conversation_id);
+COMMENT ON VIEW analytics.conversations IS 'One row for each conversation that is not deleted';
+COMMENT ON COLUMN analytics.conversations.agent_id IS 'The agent of the last message';
+COMMENT ON COLUMN analytics.conversations.user_id IS 'The end user; null without one';
+COMMENT ON COLUMN analytics.conversations.external_id IS 'The id that the caller gave it';
+COMMENT ON COLUMN analytics.conversations.title IS 'The title that was set, or the beginning of the first message';
+COMMENT ON COLUMN analytics.conversations.metadata IS 'Labels of the caller';
+COMMENT ON COLUMN analytics.conversations.message_count IS 'Messages of the user and the assistant';
+COMMENT ON COLUMN analytics.conversations.listed IS 'False for conversations that lists leave out, such as a playground''s';
+COMMENT ON COLUMN analytics.conversations.forked_from IS 'The conversation of which this one is a fork';
+COMMENT ON COLUMN analytics.conversations.updated_at IS 'The time of the last message';
+
+CREATE OR REPLACE VIEW analytics.runs AS
+SELECT trace_id, conversation_id, account_id, user_id, agent_id, agent_version, model, form, state, code, attempts,
+       rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
+       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens,
+       (SELECT CASE WHEN avg(score) < 0 THEN 'bad' WHEN avg(score) > 0 THEN 'good' END
+          FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
+       round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)::bigint AS duration_ms,
+       requested_at::timestamptz AS requested_at, started_at::timestamptz AS started_at,
+       ended_at::timestamptz AS ended_at
+  FROM {runs} AS run;
+COMMENT ON VIEW analytics.runs IS 'One row for each run, also of deleted conversations';
+COMMENT ON COLUMN analytics.runs.conversation_id IS 'Null if the conversation was deleted';
+COMMENT ON COLUMN analytics.runs.user_id IS 'The end user; null without one, or if the user was deleted';
+COMMENT ON COLUMN analytics.runs.model IS 'The model of the last reply';
+COMMENT ON COLUMN analytics.runs.form IS 'The form of the request''s answer, such as json';
+COMMENT ON COLUMN analytics.runs.state IS 'running, completed, failed or cancelled';
+COMMENT ON COLUMN analytics.runs.code IS 'Why it failed or was cancelled';
+COMMENT ON COLUMN analytics.runs.attempts IS 'More than 1 if a worker was lost or a person decided meanwhile';
+COMMENT ON COLUMN analytics.runs.rounds IS 'Calls of the model';
+COMMENT ON COLUMN analytics.runs.tokens IS 'The sum of the four kinds';
+COMMENT ON COLUMN analytics.runs.rating IS 'good or bad: the mean score of its feedback is above or below 0';
+COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at';
+
+CREATE OR REPLACE VIEW analytics.messages AS
+SELECT message_id, message.conversation_id, message.account_id, conversation.user_id, run.agent_id, run.agent_version,
+       message.trace_id, role, content, token_count,
+       run.trace_id IS NULL AND conversation.source_id IS NOT NULL AS is_copy,
+       message.created_at::timestamptz AS created_at
+  FROM {messages} AS message
+  LEFT JOIN {conversations} AS conversation ON conversation.conversation_id = message.conversation_id
+  LEFT JOIN {runs} AS run ON run.trace_id = message.trace_id
+ WHERE NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
+                      AND erased.originator_id = message.conversation_id);
+COMMENT ON VIEW analytics.messages IS 'One row for each message of a user or the assistant';
+COMMENT ON COLUMN analytics.messages.agent_id IS 'The agent that was asked, or that replied';
+COMMENT ON COLUMN analytics.messages.trace_id IS 'The run';
+COMMENT ON COLUMN analytics.messages.role IS 'user or assistant';
+COMMENT ON COLUMN analytics.messages.token_count IS 'Tokens of the run that replied; null for a user''s message';
+COMMENT ON COLUMN analytics.messages.is_copy IS 'True for what a fork took over: leave copies out to count messages';
+
+CREATE OR REPLACE VIEW analytics.tool_calls AS
+SELECT call.trace_id, call_id, call.conversation_id, call.account_id, run.user_id, run.agent_id, run.agent_version,
+       name, CASE WHEN is_error IS NULL THEN 'lost' WHEN is_error THEN 'failed' ELSE 'completed' END AS state,
+       ms AS duration_ms, called_at::timestamptz AS called_at
+  FROM {tools} AS call LEFT JOIN {runs} AS run ON run.trace_id = call.trace_id
+ WHERE NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
+                      AND erased.originator_id = call.conversation_id);
+COMMENT ON VIEW analytics.tool_calls IS 'One row for each call of a tool';
+COMMENT ON COLUMN analytics.tool_calls.trace_id IS 'The run';
+COMMENT ON COLUMN analytics.tool_calls.name IS 'The tool';
+COMMENT ON COLUMN analytics.tool_calls.state IS 'completed, failed (it returned an error) or lost (it has not returned, yet)';
+
+CREATE OR REPLACE VIEW analytics.feedback AS
+SELECT message_id, given.trace_id, given.conversation_id, given.account_id, run.user_id, run.agent_id,
+       run.agent_version, nullif(on_behalf_of, '') AS on_behalf_of, score, label, comment,
+       given_at::timestamptz AS given_at
+  FROM {feedback} AS given LEFT JOIN {runs} AS run ON run.trace_id = given.trace_id
+ WHERE NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
+                      AND erased.originator_id = given.conversation_id);
+COMMENT ON VIEW analytics.feedback IS 'One row for each reply and name, with the newest feedback';
+COMMENT ON COLUMN analytics.feedback.trace_id IS 'The run of the reply';
+COMMENT ON COLUMN analytics.feedback.on_behalf_of IS 'For whom it was given; null without a name';
+COMMENT ON COLUMN analytics.feedback.score IS 'From -1 to 1';
+
+CREATE OR REPLACE VIEW analytics.usage_by_day AS
+SELECT day::date AS day, account_id, nullif(agent_id, '') AS agent_id, nullif(agent_version, 0) AS agent_version,
+       nullif(model, '') AS model, runs, failed, cancelled, rounds, milliseconds AS duration_ms,
+       input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
+       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens
+  FROM {usage_by_day};
+COMMENT ON VIEW analytics.usage_by_day IS 'Sums of the runs that ended on a day; the lines of GET /v1/usage';
+COMMENT ON COLUMN analytics.usage_by_day.day IS 'The day of ended_at (UTC)';
+COMMENT ON COLUMN analytics.usage_by_day.runs IS 'All, the failed and cancelled ones too';
+
+GRANT USAGE ON SCHEMA analytics TO agentchat_analyst, agentchat_service;
+GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO agentchat_analyst, agentchat_service;

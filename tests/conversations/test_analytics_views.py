@@ -1,0 +1,49 @@
+"""The views of the schema `analytics`: their columns, what they leave out, and the tables behind them."""
+
+import pytest
+
+from agentchat.conversations.projections import messages_table
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.analytics_views import TABLES, build_views
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.usefixtures("emptied")
+
+VIEWS = ("conversations", "runs", "messages", "tool_calls", "feedback", "usage_by_day")
+
+
+async def count_rows(storage: Storage) -> dict[str, int]:
+    return {view: len(await storage.rows(f"SELECT * FROM analytics.{view}")) for view in VIEWS}
+
+
+async def test_views_have_no_content_of_what_is_deleted_even_before_it_is_removed(storage: Storage) -> None:
+    first, _ = await storage.many(2)
+    await storage.follow()
+    counts = {"conversations": 2, "runs": 6, "messages": 8, "tool_calls": 2, "feedback": 2, "usage_by_day": 1}
+    assert await count_rows(storage) == counts
+    await storage.erase(first)
+    left = {"conversations": 1, "messages": 4, "tool_calls": 1, "feedback": 1, "usage_by_day": 1}
+    assert await count_rows(storage) == left | {"runs": 6}
+    await storage.follow()
+    assert await count_rows(storage) == left | {"runs": 5}  # one had no end
+
+
+async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(storage: Storage) -> None:
+    await storage.many(1)
+    await storage.follow()
+    await storage.rows("UPDATE messages SET content = 'wrong' RETURNING 1")
+    await storage.rebuild()
+    texts = "SELECT content FROM analytics.messages WHERE role = 'assistant'"
+    assert await storage.rows(texts) == [("Hi",)]
+
+    second = messages_table.PROJECTION.tables.replace("messages", "messages_2")
+    async with storage.as_owner() as owner, owner.transaction(force_rollback=True):
+        await owner.execute(f"{second}; {build_views(TABLES | {'messages': 'messages_2'})}".encode())
+        assert await (await owner.execute(texts)).fetchall() == []
+        await owner.execute("INSERT INTO messages_2 SELECT * FROM messages")
+        assert await (await owner.execute(texts)).fetchall() == [("Hi",)]
+
+
+def test_the_tables_behind_the_views_are_those_of_this_release() -> None:
+    live = {each.name for each in PROJECTIONS} | {each.sums.table for each in PROJECTIONS if each.sums}
+    assert set(TABLES.values()) <= live
