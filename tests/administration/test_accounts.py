@@ -10,15 +10,8 @@ from agentchat.administration import (
     admin_keys,
     admin_plans,
 )
-from agentchat.administration.admin_values import (
-    Account,
-    AccountChanges,
-    KeyChanges,
-    NewAccount,
-    NewKey,
-    NewPlan,
-    PlanChanges,
-)
+from agentchat.administration.admin_values import Account, AccountChanges, NewAccount, NewPlan, PlanChanges
+from agentchat.administration.key_values import KeyChanges, KeyRotation, NewKey
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
 from agentchat.contracts.ids import make_id
@@ -45,7 +38,7 @@ async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, accou
     assert rows[1].after["plan"] == "Starter"
     assert rows[1].at.utcoffset() is not None
     issued = await admin_keys.create(admin, account.id, NewKey(name="one"))
-    rotated = await admin_keys.rotate(admin, issued.id)
+    rotated = await admin_keys.rotate(admin, issued.id, KeyRotation())
     await admin_keys.change(admin, issued.id, KeyChanges(name="two"))
     await admin_keys.revoke(admin, issued.id)
     await admin_keys.revoke(admin, issued.id)

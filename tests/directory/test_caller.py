@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans
-from agentchat.administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
+from agentchat.administration.admin_values import AccountChanges, NewAccount, PlanChanges
 from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.key_values import KeyChanges, KeyRotation, NewKey
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
@@ -100,7 +101,7 @@ async def test_all_invalid_keys_look_the_same(pool: Pool, admin: Admin, account:
 async def test_rotated_key_stays_disabled(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.change(admin, key.id, KeyChanges(disabled=True))
-    fresh = await admin_keys.rotate(admin, key.id)
+    fresh = await admin_keys.rotate(admin, key.id, KeyRotation())
     assert await resolve(pool, fresh.key, None) is None
     await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
     assert await resolve(pool, fresh.key, None) is not None
@@ -108,7 +109,7 @@ async def test_rotated_key_stays_disabled(pool: Pool, admin: Admin, account: str
 
 async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
-    fresh = await admin_keys.rotate(admin, key.id)
+    fresh = await admin_keys.rotate(admin, key.id, KeyRotation())
     with psycopg.connect(migrated_database_url) as owner:
         for (table,) in owner.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_keys
-from agentchat.administration.admin_values import NewKey
 from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import Callers, ResolvedCaller
 from agentchat.directory.secrets import Sealer
@@ -73,7 +73,7 @@ async def test_rotated_key_fails_while_other_look_ups_wait(
     key = await admin_keys.create(admin, account, NewKey())
     for _ in range(50):
         noise = asyncio.gather(*(callers.resolve(other, None) for _ in range(20)))
-        fresh = await admin_keys.rotate(admin, key.id)
+        fresh = await admin_keys.rotate(admin, key.id, KeyRotation())
         old, new = await asyncio.gather(callers.resolve(key.key, None), callers.resolve(fresh.key, None))
         assert old is None
         assert new is not None

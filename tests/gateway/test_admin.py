@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import psycopg
+
 from tests.gateway.admin import AdminClient, make_agent
 from tests.gateway.client import check_problem
 
@@ -85,6 +87,7 @@ async def test_a_key_is_shown_once(admin: AdminClient, account: str) -> None:
         "last_used_at",
         "rotated_at",
         "revoked_at",
+        "old_key_until",
     }
     listed = (await admin.get(f"/accounts/{account}/keys"))["data"]
     assert [key["id"] for key in listed] == [issued["id"]]
@@ -100,6 +103,29 @@ async def test_a_rotated_key_opens_the_api_in_place_of_the_one_before(
     assert rotated["id"] == issued["id"]
     assert await opens(admin, issued["key"]) == 401
     assert await opens(admin, rotated["key"]) == 200
+
+
+async def test_the_old_key_works_until_its_overlap_ends(
+    admin: AdminClient, account: str, migrated_database_url: str
+) -> None:
+    issued = await issue_key(admin, account)
+    path = f"/keys/{issued['id']}"
+    rotated = await admin.post(f"{path}/rotate", {"overlap_seconds": 3600}, status=200)
+    assert [await opens(admin, each["key"]) for each in (issued, rotated)] == [200, 200]
+    assert (await admin.get(path))["old_key_until"] == rotated["old_key_until"]
+    await admin.patch(path, {"disabled": True})
+    assert [await opens(admin, each["key"]) for each in (issued, rotated)] == [401, 401]
+    await admin.patch(path, {"disabled": False})
+    with psycopg.connect(migrated_database_url) as conn:
+        conn.execute("UPDATE api_keys SET old_key_until = now() WHERE key_id = %s", [issued["id"]])
+    assert [await opens(admin, each["key"]) for each in (issued, rotated)] == [401, 200]
+    assert (await admin.get(path))["old_key_until"] is None
+    newer = await admin.post(f"{path}/rotate", {"overlap_seconds": 604_800}, status=200)
+    newest = await admin.post(f"{path}/rotate", {}, status=200)
+    assert [await opens(admin, each["key"]) for each in (rotated, newer, newest)] == [401, 401, 200]
+    for refused in (-1, 604_801, "1 h"):
+        body = {"overlap_seconds": refused}
+        await admin.refused("POST", f"{path}/rotate", body, status=400, code="invalid_request")
 
 
 async def test_a_disabled_key_does_not_open_the_api_until_it_is_enabled(

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from agentchat.administration import admin_accounts, admin_keys
-from agentchat.administration.admin_values import AccountChanges, NewKey
+from agentchat.administration.admin_values import AccountChanges
+from agentchat.administration.key_values import NewKey
 from agentchat.contracts import ids
 from agentchat.directory.api_keys import Scope
 from agentchat.runtime.postgres import Pool

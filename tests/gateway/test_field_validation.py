@@ -8,7 +8,8 @@ import pytest
 
 from agentchat.administration import admin_accounts as accounts
 from agentchat.administration import admin_keys
-from agentchat.administration.admin_values import AccountChanges, NewAccount, NewKey
+from agentchat.administration.admin_values import AccountChanges, NewAccount
+from agentchat.administration.key_values import NewKey
 from agentchat.contracts import ids
 from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator, plan_with, put_plan

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from agentchat.administration import admin_accounts, admin_keys
-from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
 from agentchat.runtime.peers import find_peer, parse_networks
 from agentchat.runtime.postgres import Pool
@@ -87,7 +88,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         check_problem(refused, 429, "rate_limited")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert (await ask(proxied, process, key.key, ADDRESS)).status_code == 200
-        fresh = await admin_keys.rotate(administrator(pool), rotated.id)
+        fresh = await admin_keys.rotate(administrator(pool), rotated.id, KeyRotation())
         check_problem(await ask(proxied, process, rotated.key, ADDRESS), 429, "rate_limited")
         for elsewhere in ("198.51.100.7", "no address", "2001:db8::1"):
             check_problem(await ask(proxied, process, guess(), elsewhere), 401, "invalid_api_key")

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentchat.administration.admin_values import IssuedKey
+from agentchat.administration.key_values import IssuedKey
 from agentchat.console.settings import ConsoleSettings
 from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft

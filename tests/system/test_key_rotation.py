@@ -8,7 +8,8 @@ import httpx
 
 from agentchat.administration import admin_accounts
 from agentchat.administration import admin_keys as keys
-from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.gateway.sockets import Connection, connected
@@ -37,7 +38,7 @@ async def test_no_rotation_leaves_a_stale_key_on_two_gateways(stack: RunningStac
         assert before == [[404], [404]]
         seen: Counter[tuple[int, ...]] = Counter()
         for _ in range(ROTATIONS):
-            old, issued = issued, await keys.rotate(admin, issued.id)
+            old, issued = issued, await keys.rotate(admin, issued.id, KeyRotation())
             asked = [statuses_with(gateway, old.key, issued.key) for gateway in gateways]
             seen.update(tuple(statuses) for statuses in await asyncio.gather(*asked))
     assert seen.total() == 2 * ROTATIONS

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from agentchat.administration import Admin, admin_accounts, admin_keys, admin_usage
-from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.key_values import NewKey
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import folder_secrets

@@ -5,8 +5,9 @@ import asyncio
 import httpx
 
 from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
-from agentchat.administration.admin_values import NewAccount, NewKey, PlanChanges
+from agentchat.administration.admin_values import NewAccount, PlanChanges
 from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.key_values import NewKey
 from agentchat.conversations.event_store.log import Log, sum_bytes
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer

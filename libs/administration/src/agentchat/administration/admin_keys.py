@@ -7,8 +7,9 @@ import psycopg
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
-from agentchat.administration.admin_values import Deletion, IssuedKey, Key, KeyChanges, NewKey, Page
+from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import parse_id, validate
+from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import make_id
@@ -78,20 +79,29 @@ async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
         return await write(conn, admin.actor, "key", before, given)
 
 
-async def rotate(admin: Admin, key_id: str) -> IssuedKey:
-    """Replace a key under its id: the old one fails at the next request.
+async def rotate(admin: Admin, key_id: str, rotation: KeyRotation) -> IssuedKey:
+    """Replace a key under its id: the old one fails at the next request, or after `overlap_seconds`.
 
-    A disabled key stays disabled. Raises NotFound, Conflict if it is revoked.
+    A key from before the old one fails at once. A disabled key stays disabled. Raises NotFound, Invalid,
+    Conflict if it is revoked.
     """
-    key = generate_api_key()
+    key, overlap = generate_api_key(), validate(rotation).overlap_seconds
     async with admin.transaction() as conn:
         before = await _find_key(conn, key_id, lock=True)
         _check_not_revoked(before)
-        await conn.execute(_ROTATE, [hash_key(key), get_last4(key), before.id])
-        shown = {"last4": before.last4}, {"last4": get_last4(key)}
-        await admin.note(conn, "rotate", "key", before.id, before=shown[0], after=shown[1])
+        await conn.execute(
+            _ROTATE, {"key": hash_key(key), "last4": get_last4(key), "seconds": overlap, "id": before.id}
+        )
+        rotated = await _find_key(conn, before.id)
+        after = {"last4": rotated.last4, "old_key_until": rotated.old_key_until}
+        await admin.note(conn, "rotate", "key", before.id, before={"last4": before.last4}, after=after)
     return IssuedKey(
-        id=before.id, key=key, last4=get_last4(key), account_id=before.account_id, name=before.name
+        id=rotated.id,
+        key=key,
+        last4=rotated.last4,
+        account_id=rotated.account_id,
+        name=rotated.name,
+        old_key_until=rotated.old_key_until,
     )
 
 
@@ -122,10 +132,14 @@ def _check_not_revoked(key: Key) -> None:
 
 _KEY = """
 SELECT key_id, account_id, name, last4, scopes, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
-       revoked_at
+       revoked_at, CASE WHEN revoked_at IS NULL AND old_key_until > now() THEN old_key_until END
   FROM api_keys
 """
 
 _ROTATE = """
-UPDATE api_keys SET key_hash = %s, last4 = %s, rotated_at = now(), last_used_at = NULL WHERE key_id = %s
+UPDATE api_keys
+   SET old_key_hash = CASE WHEN %(seconds)s > 0 THEN key_hash END, key_hash = %(key)s, last4 = %(last4)s,
+       old_key_until = CASE WHEN %(seconds)s > 0 THEN now() + make_interval(secs => %(seconds)s) END,
+       rotated_at = now(), last_used_at = NULL
+ WHERE key_id = %(id)s
 """

@@ -1,4 +1,4 @@
-"""Define the inputs and outputs of the admin API. Times are UTC; only IssuedKey shows a secret."""
+"""Define the inputs and outputs of the admin API. Times are UTC, and no secret is shown."""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
@@ -25,7 +25,6 @@ from agentchat.directory.agent_config import (
     Retrieval,
     SystemPrompt,
 )
-from agentchat.directory.api_keys import SCOPES, Scope
 from agentchat.directory.approval_policy import ApprovalPolicy
 from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import Compaction
@@ -39,8 +38,6 @@ Id = Annotated[str, msgspec.Meta(pattern=UUID)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
-Scopes = Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=len(SCOPES))]
-KeyName = Annotated[str, msgspec.Meta(max_length=200)]
 MAX_MESSAGE_BYTES = 256 * 1024
 Version = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -132,50 +129,6 @@ class PlanChanges(Changes, frozen=True, kw_only=True):
     user_requests_per_minute: Count | UnsetType | None = UNSET
     user_concurrent_runs: Count | UnsetType | None = UNSET
     user_tokens_per_month: Tokens | UnsetType | None = UNSET
-
-
-class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new key; `name` is for people, such as where the key is used."""
-
-    name: KeyName = ""
-    scopes: Scopes = msgspec.field(default_factory=lambda: list(SCOPES))
-
-
-class KeyChanges(Changes, frozen=True, kw_only=True):
-    """Changes of a key; omitted fields stay."""
-
-    name: KeyName | UnsetType = UNSET
-    scopes: Scopes | UnsetType = UNSET
-    disabled: bool | UnsetType = UNSET
-
-
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A key; a disabled one is refused. `last_used_at` is exact to the minute, since the last rotation."""
-
-    id: str
-    account_id: str
-    name: str
-    last4: str
-    scopes: list[Scope]
-    disabled: bool
-    created_at: datetime
-    last_used_at: datetime | None
-    rotated_at: datetime | None
-    revoked_at: datetime | None
-
-
-class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key at the one moment when it can be seen."""
-
-    id: str
-    key: str
-    last4: str
-    account_id: str
-    name: str
-
-    def __repr__(self) -> str:
-        """Leave out the key."""
-        return f"IssuedKey(id={self.id!r}, last4={self.last4!r})"
 
 
 class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):

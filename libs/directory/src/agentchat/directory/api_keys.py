@@ -2,8 +2,8 @@
 
 A key has a prefix and 256 random bits. Only its SHA-256 is stored: random bits need no slow hash. No look-up
 is cached, so a rotated key or a changed plan takes effect with the next request on every gateway (interface
-specification, section 3). The time of a key's last use is written apart from the requests, at most once a
-minute for each key.
+specification, section 3). A rotation may leave the old key valid for some days. The time of a key's last use
+is written apart from the requests, at most once a minute for each key.
 """
 
 import asyncio
@@ -214,6 +214,7 @@ SELECT asked.place, a.account_id, k.key_id,
        g.agent_id, v.version, v.name, v.model, v.retrieves
 FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
 JOIN api_keys k ON k.key_hash = asked.key_hash
+    OR (k.old_key_hash = asked.key_hash AND k.old_key_until > clock_timestamp())
 JOIN accounts a ON a.account_id = k.account_id
 JOIN plans p ON p.name = a.plan
 LEFT JOIN agents g

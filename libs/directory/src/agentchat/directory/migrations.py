@@ -40,7 +40,9 @@ CREATE TABLE api_keys (
     revoked_at timestamptz,
     last_used_at timestamptz,
     disabled_at timestamptz,
-    scopes text[] NOT NULL DEFAULT '{chat,read,manage,approve}'
+    scopes text[] NOT NULL DEFAULT '{chat,read,manage,approve}',
+    old_key_hash bytea UNIQUE,
+    old_key_until timestamptz
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
 CREATE TABLE agents (

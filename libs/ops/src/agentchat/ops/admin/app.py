@@ -126,10 +126,19 @@ def list_keys(account: AccountId, as_json: AsJson = False) -> None:
 
 
 @keys.command("rotate")
-def rotate_key(key_id: KeyId, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Replace a key by a new one. The old key fails at once."""
-    confirm(f"Rotate {key_id}? The old key fails at once.", yes=yes)
-    _show_key(find_api().call("POST", f"/keys/{key_id}/rotate"), as_json=as_json)
+def rotate_key(
+    key_id: KeyId,
+    overlap: Annotated[
+        int, typer.Option("--overlap-seconds", min=0, help="How long the old key works on, at most 604800.")
+    ] = 0,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace a key by a new one. The old key fails at once, or after --overlap-seconds."""
+    end = f"after {overlap} seconds" if overlap else "at once"
+    confirm(f"Rotate {key_id}? The old key fails {end}.", yes=yes)
+    body = {"overlap_seconds": overlap}
+    _show_key(find_api().call("POST", f"/keys/{key_id}/rotate", body=body), as_json=as_json)
 
 
 @keys.command("revoke")

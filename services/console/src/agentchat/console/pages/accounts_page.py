@@ -9,16 +9,9 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage, admin_users
-from agentchat.administration.admin_values import (
-    AccountChanges,
-    IssuedKey,
-    KeyChanges,
-    NewAccount,
-    NewKey,
-    NewPlan,
-    PlanChanges,
-)
+from agentchat.administration.admin_values import AccountChanges, NewAccount, NewPlan, PlanChanges
 from agentchat.administration.checked_input import convert
+from agentchat.administration.key_values import IssuedKey, KeyChanges, KeyRotation, NewKey
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
@@ -172,7 +165,7 @@ async def post_key_change(
     action = str((await request.form()).get("action", ""))
     admin = get_admin(request)
     if action == "rotate":
-        issued = await admin_keys.rotate(admin, key_id)
+        issued = await admin_keys.rotate(admin, key_id, KeyRotation())
         return await _render_account(request, account_id, issued=issued)
     if action in ("disable", "enable"):
         await admin_keys.change(admin, key_id, KeyChanges(disabled=action == "disable"))
