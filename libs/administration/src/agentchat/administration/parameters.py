@@ -38,6 +38,23 @@ OfRating = Annotated[
     str, Meta(description="With a reply whose feedback has a mean score below 0 (bad) or above (good).")
 ]
 SortBy = Annotated[str, Meta(description="created (default) or last_activity, the newest first.")]
+OfState = Annotated[str, Meta(description="In this state: running, completed, failed or cancelled.")]
+OfCode = Annotated[str, Meta(min_length=1, description="Failed with this error code.")]
+OfModel = Annotated[str, Meta(min_length=1, description="Answered by this model.")]
+OfAgentOfRun = Annotated[str, Meta(description="Those of this agent alone.")]
+OfVersion = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Of this version of the agent.")]
+ActiveSince = Annotated[str, Meta(description="That ended then or later, or are open: ISO 8601, UTC.")]
+ActiveUntil = Annotated[str, Meta(description="That ended before then: ISO 8601, UTC.")]
+MinCost = Annotated[float, Meta(ge=0, le=1e12, description="That cost at least this.")]
+MinTokens = Annotated[int, Meta(ge=1, le=2**53, description="With at least so many tokens.")]
+MinDuration = Annotated[int, Meta(ge=1, le=2**53, description="That took at least so many ms.")]
+SortRunsBy = Annotated[
+    str,
+    Meta(
+        description="A field, the greatest first; with :asc the least first. Of more than 10,000 runs only"
+        " the newest are sorted, unless by last_activity, the default."
+    ),
+]
 OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
 SearchText = Annotated[
     str,

@@ -63,6 +63,7 @@ CREATE INDEX runs_user_idx ON runs (account_id, user_id, ended_at) WHERE user_id
 CREATE INDEX runs_conversation_idx ON runs (conversation_id);
 CREATE INDEX runs_ended_idx ON runs (account_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_failed_idx ON runs (ended_at) WHERE state = 'failed';
+CREATE INDEX runs_activity_idx ON runs ((coalesce(ended_at, requested_at)));
 CREATE INDEX runs_open_idx ON runs (requested_at) WHERE ended_at IS NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON runs TO agentchat_service;
 CREATE TABLE usage_by_day (

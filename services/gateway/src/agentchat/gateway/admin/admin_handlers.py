@@ -111,8 +111,9 @@ def _build_handler(route: Route) -> HTTPRouteHandler:
 
 
 def _query_hint(each: Parameter) -> Any:
-    kind: Any = {"boolean": bool, "integer": int}.get(each.schema.get("type", "string"), str)
-    bounds = {"ge": 1, "le": each.schema["maximum"]} if kind is int else {}
+    kinds: dict[str, Any] = {"boolean": bool, "integer": int, "number": float}
+    kind = kinds.get(each.schema.get("type", "string"), str)
+    bounds = {"ge": each.schema["minimum"], "le": each.schema["maximum"]} if kind in (int, float) else {}
     return Annotated[kind | None, QueryParameter(name=each.name, description=each.description, **bounds)]
 
 

@@ -35,7 +35,7 @@ class NowFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+class OpenRunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the table. `seconds` is how long the run has been open.
 
     `tokens` is an estimate by the length of the reply: models report usage at the end.
@@ -56,7 +56,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 class RunTable(msgspec.Struct, frozen=True, kw_only=True):
     """The newest of `total` runs; `problem` says what does not answer."""
 
-    rows: list[RunRow]
+    rows: list[OpenRunRow]
     total: int
     problem: str | None = None
 
@@ -155,7 +155,7 @@ class OpenRuns:
                 await words.subscription.close()
 
 
-def build_row(run: OpenRun, agent: str, account: str, words: LastWords) -> RunRow:
+def build_row(run: OpenRun, agent: str, account: str, words: LastWords) -> OpenRunRow:
     """Build the row of a run."""
     if run.waits_for is not None:
         stage = f"approval {run.waits_for}"
@@ -163,7 +163,7 @@ def build_row(run: OpenRun, agent: str, account: str, words: LastWords) -> RunRo
         stage = f"tool {run.tool}"
     else:
         stage = f"model {run.rounds + 1}" if run.model else "starting"
-    return RunRow(
+    return OpenRunRow(
         trace_id=run.trace_id,
         conversation_id=run.conversation_id,
         agent=agent,

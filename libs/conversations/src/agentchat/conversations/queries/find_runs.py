@@ -1,0 +1,162 @@
+"""Find runs of all accounts in the ledger, as a sorted list."""
+
+from typing import Any
+
+import msgspec
+from psycopg import sql
+
+from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.queries.sorted_list import (
+    ACTIVITY,
+    BY_ACTIVITY,
+    SortedList,
+    SortKey,
+    SortOrder,
+)
+from agentchat.runtime.postgres import Pool, acquire_connection
+
+_SECONDS = 20.0
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, as lists have it. Times are ISO 8601 UTC.
+
+    `tokens` is the sum of the four kinds. `cost` is None if a model has no price. `duration_ms` is the time
+    from `started_at` to `ended_at`. `rating` is the mean score of its reply's feedback. `last_activity` is
+    its end, or the time of its request while it is open. `conversation_id` is None if that is deleted.
+    """
+
+    trace_id: str
+    conversation_id: str | None
+    account_id: str
+    user_id: str | None
+    agent_id: str | None
+    agent_version: int | None
+    model: str | None
+    form: str | None
+    state: str
+    code: str | None
+    tokens: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_creation_tokens: int
+    cost: float | None
+    tool_calls: int
+    duration_ms: int | None
+    first_token_ms: int | None
+    rating: float | None
+    requested_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    last_activity: str | None
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions on runs; None matches any.
+
+    `since` and `until` bound the last activity: [since, until), ISO 8601 UTC.
+    """
+
+    account_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    agent_version: int | None = None
+    model: str | None = None
+    state: str | None = None
+    code: str | None = None
+    rating: Rating | None = None
+    since: str | None = None
+    until: str | None = None
+    min_cost: float | None = None
+    min_tokens: int | None = None
+    min_duration_ms: int | None = None
+
+    def build_conditions(self) -> tuple[sql.Composed, dict[str, Any]]:
+        """Return the conditions, joined by AND, and their values."""
+        values = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        found = [sql.SQL("TRUE"), *(sql.SQL(_CONDITIONS[name]) for name in values)]
+        return sql.SQL(" AND ").join(found), values
+
+
+async def find_runs(
+    pool: Pool, wanted: RunFilter, *, order: SortOrder = BY_ACTIVITY, after: str | None = None, limit: int
+) -> list[tuple[RunRow, str]]:
+    """Find up to `limit` runs, each with its place in the order.
+
+    `after` is the place of the last one of the page before. Raises ValueError for a text that is no place,
+    DatabaseUnavailable.
+    """
+    conditions, values = wanted.build_conditions()
+    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+        await lift_time_limits(conn)
+        rows = await RUNS.fetch_page(conn, conditions, values, order=order, after=after, limit=limit)
+    names = RunRow.__struct_fields__
+    return [(RunRow(**dict(zip(names, row, strict=False))), row[-1]) for row in rows]
+
+
+async def count_matching_runs(pool: Pool, wanted: RunFilter) -> int:
+    """Count the runs that match, at most `sorted_list.MOST` + 1. Raises DatabaseUnavailable."""
+    conditions, values = wanted.build_conditions()
+    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+        await lift_time_limits(conn)
+        return await RUNS.count_rows(conn, conditions, values)
+
+
+_TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"
+_DURATION = "round(extract(epoch FROM r.ended_at::timestamptz - r.started_at::timestamptz) * 1000)::bigint"
+_RATING = "(SELECT avg(score) FROM feedback WHERE feedback.trace_id = r.trace_id)"
+_LAST_ACTIVITY = "coalesce(r.ended_at, r.requested_at)"
+
+RUNS = SortedList(
+    table="runs",
+    alias="r",
+    id="r.trace_id",
+    columns=f"""r.trace_id, r.conversation_id, r.account_id, r.user_id, r.agent_id, r.agent_version, r.model,
+       r.form, r.state, r.code, {_TOKENS}, r.input_tokens, r.output_tokens, r.cache_read_tokens,
+       r.cache_creation_tokens, r.cost::float8, r.tool_calls, {_DURATION}, r.first_token_ms, {_RATING},
+       r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
+    keys={
+        ACTIVITY: SortKey(_LAST_ACTIVITY, "text"),
+        "state": SortKey("r.state", "text"),
+        "code": SortKey("coalesce(r.code, '')", "text"),
+        "agent_id": SortKey("coalesce(r.agent_id, '')", "text"),
+        "agent_version": SortKey("coalesce(r.agent_version, 0)"),
+        "account_id": SortKey("r.account_id", "text"),
+        "user_id": SortKey("coalesce(r.user_id, '')", "text"),
+        "model": SortKey("coalesce(r.model, '')", "text"),
+        "form": SortKey("coalesce(r.form, '')", "text"),
+        "tokens": SortKey(_TOKENS),
+        "input_tokens": SortKey("r.input_tokens"),
+        "output_tokens": SortKey("r.output_tokens"),
+        "cache_read_tokens": SortKey("r.cache_read_tokens"),
+        "cache_creation_tokens": SortKey("r.cache_creation_tokens"),
+        "cost": SortKey("coalesce(r.cost, -1)"),
+        "tool_calls": SortKey("r.tool_calls"),
+        "duration_ms": SortKey(f"coalesce({_DURATION}, -1)"),
+        "first_token_ms": SortKey("coalesce(r.first_token_ms, -1)"),
+        "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
+        "requested_at": SortKey("coalesce(r.requested_at, '')", "text"),
+        "started_at": SortKey("coalesce(r.started_at, '')", "text"),
+        "ended_at": SortKey("coalesce(r.ended_at, '')", "text"),
+    },
+)
+"""The ledger as a list. What a run does not have is less than any value."""
+
+_RATED = "r.trace_id IN (SELECT trace_id FROM feedback GROUP BY trace_id HAVING {mean})"
+
+_CONDITIONS = {
+    **{
+        name: f"r.{name} = %({name})s"
+        for name in ("account_id", "user_id", "agent_id", "agent_version", "model", "state", "code")
+    },
+    "rating": _RATED.format(
+        mean="CASE %(rating)s WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END"
+    ),
+    "since": f"{_LAST_ACTIVITY} >= %(since)s",
+    "until": f"{_LAST_ACTIVITY} < %(until)s",
+    "min_cost": "r.cost >= %(min_cost)s",
+    "min_tokens": f"{_TOKENS} >= %(min_tokens)s",
+    "min_duration_ms": f"{_DURATION} >= %(min_duration_ms)s",
+}

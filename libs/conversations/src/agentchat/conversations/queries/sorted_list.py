@@ -1,0 +1,147 @@
+"""Sort the rows of a read model by a column, page through them by keys, and count them.
+
+A list in the order of the last activity reads an index. Any other order sorts the `MOST` newest rows that
+match, so that a page of a large table costs no more than one of a small table.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, LiteralString
+
+import msgspec
+from psycopg import sql
+
+from agentchat.runtime.postgres import Connection
+
+MOST = 10_000
+"""How many rows are counted, sorted by a column and exported. A count of one more means "more"."""
+
+ACTIVITY = "last_activity"
+"""The column that a list is sorted by if none is named."""
+
+_ASCENDING = ":asc"
+
+
+class SortKey(msgspec.Struct, frozen=True):
+    """The SQL of a column to sort by, which is never null, and the type of its values."""
+
+    expression: LiteralString
+    kind: Literal["text", "numeric"] = "numeric"
+
+
+class SortOrder(msgspec.Struct, frozen=True):
+    """A column to sort by, the greatest first unless `ascending`."""
+
+    column: str = ACTIVITY
+    ascending: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> "SortOrder":
+        """Parse `cost`, or `cost:asc` for the least first."""
+        return cls(text.removesuffix(_ASCENDING), text.endswith(_ASCENDING))
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads."""
+        return f"{self.column}{_ASCENDING if self.ascending else ''}"
+
+
+BY_ACTIVITY = SortOrder()
+
+
+class SortedList(msgspec.Struct, frozen=True, kw_only=True):
+    """A read model as a list: its table with an alias, the columns of a row, a unique id, and sort keys."""
+
+    table: LiteralString
+    alias: LiteralString
+    columns: LiteralString
+    id: LiteralString
+    keys: Mapping[str, SortKey]
+
+    async def fetch_page(
+        self,
+        conn: Connection,
+        conditions: sql.Composable,
+        values: Mapping[str, Any],
+        *,
+        order: SortOrder,
+        after: str | None,
+        limit: int,
+    ) -> list[tuple[Any, ...]]:
+        """Fetch up to `limit` rows in an order; the last column of each is its place.
+
+        `conditions` are joined by AND. `after` is the place of the last row of the page before. Raises
+        ValueError for a text that is no place, psycopg.Error.
+        """
+        key = self.keys[order.column]
+        place: dict[str, str] = {}
+        follows: sql.Composable = sql.SQL("")
+        if after is not None:
+            place = parse_place(after, key)
+            follows = _FOLLOWS.format(
+                key=sql.SQL(key.expression),
+                id=sql.SQL(self.id),
+                kind=sql.SQL(key.kind),
+                sign=sql.SQL(">" if order.ascending else "<"),
+            )
+        parts = self._build_parts(conditions) | {
+            "key": sql.SQL(key.expression),
+            "columns": sql.SQL(self.columns),
+            "direction": sql.SQL("ASC" if order.ascending else "DESC"),
+            "follows": follows,
+        }
+        query = (_BY_ACTIVITY if order.column == ACTIVITY else _BY_COLUMN).format(**parts)
+        return await (await conn.execute(query, {**values, **place, "limit": limit})).fetchall()
+
+    async def count_rows(
+        self, conn: Connection, conditions: sql.Composable, values: Mapping[str, Any]
+    ) -> int:
+        """Count the rows that match, at most `MOST` + 1. Raises psycopg.Error."""
+        row = await (
+            await conn.execute(_COUNT.format(**self._build_parts(conditions)), dict(values))
+        ).fetchone()
+        return row[0] if row else 0
+
+    def _build_parts(self, conditions: sql.Composable) -> dict[str, sql.Composable]:
+        return {
+            "table": sql.SQL(self.table),
+            "alias": sql.SQL(self.alias),
+            "id": sql.SQL(self.id),
+            "activity": sql.SQL(self.keys[ACTIVITY].expression),
+            "conditions": conditions,
+            "most": sql.Literal(MOST),
+        }
+
+
+def parse_place(text: str, key: SortKey) -> dict[str, str]:
+    """Parse a place in an order into the values of a query. Raises ValueError."""
+    try:
+        value, row_id = msgspec.json.decode(text, type=tuple[str, str])
+        is_place = key.kind == "text" or Decimal(value).is_finite()
+    except (msgspec.DecodeError, InvalidOperation):
+        is_place = False
+    if not is_place:
+        raise ValueError(f"not a place in a list: {text[:100]}")
+    return {"place": value, "place_id": row_id}
+
+
+_FOLLOWS = sql.SQL(" AND ({key}, {id}) {sign} (%(place)s::{kind}, %(place_id)s::text)")
+
+_BY_ACTIVITY = sql.SQL("""
+SELECT {columns}, json_build_array(({key})::text, {id})::text
+  FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}{follows}
+         ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
+ ORDER BY {key} {direction}, {id} {direction}
+""")
+
+_BY_COLUMN = sql.SQL("""
+SELECT {columns}, json_build_array(({key})::text, {id})::text
+  FROM (SELECT * FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}
+                        ORDER BY {activity} DESC, {id} DESC LIMIT {most}) AS {alias}
+         WHERE TRUE{follows}
+         ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
+ ORDER BY {key} {direction}, {id} {direction}
+""")
+
+_COUNT = sql.SQL("""
+SELECT count(*) FROM (SELECT FROM {table} AS {alias} WHERE {conditions} LIMIT {most} + 1) AS counted
+""")

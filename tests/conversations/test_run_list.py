@@ -1,0 +1,125 @@
+"""The list of runs: each sort and each filter, page by page, against a model in Python."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentchat.conversations.queries.find_runs import (
+    RUNS,
+    RunFilter,
+    RunRow,
+    count_matching_runs,
+    find_runs,
+)
+from agentchat.conversations.queries.sorted_list import SortOrder
+from tests.conversations.given import AT
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.usefixtures("emptied")
+
+_TEXTS = ("account_id", "user_id", "agent_id", "model", "form", "code")
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+_NUMBERS = {"agent_version": 1, "first_token_ms": 400, "cost": 0.25}
+
+
+def build_row(number: int, chance: random.Random) -> dict[str, Any]:
+    """A row of the ledger; every value but those of a table's NOT NULL columns may be missing."""
+    start, took = chance.randrange(59), chance.choice([None, *range(60)])
+    texts = {name: chance.choice([None, "a", "b", "c"]) for name in _TEXTS} | {"account_id": "a"}
+    numbers = {
+        name: chance.choice([None, *(unit * n for n in range(1, 4))]) for name, unit in _NUMBERS.items()
+    }
+    return {
+        "trace_id": f"{number:032}",
+        "conversation_id": "c",
+        "attempts": 1,
+        "rounds": 1,
+        **texts,
+        **numbers,
+        **{name: chance.randrange(100) for name in _TOKENS},
+        "tool_calls": chance.randrange(3),
+        "state": "running" if took is None else chance.choice(["completed", "failed", "cancelled"]),
+        "requested_at": f"2026-11-21T09:{start:02}:00.000000Z",
+        "started_at": f"2026-11-21T09:{start:02}:01.000000Z",
+        "ended_at": None if took is None else f"2026-11-21T10:{took:02}:00.500000Z",
+    }
+
+
+async def put_rows(storage: Storage) -> list[RunRow]:
+    chance = random.Random(36)
+    rows = [build_row(number, chance) for number in range(40)]
+    async with storage.as_owner() as owner:
+        for row in rows:
+            names, places = ", ".join(row), ", ".join(["%s"] * len(row))
+            await owner.execute(f"INSERT INTO runs ({names}) VALUES ({places})".encode(), list(row.values()))
+            for name, score in enumerate(chance.choices([-1, 0.5, 1], k=chance.randrange(3))):
+                feedback = (row["trace_id"], str(name), row["trace_id"], "c", "a", score, AT)
+                await owner.execute(
+                    "INSERT INTO feedback (message_id, on_behalf_of, trace_id, conversation_id, account_id,"
+                    " score, given_at) VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                    feedback,
+                )
+    return [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=100)]
+
+
+def sort_rows(rows: list[RunRow], order: SortOrder) -> list[str]:
+    def build_key(row: RunRow) -> tuple[bool, Any, str]:
+        value = getattr(row, order.column)
+        return value is not None, "" if value is None else value, row.trace_id
+
+    return [each.trace_id for each in sorted(rows, key=build_key, reverse=not order.ascending)]
+
+
+async def read_pages(storage: Storage, wanted: RunFilter, order: SortOrder) -> list[str]:
+    found: list[str] = []
+    after = None
+    while page := await find_runs(storage.pool, wanted, order=order, after=after, limit=7):
+        found += [row.trace_id for row, _ in page]
+        after = page[-1][1]
+    return found
+
+
+async def test_each_sort_has_every_row_once_in_its_order(storage: Storage) -> None:
+    rows = await put_rows(storage)
+    assert len(rows) == 40
+    assert set(RUNS.keys) == set(RunRow.__struct_fields__) - {"trace_id", "conversation_id"}
+    for column in RUNS.keys:
+        for order in (SortOrder(column), SortOrder.parse(f"{column}:asc")):
+            assert await read_pages(storage, RunFilter(), order) == sort_rows(rows, order), order
+
+
+FILTERS: list[tuple[RunFilter, Callable[[RunRow], bool]]] = [
+    (RunFilter(account_id="a", user_id="b"), lambda row: row.user_id == "b"),
+    (RunFilter(agent_id="a", agent_version=2), lambda row: row.agent_id == "a" and row.agent_version == 2),
+    (RunFilter(state="failed", code="b"), lambda row: row.state == "failed" and row.code == "b"),
+    (RunFilter(model="c"), lambda row: row.model == "c"),
+    (RunFilter(rating="good"), lambda row: row.rating is not None and row.rating > 0),
+    (RunFilter(rating="bad"), lambda row: row.rating is not None and row.rating < 0),
+    (RunFilter(min_cost=0.5), lambda row: row.cost is not None and row.cost >= 0.5),
+    (RunFilter(min_tokens=200), lambda row: row.tokens >= 200),
+    (
+        RunFilter(min_duration_ms=2_400_000),
+        lambda row: row.duration_ms is not None and row.duration_ms >= 2_400_000,
+    ),
+    (
+        RunFilter(since="2026-11-21T09:30", until="2026-11-21T10:20"),
+        lambda row: "2026-11-21T09:30" <= str(row.last_activity) < "2026-11-21T10:20",
+    ),
+    (RunFilter(account_id="b"), lambda row: False),
+]
+
+
+async def test_each_filter_finds_and_counts_what_matches(storage: Storage) -> None:
+    rows = await put_rows(storage)
+    for wanted, matches in FILTERS:
+        expected = sort_rows([row for row in rows if matches(row)], SortOrder("tokens"))
+        assert await read_pages(storage, wanted, SortOrder("tokens")) == expected, wanted
+        assert await count_matching_runs(storage.pool, wanted) == len(expected), wanted
+
+
+@pytest.mark.parametrize("place", ["", "[]", '["NaN", "1"]', '["soon", "1"]', "[1, 2]"])
+async def test_a_wrong_place_is_refused(storage: Storage, place: str) -> None:
+    with pytest.raises(ValueError, match="not a place in a list"):
+        await find_runs(storage.pool, RunFilter(), order=SortOrder("cost"), after=place, limit=1)
