@@ -65,9 +65,11 @@ async def test_account_is_created_changed_and_deleted(browser: Browser, account:
     wrong = await browser.post(path, {"name": "Acme & Sons", "plan": "Gold"})
     assert "plan" in read_refusal(wrong)
     assert 'value="Gold"' in wrong.text, "what was written is not lost"
-    kept = await browser.post(f"{path}/delete", {"typed": "Acme"})
-    assert "nothing was deleted" in extract_text(kept.text)
-    gone = await browser.post(f"{path}/delete", {"typed": "Acme & Sons", "force": "on"})
+    asked = await browser.post(f"{path}/delete", {})
+    assert "This also deletes nothing else. It cannot be undone." in extract_text(asked.text)
+    kept = await browser.submit(asked.text, typed="Acme")
+    assert "This is not Acme & Sons. Nothing was changed." in extract_text(kept.text)
+    gone = await browser.submit(kept.text, typed="Acme & Sons")
     assert gone.url.path == "/accounts"
     assert (await browser.get(path)).status_code == 404
 
@@ -85,11 +87,17 @@ async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
     assert "chat, read" in page.text
     one = re.search(rf'action="({path}/keys/[^"]+)"', page.text)
     assert one is not None
-    rotated = await browser.post(one[1], {"action": "rotate"})
+    asked = await browser.post(one[1], {"action": "rotate"})
+    assert "The old key works on for" in extract_text(asked.text)
+    rotated = await browser.submit(asked.text, overlap_seconds="3600")
     assert re.search(r"sk-ac-[\w-]{43}", rotated.text)
+    assert extract_text(rotated.text).count("The old key works until") == 1
+    assert "the old key works until" in await browser.open_page(path)
     await browser.post(one[1], {"action": "disable"})
     assert "disabled" in await browser.open_page(path)
-    await browser.post(one[1], {"action": "revoke"})
+    asked = await browser.post(one[1], {"action": "revoke"})
+    assert "✕ revoked" not in await browser.open_page(path), "it is asked first"
+    await browser.submit(asked.text)
     assert "revoked" in await browser.open_page(path)
     assert (await browser.post(one[1], {"action": "eat"})).status_code == 400
 
@@ -106,9 +114,11 @@ async def test_a_user_is_shown_and_deleted(browser: Browser, account: str, stora
     page = (await browser.get(unescape(address[1]))).text
     assert "Conversations 1 stored now" in extract_text(page)
     assert "2026-11 1" in extract_text(page)
-    kept = await browser.post(path, {"user_id": user, "typed": "shop/ada"})
-    assert "nothing was deleted" in extract_text(kept.text)
-    going = await browser.post(path, {"user_id": user, "typed": user})
+    asked = await browser.post(path, {"user_id": user})
+    assert "This deletes the user's 1 conversation with all" in extract_text(asked.text)
+    kept = await browser.submit(asked.text, typed="shop/ada")
+    assert "Nothing was changed" in extract_text(kept.text)
+    going = await browser.submit(kept.text, typed=user)
     assert "Being deleted 1 conversations left" in extract_text(going.text)
     assert 'class="danger"' not in going.text, "it is asked for once"
     assert "There is no such user" in await browser.open_page(f"{path}?user_id=nobody")
@@ -159,7 +169,9 @@ async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, a
     assert "Send all traffic here" in compared
     assert "versions.9" in read_refusal(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
     assert "such as 12=95" in read_refusal(await browser.post(f"{agent}/canary", {"shares": "1"}))
-    await browser.post(f"{agent}/canary", {"promote": "2"})
+    asked = await browser.post(f"{agent}/canary", {"promote": "2"})
+    assert "Version 2 answers every conversation from its next message on" in extract_text(asked.text)
+    await browser.submit(asked.text)
     assert "share 95" not in await browser.open_page(agent)
 
 
@@ -182,7 +194,7 @@ async def test_tool_server_keeps_headers_that_are_left_blank(browser: Browser, a
     assert "one, two" in await browser.open_page(agent)
     wrong = await browser.post(path, {**server, "url": "ftp://x"})
     assert "url" in read_refusal(wrong)
-    await browser.post(path, {"remove": "1"})
+    await browser.submit((await browser.post(path, {"remove": "1"})).text)
     assert "No tool servers yet" in await browser.open_page(agent)
 
 
@@ -220,8 +232,9 @@ async def test_agent_is_checked_and_deleted(browser: Browser, agent: str) -> Non
         headers={"hx-request": "true"},
     )
     assert "No orchestrator answered" in extract_text(checked.text)
-    assert "nothing was deleted" in read_refusal(await browser.post(f"{agent}/delete", {"typed": "shop"}))
-    assert (await browser.post(f"{agent}/delete", {"typed": "Shop"})).url.path == "/agents"
+    asked = await browser.post(f"{agent}/delete", {})
+    assert "This deletes 1 version and cannot be undone." in extract_text(asked.text)
+    assert (await browser.submit(asked.text, typed="Shop")).url.path == "/agents"
 
 
 async def test_documents_are_uploaded_and_found_with_their_scores(browser: Browser, account: str) -> None:
@@ -241,7 +254,7 @@ async def test_documents_are_uploaded_and_found_with_their_scores(browser: Brows
     assert "UTF-8" in read_refusal(await upload("returns.txt", b"\xff"))
     document = re.search(rf'action="({base}/documents/[^"]+/delete)"', (await browser.get(base)).text)
     assert document is not None
-    await browser.post(document[1], {})
+    await browser.submit((await browser.post(document[1], {})).text)
     assert "No documents yet" in await browser.open_page(base)
 
 

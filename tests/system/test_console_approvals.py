@@ -72,7 +72,7 @@ async def test_input_is_kept_if_the_tool_is_gone(stack: RunningStack, shop: Call
     async with Browser(str(stack.environment.console_url)) as browser:
         server = re.search(rf'href="({agent}/servers/[^"]+)"', (await browser.get(agent)).text)
         assert server is not None
-        await browser.post(server[1], {"remove": "1"})
+        await browser.post(server[1], {"remove": "1", "confirmed": "1"})
         sent = {"has_input": "1", "decision": "approved", "input.order_id": "ORD-1007", "reason": "she asked"}
         refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
         assert "Not saved: input: cannot be edited" in extract_text(refused.text)

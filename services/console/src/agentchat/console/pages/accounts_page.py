@@ -11,12 +11,13 @@ from litestar.response import Redirect
 from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage, admin_users
 from agentchat.administration.admin_values import AccountChanges, NewAccount, NewPlan, PlanChanges
 from agentchat.administration.checked_input import convert
-from agentchat.administration.key_values import IssuedKey, KeyChanges, KeyRotation, NewKey
+from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.confirmation import Choice, Question, ask, describe_uses
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
 from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
+from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.contracts.values import TOKEN_KINDS, Usage
@@ -29,6 +30,19 @@ _EDIT = BodyForm(AccountChanges)
 _USERS = 10
 _NEW_PLAN = BodyForm(NewPlan)
 _EDIT_PLAN = BodyForm(PlanChanges)
+_OVERLAP = Choice(
+    name="overlap_seconds",
+    label="The old key works on for",
+    options={"0": "no time", "3600": "1 hour", "86400": "1 day", "259200": "3 days", "604800": "7 days"},
+)
+_QUESTIONS = {
+    "rotate": (
+        "Rotate",
+        "A new key takes its place and is shown once. The old key fails at the next request, or after the "
+        "time that you choose here.",
+    ),
+    "revoke": ("Revoke", "It fails at the next request, and so does an old key. It cannot be undone."),
+}
 
 
 class DayBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,40 +123,24 @@ async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Respons
     return Redirect(f"/accounts/{account_id}", status_code=303)
 
 
-@get("/accounts/{account_id:str}/delete", role=Role.OWNER)
-async def get_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
-    """Show what would be deleted with an account, and a form that asks for its name."""
-    return await _render_deletion(request, account_id)
-
-
 @post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
-    """Delete an account if its name was typed; `force` also deletes what belongs to it."""
-    given = await request.form()
-    admin = get_admin(request)
-    present = await admin_accounts.get(admin, account_id)
-    try:
-        if str(given.get("typed", "")) != present.name:
-            raise Invalid("typed", "is not the account's name; nothing was deleted")
-        deletion = await admin_accounts.delete(admin, account_id, force="force" in given)
-    except AdminError as error:
-        return await _render_deletion(request, account_id, RefusedForm(given, error))
-    return Redirect(f"/accounts/{account_id}/delete" if deletion.pending else "/accounts", status_code=303)
-
-
-async def _render_deletion(
-    request: AnyRequest, account_id: str, refused: RefusedForm | None = None
-) -> Response[Any]:
-    account = await admin_accounts.get(get_admin(request), account_id)
-    goes = await admin_accounts.delete(get_admin(request), account_id, dry_run=True)
-    return render_page(
-        request,
-        "account_delete.html",
-        title=f"Delete {account.name}",
-        account=account,
-        goes=goes.goes,
-        refused=refused,
+    """Delete an account with all that belongs to it, if its name was typed."""
+    given, admin = await request.form(), get_admin(request)
+    account = await admin_accounts.get(admin, account_id)
+    going = (await admin_accounts.delete(admin, account_id, dry_run=True)).goes
+    question = Question(
+        title=f"Delete the account {account.name}?",
+        text=f"This also deletes {describe_uses(going)}. It cannot be undone. "
+        f"The audit log keeps a row for {account.id}.",
+        button="Delete the account",
+        back=f"/accounts/{account_id}",
+        typed=account.name,
     )
+    if asked := ask(request, given, question):
+        return asked
+    deletion = await admin_accounts.delete(admin, account_id, force=True)
+    return Redirect(f"/accounts/{account_id}" if deletion.pending else "/accounts", status_code=303)
 
 
 @post("/accounts/{account_id:str}/keys", status_code=200, role=Role.OWNER)
@@ -162,10 +160,13 @@ async def post_key_change(
     request: AnyRequest, account_id: FromPath[str], key_id: FromPath[str]
 ) -> Response[Any]:
     """Rotate a key (the new one is shown once), disable, enable or revoke it."""
-    action = str((await request.form()).get("action", ""))
-    admin = get_admin(request)
+    given, admin = await request.form(), get_admin(request)
+    action, key = str(given.get("action", "")), await admin_keys.get(admin, key_id)
+    if action in _QUESTIONS and (asked := ask(request, given, _build_key_question(action, key))):
+        return asked
     if action == "rotate":
-        issued = await admin_keys.rotate(admin, key_id, KeyRotation())
+        overlap = parse_whole_number("overlap_seconds", given.get("overlap_seconds", "0"))
+        issued = await admin_keys.rotate(admin, key_id, KeyRotation(overlap_seconds=overlap))
         return await _render_account(request, account_id, issued=issued)
     if action in ("disable", "enable"):
         await admin_keys.change(admin, key_id, KeyChanges(disabled=action == "disable"))
@@ -174,6 +175,17 @@ async def post_key_change(
     else:
         raise Invalid("action", "must be rotate, disable, enable or revoke")
     return Redirect(f"/accounts/{account_id}#keys", status_code=303)
+
+
+def _build_key_question(action: str, key: Key) -> Question:
+    verb, text = _QUESTIONS[action]
+    return Question(
+        title=f"{verb} the key …{key.last4}{f' ({key.name})' if key.name else ''}?",
+        text=text,
+        button=f"{verb} the key",
+        back=f"/accounts/{key.account_id}#keys",
+        choice=_OVERLAP if action == "rotate" else None,
+    )
 
 
 async def _render_account(
@@ -209,6 +221,7 @@ async def _render_account(
         fields=_EDIT.fill(account, refused),
         refused=refused,
         changes=await list_changes(request, account.id),
+        left=(await admin_accounts.delete(admin, account_id, dry_run=True)).goes if account.deleting else (),
     )
 
 
@@ -286,7 +299,6 @@ HANDLERS = (
     post_account,
     get_account,
     post_change,
-    get_delete,
     post_delete,
     post_key,
     post_key_change,

@@ -14,6 +14,7 @@ from agentchat.administration.admin_values import Agent, NewAgent, ServerBody
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.confirmation import Question, ask, describe_uses
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_account_choices, list_changes, load_account_names
 from agentchat.console.frame.rendering import render_page
@@ -172,13 +173,26 @@ async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     given, admin = await request.form(), get_admin(request)
     try:
         if "promote" in given:
-            await admin_canary.promote(admin, agent_id, parse_whole_number("promote", given["promote"]))
+            version = parse_whole_number("promote", given["promote"])
+            if asked := ask(request, given, _build_promotion_question(agent_id, version)):
+                return asked
+            await admin_canary.promote(admin, agent_id, version)
         else:
             shares = CanaryShares(versions=_parse_shares(str(given.get("shares", ""))))
             await admin_canary.put(admin, agent_id, shares)
     except AdminError as error:
         return await _render_canary(request, agent_id, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}/canary", status_code=303)
+
+
+def _build_promotion_question(agent_id: str, version: int) -> Question:
+    return Question(
+        title=f"Send all traffic to version {version}?",
+        text=f"Version {version} answers every conversation from its next message on, also those of other "
+        "versions. The traffic shares end. A version that is not the newest is saved again as the newest.",
+        button=f"Send all traffic to version {version}",
+        back=f"/agents/{agent_id}/canary",
+    )
 
 
 async def _render_canary(
@@ -224,14 +238,21 @@ async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
 @post("/agents/{agent_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Delete an agent if its name was typed."""
-    given = await request.form()
-    current = await admin_agents.get_current(get_admin(request), agent_id)
-    try:
-        if str(given.get("typed", "")) != current.name:
-            raise Invalid("typed", "is not the agent's name; nothing was deleted")
-        await admin_agents.delete(get_admin(request), agent_id, force="force" in given)
-    except AdminError as error:
-        return await _render_agent(request, agent_id, RefusedForm(given, error))
+    given, admin = await request.form(), get_admin(request)
+    current = await admin_agents.get_current(admin, agent_id)
+    going = await admin_agents.delete(admin, agent_id, dry_run=True)
+    left = f" {describe_uses(going.used_by)} stay without it." if going.used_by else ""
+    question = Question(
+        title=f"Delete the agent {current.name}?",
+        text=f"This deletes {describe_uses(going.goes)} and cannot be undone.{left} Open runs of it may fail."
+        f" The audit log keeps a row for {current.id}.",
+        button="Delete the agent",
+        back=f"/agents/{agent_id}",
+        typed=current.name,
+    )
+    if asked := ask(request, given, question):
+        return asked
+    await admin_agents.delete(admin, agent_id, force=True)
     return Redirect("/agents", status_code=303)
 
 
@@ -249,6 +270,15 @@ async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPa
         if name == "new":
             await _add_server(admin, agent_id, _NEW_SERVER.read_body(given))
         elif "remove" in given:
+            question = Question(
+                title=f"Remove the tool server {name}?",
+                text="The agent loses its tools from the next run on. This is saved as a new version; "
+                "restore the present one to bring the server back.",
+                button="Remove the tool server",
+                back=f"/agents/{agent_id}/servers/{name}",
+            )
+            if asked := ask(request, given, question):
+                return asked
             await admin_mcp_servers.remove(admin, agent_id, name)
         else:
             present = await admin_mcp_servers.get(admin, agent_id, name)

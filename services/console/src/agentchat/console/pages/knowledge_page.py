@@ -10,6 +10,7 @@ from litestar.response import Redirect
 from agentchat.administration import admin_accounts, admin_documents, admin_knowledge
 from agentchat.administration.admin_values import NewDocument, NewKnowledgeBase
 from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.confirmation import Question, ask
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_account_choices, load_account_names
 from agentchat.console.frame.rendering import render_page
@@ -89,12 +90,22 @@ async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 
-@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=303, role=Role.OWNER)
+@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete_document(
     request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
-) -> Redirect:
+) -> Response[Any]:
     """Delete a document."""
-    await admin_documents.delete(get_admin(request), base_id, document_id)
+    given, admin = await request.form(), get_admin(request)
+    document = await admin_documents.get(admin, base_id, document_id)
+    question = Question(
+        title=f"Delete the document {document.name}?",
+        text="Agents no longer find its passages. It cannot be undone.",
+        button="Delete the document",
+        back=f"/knowledge/{base_id}",
+    )
+    if asked := ask(request, given, question):
+        return asked
+    await admin_documents.delete(admin, base_id, document_id)
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 

@@ -3,6 +3,7 @@ import { showTimes } from "./times.js";
 import { keepForms } from "./kept_forms.js";
 import { listen } from "./keys.js";
 import { live } from "./live.js";
+import { confirmActions } from "./confirm.js";
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -19,3 +20,4 @@ showTimes();
 keepForms();
 listen();
 live();
+confirmActions();

@@ -1,0 +1,50 @@
+"""Cancel the run of a conversation, and delete a conversation."""
+
+from typing import Any
+
+from litestar import Response, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from agentchat.administration import admin_conversations, admin_runs
+from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.confirmation import Question, ask, describe_uses
+from agentchat.console.frame.console_roles import Role
+
+
+@post("/conversations/{conversation_id:str}/cancel", status_code=200, role=Role.OPERATOR)
+async def post_cancel(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any]:
+    """Cancel the run that is under way, or waits for a person."""
+    address = f"/conversations/{conversation_id}"
+    question = Question(
+        title="Cancel this run?",
+        text="The reply stops where it is and is kept. Tool calls that have begun are not undone, and "
+        "pending approvals are withdrawn.",
+        button="Cancel the run",
+        back=address,
+    )
+    if asked := ask(request, await request.form(), question):
+        return asked
+    cancelled = await admin_runs.cancel(get_admin(request), conversation_id)
+    return Redirect(f"{address}?run={cancelled.trace_id}", status_code=303)
+
+
+@post("/conversations/{conversation_id:str}/delete", status_code=200, role=Role.OWNER)
+async def post_delete(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any]:
+    """Delete a conversation for every reader."""
+    admin = get_admin(request)
+    going = (await admin_conversations.delete(admin, conversation_id, dry_run=True)).goes
+    question = Question(
+        title="Delete this conversation?",
+        text=f"This deletes {describe_uses(going)} with all that was said, for every reader and at once. A "
+        "run that is under way is cancelled. It cannot be undone. The account's usage keeps the tokens.",
+        button="Delete the conversation",
+        back=f"/conversations/{conversation_id}",
+    )
+    if asked := ask(request, await request.form(), question):
+        return asked
+    await admin_conversations.delete(admin, conversation_id)
+    return Redirect("/conversations", status_code=303)
+
+
+HANDLERS = (post_cancel, post_delete)
