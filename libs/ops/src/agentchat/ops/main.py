@@ -10,6 +10,7 @@ import typer
 from agentchat.ops.admin.options import LazyGroup
 from agentchat.ops.errors import SetupError, StackError
 from agentchat.ops.evals.eval_commands import app as evals
+from agentchat.ops.export.export_commands import app as export
 from agentchat.ops.replay.replay_commands import app as replay
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 admin = typer.Typer(cls=LazyGroup, no_args_is_help=True)
 app.add_typer(admin, name="admin")
+app.add_typer(export, name="export")
 app.add_typer(replay, name="replay")
 app.add_typer(evals, name="eval")
 Server = Literal["nats", "redis", "all"]

@@ -22,7 +22,7 @@ COMMENT ON COLUMN analytics.conversations.updated_at IS 'The time of the last me
 CREATE OR REPLACE VIEW analytics.runs AS
 SELECT trace_id, conversation_id, account_id, user_id, agent_id, agent_version, model, form, state, code, attempts,
        rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
-       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens,
+       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens, cost, first_token_ms,
        (SELECT CASE WHEN avg(score) < 0 THEN 'bad' WHEN avg(score) > 0 THEN 'good' END
           FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
        round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)::bigint AS duration_ms,
@@ -39,6 +39,8 @@ COMMENT ON COLUMN analytics.runs.code IS 'Why it failed or was cancelled';
 COMMENT ON COLUMN analytics.runs.attempts IS 'More than 1 if a worker was lost or a person decided meanwhile';
 COMMENT ON COLUMN analytics.runs.rounds IS 'Calls of the model';
 COMMENT ON COLUMN analytics.runs.tokens IS 'The sum of the four kinds';
+COMMENT ON COLUMN analytics.runs.cost IS 'At the prices of its time; null if tokens have no price';
+COMMENT ON COLUMN analytics.runs.first_token_ms IS 'Time to the first token; null if there was no text';
 COMMENT ON COLUMN analytics.runs.rating IS 'good or bad: the mean score of its feedback is above or below 0';
 COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at';
 
@@ -87,11 +89,14 @@ CREATE OR REPLACE VIEW analytics.usage_by_day AS
 SELECT day::date AS day, account_id, nullif(agent_id, '') AS agent_id, nullif(agent_version, 0) AS agent_version,
        nullif(model, '') AS model, runs, failed, cancelled, rounds, milliseconds AS duration_ms,
        input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
-       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens
+       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens,
+       cost, unpriced
   FROM {usage_by_day};
 COMMENT ON VIEW analytics.usage_by_day IS 'Sums of the runs that ended on a day; the lines of GET /v1/usage';
 COMMENT ON COLUMN analytics.usage_by_day.day IS 'The day of ended_at (UTC)';
 COMMENT ON COLUMN analytics.usage_by_day.runs IS 'All, the failed and cancelled ones too';
+COMMENT ON COLUMN analytics.usage_by_day.cost IS 'The sum of the runs that have a cost';
+COMMENT ON COLUMN analytics.usage_by_day.unpriced IS 'Runs without a cost, whose tokens have no price';
 
 GRANT USAGE ON SCHEMA analytics TO agentchat_analyst, agentchat_service;
 GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO agentchat_analyst, agentchat_service;

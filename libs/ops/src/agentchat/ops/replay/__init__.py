@@ -1,1 +1,1 @@
-"""`agentchat replay`: inspects, exports and replays conversations; rebuilds read models and the feed."""
+"""`agentchat replay`: inspects and replays conversations; rebuilds read models and the feed."""

@@ -12,7 +12,6 @@ _FUNCTIONS = {
     "show": "show:show",
     "why": "why:explain_message",
     "trace": "show:print_answer",
-    "export": "export_command:export",
 }
 
 
@@ -26,7 +25,7 @@ app = typer.Typer(
 
 @app.callback()
 def replay() -> None:
-    """Inspect, replay, verify and export conversations; rebuild and verify read models.
+    """Inspect, replay and verify conversations; rebuild and verify read models.
 
     Works on the running stack, or on AGENTCHAT_DATABASE_URL.
     """

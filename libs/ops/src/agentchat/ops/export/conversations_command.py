@@ -1,11 +1,7 @@
-"""`agentchat replay export`: write conversations of the log to a file."""
+"""`agentchat export conversations`: write conversations of the log to a file."""
 
-import contextlib
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
@@ -18,13 +14,14 @@ from agentchat.conversations.export import ExportWriter, load_exportable_events
 from agentchat.conversations.queries import find_run
 from agentchat.ops import printing
 from agentchat.ops.connections import NoneSuchError, run_with_pool
-from agentchat.ops.errors import SetupError, StackError
-from agentchat.ops.output import discard_stdout, format_count, shorten
+from agentchat.ops.errors import SetupError
+from agentchat.ops.export.output_file import Output, open_output
+from agentchat.ops.output import format_count, shorten
 from agentchat.ops.printing import build_progress
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 
-def export(
+def export_conversations(
     conversations: Annotated[
         list[str] | None, typer.Argument(metavar="[CONVERSATION]...", help="Ids of conversations.")
     ] = None,
@@ -32,15 +29,7 @@ def export(
         str | None, typer.Option(metavar="ACCOUNT", help="All conversations of this account.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All conversations of all accounts.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file, readable by its owner only, once it is complete.",
-        ),
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Write conversations as JSON lines, one event per line.
 
@@ -49,10 +38,8 @@ def export(
     """
     if sum((bool(conversations), account is not None, everything)) != 1:
         raise SetupError("choose what to export: ids of conversations, or --account, or --all")
-    if output is None and sys.stdout.isatty():
-        raise SetupError("refusing to write an export to a terminal: use --output or >")
     wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
-    with _open_output(output) as file:
+    with open_output(output) as file:
         writer = run_with_pool(lambda _, pool: _export(pool, wanted, account, file))
     printing.print_note(
         f"{format_count(writer.conversations, 'conversation')}, {format_count(writer.events, 'event')}"
@@ -107,25 +94,3 @@ async def _find_conversation_ids(
 async def _iterate(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
     for conversation_id in conversation_ids:
         yield conversation_id
-
-
-@contextlib.contextmanager
-def _open_output(output: Path | None) -> Iterator[BinaryIO]:
-    """Open stdout, or a file that is renamed when complete. Raises SetupError, StackError."""
-    if output is None:
-        try:
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            discard_stdout()
-            raise StackError("the reader closed the pipe before the export was complete") from None
-        return
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            yield file
-        partial.replace(output)
-    except OSError as error:
-        raise SetupError(f"{output} cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)

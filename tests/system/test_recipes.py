@@ -1,0 +1,56 @@
+"""The SQL of docs/analyse/recipes.md on a running system: its numbers are those of GET /v1/usage."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from agentchat.ops import demo
+from tests.harness import RunningStack
+from tests.system.calling import MakeAgent
+
+PAGE = Path(__file__).parents[2] / "docs" / "analyse" / "recipes.md"
+RECIPES = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+LINE = ("day", "agent_id", "model", "runs", "failed", "tokens")
+
+
+async def read_as_analyst(stack: RunningStack, *queries: str) -> list[list[dict[str, Any]]]:
+    """The rows of each query."""
+    url = stack.environment.analyst_database_url
+    async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as analyst:
+        return [await (await analyst.execute(query.encode())).fetchall() for query in queries]
+
+
+async def test_recipes_agree_with_the_api(stack: RunningStack, make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", shop=True)
+    for message in ("Hello.", "Where is order ORD-1001?"):
+        answered = (await caller.chat(message)).json()
+    path = f"/v1/messages/{answered['message']['id']}/feedback"
+    assert (await caller.send("POST", path, json={"score": -1})).is_success
+    rated = f"SELECT FROM analytics.feedback WHERE agent_id = '{caller.agent_id}'"
+    async with asyncio.timeout(30):
+        while await read_as_analyst(stack, rated) == [[]]:
+            pass
+
+    usage = (await caller.get("/v1/usage")).json()
+    by_day, by_user, by_end, first_tokens, tools, thumbs = (
+        [row for row in rows if row.pop("account_id") == demo.LOAD_ACCOUNT_ID]
+        for rows in await read_as_analyst(stack, *RECIPES)
+    )
+    assert [{name: row[name] for name in LINE} | {"day": str(row["day"])} for row in by_day] == [
+        {name: line[name] for name in LINE} for line in usage["lines"]
+    ]
+    for totals in (by_day, by_user):
+        assert sum(row["runs"] for row in totals) == usage["runs"]
+        assert sum(row["tokens"] for row in totals) == usage["tokens"]
+    assert sum(row["runs"] for row in by_end) == usage["runs"]
+    failed = sum(row["runs"] for row in by_end if row["state"] == "failed")
+    assert failed == sum(line["failed"] for line in usage["lines"])
+    assert sum(row["runs"] for row in first_tokens if row["agent_id"] == caller.agent_id) == 2
+    assert "track_shipment" in {row["name"] for row in tools}
+    assert [row for row in thumbs if row["agent_id"] == caller.agent_id] == [
+        {"agent_id": caller.agent_id, "agent_version": 1, "up": 0, "down": 1}
+    ]
