@@ -1,7 +1,17 @@
-"""Secrets whose request became no run are deleted later; those of a run that waits stay."""
+"""Secrets go with the end of their run, or later if their request became none; those of open runs stay."""
 
+import pytest
+
+from agentchat.contracts.events import Event
 from agentchat.conversations.run_secrets_table import forget_secrets_without_run
-from tests.conversations.given import build_run_started, build_user_message, trace
+from tests.conversations.given import (
+    build_answer,
+    build_run_cancelled,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+)
 from tests.conversations.read_models import Storage
 
 _SAVE = (
@@ -17,3 +27,23 @@ async def test_secrets_without_a_run_are_deleted_later(storage: Storage) -> None
     await forget_secrets_without_run(storage.pool)
     left = {trace_id for (trace_id,) in await storage.rows("SELECT trace_id FROM run_secrets")}
     assert left == {trace("s"), "arriving"}
+
+
+@pytest.mark.parametrize(
+    ("word", "ended"),
+    [
+        ("x", (build_run_failed("x"),)),
+        ("y", (build_run_cancelled("y"),)),
+        ("z", build_answer("Hi", "z")),
+    ],
+)
+async def test_the_end_of_a_run_deletes_its_secrets(
+    storage: Storage, word: str, ended: tuple[Event, ...]
+) -> None:
+    run = await storage.told(build_user_message(word), build_run_started(word))
+    for trace_id in (trace(word), f"not {word}"):
+        await storage.rows(_SAVE, trace_id, 0)
+    await storage.store.append(run, ended)
+    left = {trace_id for (trace_id,) in await storage.rows("SELECT trace_id FROM run_secrets")}
+    assert trace(word) not in left
+    assert f"not {word}" in left

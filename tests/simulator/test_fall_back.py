@@ -21,12 +21,26 @@ CALLS = range(1, 31)
 """More than a worker makes in the run."""
 
 
-@pytest.mark.parametrize("at_call", [1, 2])
-@pytest.mark.parametrize("pieces", [0, 2])
-@pytest.mark.parametrize("kind", ["crash_before", "crash_after"])
-def test_a_death_at_any_call_leaves_the_reply_whole(kind: Kind, pieces: int, at_call: int) -> None:
+KINDS: tuple[Kind, ...] = ("crash_before", "crash_after")
+DEATHS = tuple(itertools.product(KINDS, (0, 2), (1, 2)))
+"""The kind of death, the pieces of text before the model fails, and the model call that fails."""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_death_at_each_call_leaves_the_reply_whole(call: int) -> None:
+    _die(call, *DEATHS[call % len(DEATHS)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CALLS)
+def test_every_death_at_each_call_leaves_the_reply_whole(call: int) -> None:
+    for death in DEATHS:
+        _die(call, *death)
+
+
+def _die(call: int, kind: Kind, pieces: int, at_call: int) -> None:
     fails = Fault(kind="model_fails", at=at_call, seconds=pieces)
-    for call, worker in itertools.product(CALLS, ("orchestrator-1", "orchestrator-2")):
+    for worker in ("orchestrator-1", "orchestrator-2"):
         dies = Fault(kind=kind, process=worker, at=call, seconds=1.0)
         plan = Plan(seed=call, pace=0.03, requests=(ASKED,), faults=(fails, dies), fallback=True)
         with simulated():

@@ -9,7 +9,7 @@ from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
 from tests.tool_runner.handling import Handling, handle_calls
-from tests.tool_runner.runner import SECRET_KEY, Agent, end_run, make_agent
+from tests.tool_runner.runner import SECRET_KEY, Agent, make_agent
 from tests.tool_runner.scripted import Call, ScriptedServer, serve_script
 
 SEALER = Sealer.from_setting(SECRET_KEY)
@@ -68,12 +68,7 @@ async def test_call_without_a_secret_is_not_made(world: World) -> None:
     assert not world.scripted.list_calls("tools/call")
 
 
-async def test_secrets_are_deleted_with_the_end_of_their_run(
-    world: World, migrated_database_url: str
-) -> None:
+async def test_secrets_are_read_for_their_own_account(world: World) -> None:
     _, trace_id = await world.call_with(customer_token="Bearer token", visitor="visitor-1")
-    account_id = world.agent.account_id
-    assert await load_run_secrets(world.pool, SEALER, account_id, trace_id)
+    assert await load_run_secrets(world.pool, SEALER, world.agent.account_id, trace_id)
     assert not await load_run_secrets(world.pool, SEALER, "another account", trace_id)
-    await end_run(migrated_database_url, trace_id)
-    assert not await load_run_secrets(world.pool, SEALER, account_id, trace_id)
