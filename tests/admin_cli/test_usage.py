@@ -35,4 +35,4 @@ def test_tokens_of_cli_and_documented_sql_add_up(cli: Cli, migrated_database_url
     assert [month[f"{kind}_tokens"] for kind in KINDS] == kinds
     listed = cli("usage", "--account", account, "--month", "2026-10").out
     assert re.search(rf"^tokens +{sum(kinds):,}$", listed, re.MULTILINE), listed
-    assert re.search(r"m-1 +1 +0 +0 +1 +100 +3 +20 +7 +130$", listed, re.MULTILINE), listed
+    assert re.search(r"m-1 +1 +0 +0 +1 +100 +3 +20 +7 +130 +0 +0$", listed, re.MULTILINE), listed

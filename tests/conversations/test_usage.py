@@ -85,10 +85,22 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
         cache_read_tokens=0,
         cache_creation_tokens=0,
         tokens=15,
+        cost=0.0,
+        unpriced=2,
     )
     second = msgspec.structs.replace(
-        first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1, tokens=7
+        first,
+        model="n",
+        runs=1,
+        failed=0,
+        cancelled=1,
+        rounds=1,
+        input_tokens=6,
+        output_tokens=1,
+        tokens=7,
+        unpriced=1,
     )
+    second = msgspec.structs.replace(second, unpriced=1)
     assert await sum_usage_of_month(storage.pool, "2020-02", ACCOUNT) == [first, second]
     assert [(line.account_id, line.tokens) for line in await sum_usage_of_month(storage.pool, "2020-02")] == [
         (ACCOUNT, 15),

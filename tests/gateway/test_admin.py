@@ -10,14 +10,24 @@ from tests.gateway.client import check_problem
 
 async def test_an_account_is_made_shown_and_changed(admin: AdminClient) -> None:
     made = await admin.post("/accounts", {"name": "  Acme   Ltd ", "plan": "Pro"})
-    assert made.keys() == {"id", "name", "plan", "require_user", "disabled", "created_at", "deleting"}
+    budgets = {"monthly_budget": None, "user_monthly_budget": None}
+    assert made.keys() == {
+        *budgets,
+        *("id", "name", "plan", "require_user", "disabled", "created_at", "deleting"),
+    }
     assert made["created_at"].endswith("Z")
-    fields = {"name": "Acme Ltd", "plan": "Pro", "require_user": False, "disabled": False}
+    fields = {"name": "Acme Ltd", "plan": "Pro", "require_user": False, "disabled": False} | budgets
     assert made == made | fields
     path = f"/accounts/{made['id']}"
     assert await admin.get(path) == made
     assert await admin.get(path.upper().replace("/ACCOUNTS", "/accounts")) == made
-    changes = {"name": "Acme", "plan": "Starter", "require_user": True, "disabled": True}
+    changes = {
+        "name": "Acme",
+        "plan": "Starter",
+        "require_user": True,
+        "disabled": True,
+        "user_monthly_budget": 0.5,
+    }
     assert await admin.patch(path, changes) == made | changes
     assert await admin.patch(path, {"disabled": False}) == made | changes | {"disabled": False}
     assert await admin.patch(path, {}) == made | changes | {"disabled": False}

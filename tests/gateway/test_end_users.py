@@ -110,7 +110,16 @@ async def test_a_key_does_what_its_scopes_allow(client: Client, pool: Pool, scop
 
 async def test_an_account_reads_its_usage_and_agents(client: Client, accounts: Accounts) -> None:
     usage = (await client.get("/v1/usage", month="2026-10")).json()
-    assert usage == {"month": "2026-10", "tokens": 0, "limit": None, "runs": 0, "lines": []}
+    none: dict[str, object] = {
+        "tokens": 0,
+        "limit": None,
+        "runs": 0,
+        "cost": 0,
+        "unpriced": 0,
+        "budget": None,
+        "lines": [],
+    }
+    assert usage == {"month": "2026-10", "currency": "USD"} | none
     agents = (await client.get("/v1/agents")).json()["data"]
     assert {each["id"] for each in agents} == {accounts.free.agent, accounts.free.second_agent}
     check_problem(await client.get("/v1/usage", month="2026-13"), 400, "invalid_request")

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import AccountChanges
 from agentchat.contracts import ids, messages
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import open_store
@@ -19,7 +21,8 @@ from agentchat.conversations.projections import runs_table
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from agentchat.runtime.postgres import open_pool
-from tests.administrator import plan_with, put_plan
+from agentchat.runtime.prices import Price, Prices
+from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, is_accepted
 from tests.gateway.conftest import Account, make_account
@@ -81,9 +84,14 @@ async def redis(gateways: Gateways) -> AsyncIterator["Redis"]:
         yield client
 
 
-async def create_account(gateways: Gateways, plan: str) -> Account:
+PRICES = Prices(models={"m": Price(input=2, output=0)})
+
+
+async def create_account(gateways: Gateways, plan: str, **budgets: Any) -> Account:
     async with open_pool(gateways.database_url) as pool:
-        return await make_account(pool, plan)
+        account = await make_account(pool, plan)
+        await admin_accounts.change(administrator(pool), account.account_id, AccountChanges(**budgets))
+        return account
 
 
 def open_clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) -> list[Client]:
@@ -114,7 +122,7 @@ async def spend(gateways: Gateways, account: Account, tokens: int, user_id: str 
     async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
     async with open_pool(gateways.database_url) as pool:
-        await stored.project(pool, runs_table.PROJECTION)
+        await stored.project(pool, runs_table.build_projection(PRICES))
 
 
 def read_states(response: httpx.Response) -> dict[str, dict[str, int]]:
@@ -208,6 +216,24 @@ async def test_a_users_spent_month_is_refused(gateways: Gateways, http: httpx.As
     check_problem(refused, 429, "user_quota_exceeded")
     assert read_states(refused)["user-month"]["t"] == int(refused.headers["retry-after"])
     check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
+
+
+async def test_a_spent_budget_is_refused_until_the_next_month(
+    gateways: Gateways, http: httpx.AsyncClient
+) -> None:
+    account = await create_account(gateways, "Enterprise", monthly_budget=0.3, user_monthly_budget=0.1)
+    client, _ = open_clients(gateways, http, account)
+    await spend(gateways, account, 50_000, user_id="ada")
+    refused = await client.post(x_user_id="ada")
+    check_problem(refused, 429, "user_budget_exceeded")
+    assert 1 <= int(refused.headers["retry-after"]) <= 31 * 86400
+    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
+    other = await create_account(gateways, "Enterprise", monthly_budget=0.3)
+    client, not_cached = open_clients(gateways, http, other)
+    await spend(gateways, other, 149_999)
+    check_problem(await client.post(x_agent_id="unknown"), 404, "agent_not_found")
+    await spend(gateways, other, 1)
+    check_problem(await not_cached.post(), 429, "budget_exceeded")
 
 
 async def test_a_repeat_tells_every_number_and_takes_no_run(

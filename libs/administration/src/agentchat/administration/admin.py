@@ -40,12 +40,14 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     Without `bus`, conversations cannot be deleted and agents cannot be checked. `embedder` is the configured
     one, even if the database cannot store its vectors. `model_hosts` judges the agents' base URLs and
     `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners do at each call.
+    `currency` is that of the price table.
     """
 
     pool: Pool
     sealer: Sealer
     actor: str
     bus: Bus | None = None
+    currency: str = ""
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
     tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))

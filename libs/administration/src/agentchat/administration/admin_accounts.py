@@ -28,8 +28,7 @@ async def create(admin: Admin, new: NewAccount) -> Account:
         await admin_plans.check_named(conn, new.plan)
         try:
             await conn.execute(
-                "INSERT INTO accounts (account_id, name, plan, require_user) VALUES (%s, %s, %s, %s)",
-                [account_id, normalize_name(new.name), new.plan, new.require_user],
+                _INSERT, msgspec.structs.asdict(new) | {"id": account_id, "name": normalize_name(new.name)}
             )
         except psycopg.errors.UniqueViolation:
             raise Conflict.from_existing("account", account_id) from None
@@ -49,6 +48,13 @@ async def get(admin: Admin, account_id: str) -> Account:
     """Get an account. Raises NotFound."""
     async with admin.connection() as conn:
         return await find_account(conn, account_id)
+
+
+async def load_budgets(admin: Admin) -> dict[str, float]:
+    """Return the monthly budgets by the ids of the accounts that have one."""
+    query = "SELECT account_id, monthly_budget::float8 FROM accounts WHERE monthly_budget IS NOT NULL"
+    async with admin.connection() as conn:
+        return dict(await (await conn.execute(query)).fetchall())
 
 
 async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
@@ -154,8 +160,13 @@ _DELETING = "the account is being deleted"
 
 _ACCOUNT = """
 SELECT account_id, name, plan, require_user, disabled_at IS NOT NULL, created_at,
-       deletion_requested_at IS NOT NULL
+       deletion_requested_at IS NOT NULL, monthly_budget::float8, user_monthly_budget::float8
   FROM accounts"""
+
+_INSERT = """
+INSERT INTO accounts (account_id, name, plan, require_user, monthly_budget, user_monthly_budget)
+VALUES (%(id)s, %(name)s, %(plan)s, %(require_user)s, %(monthly_budget)s, %(user_monthly_budget)s)
+"""
 
 _REQUEST_DELETION = "UPDATE accounts SET deletion_requested_at = now() WHERE account_id = %s"
 _DELETE = "DELETE FROM accounts WHERE account_id = %s"

@@ -7,6 +7,7 @@ import msgspec
 
 from agentchat.administration import admin_accounts, admin_plans
 from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_values import Account
 from agentchat.administration.parameters import Month
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.projections.conversations_table import (
@@ -26,7 +27,8 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     """An account's usage by runs that ended in `month` ("2026-11", UTC), and its present storage.
 
     `tokens` is the sum of the four kinds (`contracts.values.Usage`). `lines` are by day, agent and model;
-    `limit` and `storage_limit` are the plan's. `stored_events` and `conversations` are those in
+    `limit` and `storage_limit` are the plan's. `cost`, in `currency`, lacks that of the `unpriced` runs;
+    `budget` is the account's. `stored_events` and `conversations` are those in
     the log now, whatever the month; `stored_bytes` are theirs and those of files.
     """
 
@@ -41,6 +43,10 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     failed: int
     cancelled: int
+    cost: float
+    unpriced: int
+    currency: str
+    budget: float | None
     lines: tuple[UsageLine, ...]
     conversations: int = 0
     stored_events: int = 0
@@ -59,8 +65,8 @@ async def get_month(admin: Admin, account_id: str, month: Month | None = None) -
         lines = await sum_usage_of_month(admin.pool, month, account.id)
         stored = (await sum_stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
         in_files = (await sum_file_bytes(admin.pool, account.id)).get(account.id, 0)
-    plan = await _find_plan(admin, account.id)
-    return _sum_up(account.id, month, lines, stored, in_files, plan, listed=True)
+    plan, budget = await _find_plan(admin, account), account.monthly_budget
+    return _sum_up(admin, account.id, month, lines, stored, in_files, plan, budget, listed=True)
 
 
 async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
@@ -75,10 +81,11 @@ async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[Month
         stored, in_files = await sum_stored_by_account(admin.pool), await sum_file_bytes(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
     plans = await admin_plans.load_plans_by_account(admin)
+    budgets = await admin_accounts.load_budgets(admin)
     found = [
         _sum_up(
-            *(each, month, spent.get(each, []), stored.get(each, NOTHING)),
-            *(in_files.get(each, 0), plans.get(each)),
+            *(admin, each, month, spent.get(each, []), stored.get(each, NOTHING)),
+            *(in_files.get(each, 0), plans.get(each), budgets.get(each)),
             listed=False,
         )
         for each in spent.keys() | stored.keys() | in_files.keys()
@@ -86,20 +93,22 @@ async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[Month
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
 
-async def _find_plan(admin: Admin, account_id: str) -> Plan | None:
+async def _find_plan(admin: Admin, account: Account) -> Plan | None:
     try:
-        return await admin_plans.get(admin, (await admin_accounts.get(admin, account_id)).plan)
+        return await admin_plans.get(admin, account.plan)
     except NotFound:
         return None
 
 
 def _sum_up(
+    admin: Admin,
     account_id: str,
     month: str,
     lines: list[UsageLine],
     stored: AccountStorage,
     in_files: int,
     plan: Plan | None,
+    budget: float | None,
     *,
     listed: bool,
 ) -> MonthUsage:
@@ -115,6 +124,10 @@ def _sum_up(
         runs=sum(line.runs for line in lines),
         failed=sum(line.failed for line in lines),
         cancelled=sum(line.cancelled for line in lines),
+        cost=round(sum(line.cost for line in lines), 10),
+        unpriced=sum(line.unpriced for line in lines),
+        currency=admin.currency,
+        budget=budget,
         lines=tuple(lines) if listed else (),
         conversations=stored.conversations,
         stored_events=stored.events,

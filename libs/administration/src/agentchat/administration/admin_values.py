@@ -43,6 +43,8 @@ Version = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Money = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""An amount in the currency of the price table."""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,20 +71,24 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new account; callers may choose the `id`, for repeatable set-ups."""
+    """A new account; callers may choose the `id`, for repeatable set-ups. Null is no budget."""
 
     name: Name
     plan: PlanName = "Starter"
     require_user: bool = False
+    monthly_budget: Money | None = None
+    user_monthly_budget: Money | None = None
     id: Id | None = None
 
 
 class AccountChanges(Changes, frozen=True, kw_only=True):
-    """Changes of an account; omitted fields stay."""
+    """Changes of an account; omitted fields stay, null is no budget."""
 
     name: Name | UnsetType = UNSET
     plan: PlanName | UnsetType = UNSET
     require_user: bool | UnsetType = UNSET
+    monthly_budget: Money | UnsetType | None = UNSET
+    user_monthly_budget: Money | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
 
 
@@ -91,6 +97,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     `deleting`: its conversations are being erased, then it is gone.
     With `require_user` each chat and conversation request must name its end user (X-User-Id).
+    `monthly_budget`, and `user_monthly_budget` of each end user, is the cost in a month (UTC) at which
+    messages are refused, in the currency of the price table.
     """
 
     id: str
@@ -100,6 +108,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool
     created_at: datetime
     deleting: bool = False
+    monthly_budget: float | None = None
+    user_monthly_budget: float | None = None
 
 
 class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,6 +20,8 @@ _LASTING = frozenset(
     {
         "quota_exceeded",
         "user_quota_exceeded",
+        "budget_exceeded",
+        "user_budget_exceeded",
         "provider_error",
         "provider_refused",
         "provider_overloaded",

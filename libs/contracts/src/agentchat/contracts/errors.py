@@ -91,6 +91,12 @@ _ROWS = (
     ),
     ErrorCode("user_rate_limited", 429, "Too many requests of this user", "Wait for Retry-After.", 1),
     ErrorCode("user_quota_exceeded", 429, "The user's tokens are used up", "Wait for the new month.", 60),
+    ErrorCode(
+        *("budget_exceeded", 429, "The month's budget is spent"),
+        "Wait for the new month, or ask an operator for more.",
+        60,
+    ),
+    ErrorCode("user_budget_exceeded", 429, "The user's budget is spent", "Wait for the new month.", 60),
     ErrorCode("provider_error", 502, "The model provider failed", "Try again; if it stays, check the agent."),
     ErrorCode("provider_refused", 502, "The model provider refused", "Change the message or the agent."),
     ErrorCode("context_too_long", 400, "The conversation is too long for the model", "Start a new one."),

@@ -52,7 +52,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of an API key, and the end user that a request names, if it names one.
 
     `now` is the clock of Postgres: ISO 8601 UTC with microseconds. With `requires_user` the account refuses
-    requests that name no user. `scopes` are the key's.
+    requests that name no user. `scopes` are the key's. The budgets are the most that the account, and each of
+    its users, may spend in a month; None is no limit.
     """
 
     account_id: str
@@ -62,6 +63,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     requires_user: bool = False
     scopes: Sequence[Scope] = SCOPES
     user_id: str | None = None
+    monthly_budget: float | None = None
+    user_monthly_budget: float | None = None
 
 
 class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,13 +131,15 @@ def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
     caller = Caller(
         account_id=account_id,
-        plan=build_plan(row[6:16]),
+        plan=build_plan(row[8:18]),
         key_id=key_id,
         now=now,
         requires_user=row[4],
         scopes=row[5],
+        monthly_budget=row[6],
+        user_monthly_budget=row[7],
     )
-    agent_id, version, name, model, retrieves = row[16:]
+    agent_id, version, name, model, retrieves = row[18:]
     if agent_id is None:
         return caller, None
     return caller, CallerAgent(
@@ -199,7 +204,8 @@ class KeyUseRecorder:
 _OF_ACCOUNT = """
 SELECT a.account_id, %s,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       a.require_user, %s::text[], p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       a.require_user, %s::text[], a.monthly_budget::float8, a.user_monthly_budget::float8,
+       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month
 FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s AND a.disabled_at IS NULL
@@ -208,7 +214,8 @@ FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s AND a.di
 _RESOLVE = b"""
 SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       a.require_user, k.scopes, p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       a.require_user, k.scopes, a.monthly_budget::float8, a.user_monthly_budget::float8,
+       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month,
        g.agent_id, v.version, v.name, v.model, v.retrieves

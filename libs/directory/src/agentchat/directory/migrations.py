@@ -25,7 +25,9 @@ CREATE TABLE accounts (
     created_at timestamptz NOT NULL DEFAULT now(),
     disabled_at timestamptz,
     deletion_requested_at timestamptz,
-    require_user boolean NOT NULL DEFAULT false
+    require_user boolean NOT NULL DEFAULT false,
+    monthly_budget numeric CHECK (monthly_budget >= 0),
+    user_monthly_budget numeric CHECK (user_monthly_budget >= 0)
 );
 CREATE INDEX accounts_by_plan ON accounts (plan);
 CREATE INDEX accounts_to_delete ON accounts (account_id) WHERE deletion_requested_at IS NOT NULL;

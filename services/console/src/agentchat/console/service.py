@@ -66,6 +66,7 @@ async def run(
                 sealer=settings.build_sealer(),
                 actor=_ACTOR,
                 bus=bus,
+                currency=prices.currency,
                 embedder=embedder,
                 model_hosts=settings.build_model_guard(),
                 tool_hosts=settings.build_tool_guard(),

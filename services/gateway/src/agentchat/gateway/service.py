@@ -29,6 +29,7 @@ from agentchat.runtime import metrics, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
+from agentchat.runtime.prices import load_prices
 
 POSTGRES_CONNECTIONS = 8
 
@@ -82,6 +83,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             advisory=HealthChecks({"redis": limiter.ping}),
             webhooks=WebhookAccess(sealer, settings.build_webhook_guard()),
             downloader=Downloader(settings.build_file_guard()),
+            currency=load_prices(settings.prices).currency,
             demo=_build_demo_access(settings),
         )
         admin = await enter(open_admin_access(settings, bus))

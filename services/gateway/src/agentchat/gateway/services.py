@@ -34,7 +34,8 @@ class WebhookAccess(msgspec.Struct, frozen=True):
 class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services of a gateway.
 
-    `advisory` checks are shown next to `health`; the gateway is ready without them.
+    `advisory` checks are shown next to `health`; the gateway is ready without them. `currency` is that of the
+    price table.
     """
 
     pool: Pool
@@ -48,6 +49,7 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     advisory: HealthChecks
     webhooks: WebhookAccess
     downloader: Downloader
+    currency: str = ""
     demo: DemoAccess | None = None
 
 

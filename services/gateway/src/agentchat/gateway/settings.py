@@ -12,6 +12,7 @@ from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.peers import parse_networks
+from agentchat.runtime.prices import SETTING, load_prices
 from agentchat.runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -54,6 +55,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_FILES_ALLOW")] = ()
+    prices: Annotated[str | None, Setting(SETTING)] = None
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
     demo_agent_id: Annotated[str | None, Setting("AGENTCHAT_DEMO_AGENT_ID")] = None
@@ -70,6 +72,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
         self.build_tool_guard()
         self.build_webhook_guard()
         self.build_file_guard()
+        load_prices(self.prices)
 
     def build_model_guard(self) -> Guard:
         """Build the guard of agents' base URLs. Raises SettingsError."""

@@ -81,8 +81,8 @@ CREATE TABLE usage_by_day (
     output_tokens bigint NOT NULL,
     cache_read_tokens bigint NOT NULL,
     cache_creation_tokens bigint NOT NULL,
-    cost numeric NOT NULL,
-    unpriced bigint NOT NULL,
+    cost numeric NOT NULL DEFAULT 0,
+    unpriced bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (account_id, day, agent_id, agent_version, model)
 );
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
@@ -94,7 +94,8 @@ _SQL = load_statements(__file__)
 class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
     """Sums of the runs of one agent and model that ended on one day (UTC, such as "2026-11-21").
 
-    `tokens` is the sum of the four kinds (`contracts.values.Usage`), as a plan's month counts them.
+    `tokens` is the sum of the four kinds (`contracts.values.Usage`), as a plan's month counts them. `cost`
+    lacks that of the `unpriced` runs, whose tokens had no price.
     """
 
     account_id: str
@@ -110,6 +111,8 @@ class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_tokens: int
     cache_creation_tokens: int
     tokens: int
+    cost: float
+    unpriced: int
 
 
 async def sum_usage_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:

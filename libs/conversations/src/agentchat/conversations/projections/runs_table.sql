@@ -6,7 +6,8 @@ SELECT account_id, day, agent_id, model, sum(runs)::bigint AS runs, sum(failed):
        sum(output_tokens)::bigint AS output_tokens,
        sum(cache_read_tokens)::bigint AS cache_read_tokens,
        sum(cache_creation_tokens)::bigint AS cache_creation_tokens,
-       sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens
+       sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens,
+       sum(cost)::float8 AS cost, sum(unpriced)::bigint AS unpriced
   FROM usage_by_day
  WHERE day >= %(month)s AND day < %(month)s::text || '~'
    AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)

@@ -1,4 +1,4 @@
-"""Read an account's tokens of this month and its stored bytes."""
+"""Read an account's tokens and cost of this month and its stored bytes."""
 
 import msgspec
 
@@ -9,9 +9,10 @@ _SECONDS = 60.0
 
 
 class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of runs that ended this month (UTC), and the stored bytes of JSON."""
+    """The tokens and cost of runs that ended this month (UTC), and the stored bytes of JSON."""
 
     month_tokens: int
+    month_cost: float = 0.0
     stored_bytes: int
 
 
@@ -24,17 +25,18 @@ async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
         await lift_time_limits(conn)
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountUsage(month_tokens=row[0], stored_bytes=row[1])
+    return AccountUsage(month_tokens=row[0], month_cost=row[1], stored_bytes=row[2])
 
 
 async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountUsage:
-    """Sum the tokens of an end user's runs of this month; `stored_bytes` are not counted.
+    """Sum the tokens and cost of an end user's runs of this month; `stored_bytes` are not counted.
 
     Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_USER, [account_id, user_id])).fetchone()
-    return AccountUsage(month_tokens=0 if row is None else row[0], stored_bytes=0)
+    assert row is not None, "an aggregate without GROUP BY gives one row"
+    return AccountUsage(month_tokens=row[0], month_cost=row[1], stored_bytes=0)
 
 
 async def read_current_month(pool: Pool) -> str:
@@ -43,15 +45,16 @@ async def read_current_month(pool: Pool) -> str:
 
 
 _OF_USER = """
-SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint
+SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
+       coalesce(sum(cost), 0)::float8
   FROM runs WHERE account_id = %s AND user_id = %s
    AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
 """
 
 _FIGURES = """
-SELECT (SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)
-          FROM usage_by_day
-         WHERE account_id = %(account_id)s
-           AND day >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))::bigint,
+SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
+       coalesce(sum(cost), 0)::float8,
        (SELECT coalesce(sum(bytes), 0) FROM conversations WHERE account_id = %(account_id)s)::bigint
+  FROM usage_by_day
+ WHERE account_id = %(account_id)s AND day >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
 """

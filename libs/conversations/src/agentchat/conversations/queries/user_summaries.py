@@ -22,17 +22,20 @@ UserOrder = Literal["last_active_at", "tokens", "conversations"]
 class EndUser(msgspec.Struct, frozen=True, kw_only=True):
     """An end user of an account.
 
-    `conversations` are those that exist, `tokens` those of all its runs, also in deleted conversations.
+    `conversations` are those that exist, `tokens` and `cost` those of all its runs, also in deleted
+    conversations; `cost` lacks that of the `unpriced` runs, whose tokens had no price.
     """
 
     user_id: str
     conversations: int
     last_active_at: str
     tokens: int
+    cost: float
+    unpriced: int
 
 
 class MonthOfUser(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a user that ended in a month (UTC), and their tokens in four kinds and in all."""
+    """The runs of a user that ended in a month (UTC), their tokens in four kinds and in all, and the cost."""
 
     month: str
     runs: int
@@ -41,6 +44,8 @@ class MonthOfUser(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_tokens: int
     cache_creation_tokens: int
     output_tokens: int
+    cost: float
+    unpriced: int
 
 
 class UserDetails(EndUser, frozen=True, kw_only=True):

@@ -8,14 +8,16 @@ WITH talked AS (
       GROUP BY user_id
 ), spent AS (
      SELECT user_id, max(coalesce(ended_at, requested_at)) AS last_at,
-            sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens
+            sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens,
+            coalesce(sum(cost), 0)::float8 AS cost, count(*) FILTER (WHERE cost IS NULL) AS unpriced
        FROM runs
       WHERE account_id = %(account)s AND user_id IS NOT NULL
         AND (%(user)s::text IS NULL OR user_id = %(user)s)
       GROUP BY user_id
 ), users AS (
      SELECT user_id, coalesce(conversations, 0) AS conversations,
-            greatest(talked.last_at COLLATE "C", spent.last_at) AS last_active_at, coalesce(tokens, 0) AS tokens
+            greatest(talked.last_at COLLATE "C", spent.last_at) AS last_active_at, coalesce(tokens, 0) AS tokens,
+            coalesce(cost, 0) AS cost, coalesce(unpriced, 0) AS unpriced
        FROM talked FULL JOIN spent USING (user_id)
 ), placed AS (
      SELECT CASE %(order)s::text WHEN 'tokens' THEN tokens WHEN 'conversations' THEN conversations
@@ -30,7 +32,8 @@ SELECT * FROM placed
 SELECT substr(ended_at, 1, 7) AS month, count(*) AS runs,
        sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens,
        sum(input_tokens)::bigint AS input_tokens, sum(cache_read_tokens)::bigint AS cache_read_tokens,
-       sum(cache_creation_tokens)::bigint AS cache_creation_tokens, sum(output_tokens)::bigint AS output_tokens
+       sum(cache_creation_tokens)::bigint AS cache_creation_tokens, sum(output_tokens)::bigint AS output_tokens,
+       coalesce(sum(cost), 0)::float8 AS cost, count(*) FILTER (WHERE cost IS NULL) AS unpriced
   FROM runs WHERE account_id = %(account)s AND user_id = %(user)s AND ended_at IS NOT NULL
  GROUP BY 1 ORDER BY 1 DESC
 

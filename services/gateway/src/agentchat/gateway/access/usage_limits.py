@@ -1,4 +1,4 @@
-"""Compare what an account and its user have spent this month, and stored, with what the plan allows.
+"""Compare what an account and its user have spent this month, and stored, with plan and budgets.
 
 The figures come from read models, which lag by a moment, and are cached: an account may exceed its limits by
 what it does within a few seconds. If they cannot be read, nobody is refused.
@@ -49,14 +49,16 @@ class FigureCache:
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, caller: Caller) -> AccountUsage | None:
-        """Return the account's figures; None if its plan bounds neither, or if they are unknown."""
-        if caller.plan.tokens_per_month is None and caller.plan.storage_bytes is None:
+        """Return the account's figures; None if nothing bounds them, or if they are unknown."""
+        bounds = (caller.plan.tokens_per_month, caller.plan.storage_bytes, caller.monthly_budget)
+        if all(each is None for each in bounds):
             return None
         return await self._get(Owner(caller.account_id))
 
     async def get_of_user(self, caller: Caller) -> AccountUsage | None:
-        """Return the figures of the caller's user; None without one, or if the plan does not bound them."""
-        if caller.plan.user_tokens_per_month is None or caller.user_id is None:
+        """Return the figures of the caller's user; None without one, or if nothing bounds them."""
+        bounds = (caller.plan.user_tokens_per_month, caller.user_monthly_budget)
+        if caller.user_id is None or all(each is None for each in bounds):
             return None
         return await self._get(Owner(caller.account_id, caller.user_id))
 
@@ -105,17 +107,21 @@ class FigureCache:
 
 
 def check_month(caller: Caller, figures: AccountUsage | None) -> None:
-    """Raise Refusal, 429, where the month's tokens are spent."""
-    _check_tokens(caller, caller.plan.tokens_per_month, figures, "quota_exceeded")
+    """Raise Refusal, 429, where the month's tokens or budget are spent."""
+    if figures is not None:
+        _check_spent(caller, caller.plan.tokens_per_month, figures.month_tokens, "quota_exceeded")
+        _check_spent(caller, caller.monthly_budget, figures.month_cost, "budget_exceeded")
 
 
 def check_user_month(caller: Caller, figures: AccountUsage | None) -> None:
-    """Raise Refusal, 429, where the user's tokens of the month are spent."""
-    _check_tokens(caller, caller.plan.user_tokens_per_month, figures, "user_quota_exceeded")
+    """Raise Refusal, 429, where the user's tokens or budget of the month are spent."""
+    if figures is not None:
+        _check_spent(caller, caller.plan.user_tokens_per_month, figures.month_tokens, "user_quota_exceeded")
+        _check_spent(caller, caller.user_monthly_budget, figures.month_cost, "user_budget_exceeded")
 
 
-def _check_tokens(caller: Caller, most: int | None, figures: AccountUsage | None, code: str) -> None:
-    if most is not None and figures is not None and figures.month_tokens >= most:
+def _check_spent(caller: Caller, most: float | None, spent: float, code: str) -> None:
+    if most is not None and spent >= most:
         metrics.REFUSED_REQUESTS.labels(code=code).inc()
         raise Refusal(code, retry_after=count_seconds_to_next_month(caller))
 

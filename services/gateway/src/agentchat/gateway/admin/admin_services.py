@@ -10,6 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.runtime import postgres
+from agentchat.runtime.prices import load_prices
 
 ACTOR = "admin-api"
 _CONNECTIONS = 4
@@ -41,6 +42,7 @@ async def open_admin_access(settings: GatewaySettings, bus: Bus) -> AsyncIterato
             sealer=sealer,
             actor=ACTOR,
             bus=bus,
+            currency=load_prices(settings.prices).currency,
             embedder=embedder,
             model_hosts=settings.build_model_guard(),
             tool_hosts=settings.build_tool_guard(),

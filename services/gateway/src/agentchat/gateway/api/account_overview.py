@@ -22,15 +22,20 @@ Month = Annotated[
 
 
 class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of the runs that ended in a month, by day, agent and model.
+    """The tokens and the cost of the runs that ended in a month, by day, agent and model.
 
-    `tokens` is the sum of the four kinds in `lines`, `limit` the plan's; null is no limit.
+    `tokens` is the sum of the four kinds in `lines`, `limit` the plan's; null is no limit. `cost`, in
+    `currency`, lacks that of the `unpriced` runs, whose model has no price; `budget` is the account's.
     """
 
     month: str
     tokens: int
     limit: int | None
     runs: int
+    cost: float
+    unpriced: int
+    currency: str
+    budget: float | None
     lines: tuple[UsageLine, ...]
 
 
@@ -51,7 +56,7 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
 @get(
     "/v1/usage",
     operation_id="getUsage",
-    summary="Get the account's tokens of a month.",
+    summary="Get the account's tokens and cost of a month.",
     guards=[may_read_account],
     opt={"scope": "read"},
 )
@@ -59,12 +64,17 @@ async def get_usage(request: JsonRequest, month: Month = None) -> AccountUsage:
     """Return the usage, which may lag by a moment."""
     caller = request.auth
     month = month or caller.now[:7]
-    lines = await sum_usage_of_month(get_services(request).pool, month, caller.account_id)
+    services = get_services(request)
+    lines = await sum_usage_of_month(services.pool, month, caller.account_id)
     return AccountUsage(
         month=month,
         tokens=sum(line.tokens for line in lines),
         limit=caller.plan.tokens_per_month,
         runs=sum(line.runs for line in lines),
+        cost=round(sum(line.cost for line in lines), 10),
+        unpriced=sum(line.unpriced for line in lines),
+        currency=services.currency,
+        budget=caller.monthly_budget,
         lines=tuple(lines),
     )
 

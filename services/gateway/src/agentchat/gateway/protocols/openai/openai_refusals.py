@@ -23,9 +23,11 @@ RETRYABLE = frozenset(
 # Clients branch on these words of OpenAI's; all other codes are our own.
 _CODES = {
     "agent_not_found": "model_not_found",
+    "budget_exceeded": "insufficient_quota",
     "context_too_long": "context_length_exceeded",
     "quota_exceeded": "insufficient_quota",
     "rate_limited": "rate_limit_exceeded",
+    "user_budget_exceeded": "insufficient_quota",
     "user_quota_exceeded": "insufficient_quota",
     "user_rate_limited": "rate_limit_exceeded",
 }
