@@ -21,6 +21,7 @@ from tests.console.pages import Browser, extract_text
 from tests.conversations.given import (
     ACCOUNT,
     build_held_call,
+    build_run_failed,
     build_run_started,
     build_tool_called,
     build_user_message,
@@ -103,6 +104,16 @@ async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bu
     await following.close()
     table = await runs.load_table(NowFilter())
     assert {row.words for row in table.rows if row.trace_id == trace(word)} == {""}
+
+
+async def test_ended_runs_are_apart_from_open_ones(storage: Storage, browser: Browser) -> None:
+    (word,) = make_words(1)
+    await storage.told(build_user_message(word), build_run_started(word), build_run_failed(word))
+    await storage.follow()
+    open_ones, _, ended = (await browser.get("/now")).text.partition('id="ended"')
+    assert trace(word) not in open_ones
+    assert f"?run={trace(word)}" in ended
+    assert "✕ provider_error" in extract_text(ended)
 
 
 async def test_filter_without_results_stays_chosen(browser: Browser) -> None:

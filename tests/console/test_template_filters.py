@@ -15,7 +15,7 @@ _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("when", _AT, "14 Nov 10:02:07 UTC"),
+        ("when", _AT, "14 Nov 10:02:07"),
         ("when", None, "\u2013"),
         ("short_id", "0192f0c1-7d10-7abc-8def-0000abcd1234", "abcd1234"),
         ("number", 1234567, "1,234,567"),
@@ -36,6 +36,11 @@ _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=
 )
 def test_values_are_formatted_alike(name: str, value: Any, text: str) -> None:
     assert extract_text(str(FILTERS[name](value))) == text
+
+
+@pytest.mark.parametrize("name", ["number", "tokens", "money"])
+def test_a_zero_is_quiet(name: str) -> None:
+    assert [str(FILTERS[name](value)).startswith('<span class="none">') for value in (0, 1)] == [True, False]
 
 
 def test_a_time_has_its_exact_form_for_scripts_and_on_hover() -> None:

@@ -30,15 +30,15 @@ _MARKDOWN = _Markdown("commonmark", {"html": False}).enable(["table", "strikethr
 
 
 def format_time(at: datetime | str | None) -> Markup:
-    """Format a time or its ISO 8601 text in UTC.
+    """Format a time or its ISO 8601 text in UTC. The page names the zone once.
 
-    `times.js` shows it relative, in the reader's zone.
+    `times.js` shows it in the reader's zone.
     """
     if at is None:
         return NONE
     exact = (datetime.fromisoformat(at) if isinstance(at, str) else at).astimezone(UTC)
     stamp = exact.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}" title="{}">{} UTC</time>').format(
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
         stamp, stamp, exact.strftime("%d %b %H:%M:%S")
     )
 
@@ -56,8 +56,8 @@ def format_id(value: object, kind: str = "id") -> Markup:
 
 
 def format_number(value: float | None, digits: int = 0) -> Markup:
-    """Format a number with thousands separators."""
-    return NONE if value is None else Markup("{}").format(f"{value:,.{digits}f}")
+    """Format a number with thousands separators. Zero is shown in a quiet colour."""
+    return NONE if value is None else _quieten_zero(value, f"{value:,.{digits}f}")
 
 
 def format_tokens(value: int | None) -> Markup:
@@ -65,7 +65,7 @@ def format_tokens(value: int | None) -> Markup:
     if value is None:
         return NONE
     if value < 1000:
-        return Markup("{}").format(value)
+        return _quieten_zero(value, str(value))
     short = f"{value / 1000:.1f}k" if value < 999_950 else f"{value / 1_000_000:.1f}M"
     return Markup('<span title="{}">{}</span>').format(f"{value:,}", short)
 
@@ -77,7 +77,11 @@ def format_money(value: Decimal | float | None, currency: str = "$") -> Markup:
     amount = Decimal(str(value))
     digits = 2 if not amount or abs(amount) >= 1 else min(6, 1 - amount.adjusted())
     sign = f"{currency} " if currency.isalpha() else currency
-    return Markup("{}").format(f"{sign}{amount:,.{digits}f}")
+    return _quieten_zero(amount, f"{sign}{amount:,.{digits}f}")
+
+
+def _quieten_zero(value: Decimal | float, text: str) -> Markup:
+    return Markup("{}").format(text) if value else Markup('<span class="none">{}</span>').format(text)
 
 
 def format_duration(seconds: float | None) -> Markup:

@@ -39,8 +39,6 @@ from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.threads import find_thread
 from agentchat.files.errors import FilesError
 
-_ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
-
 _LOOK_SECONDS = 2.0
 _NOTES = {"tool_use": "requests tools", "end_turn": "", "max_tokens": "cut off at its token limit"}
 
@@ -75,7 +73,6 @@ def _build_context(
         "tail": tail,
         "view": found,
         "detail": detail,
-        "icons": _ICONS,
         "event_name": mapper.get_event_name,
         "get_event_kind": get_event_kind,
         "notes": _NOTES,

@@ -1,5 +1,7 @@
 // Draw the data that the server wrote into data-chart with uPlot; one hover line spans all charts.
-const COLOURS = ["--accent", "--warn", "--bad", "--quiet"];
+import { clock } from "./times.js";
+
+const COLOURS = ["--accent", "--quiet", "--warn", "--good"]; // red is for failures
 const plots = new Map();
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -37,7 +39,7 @@ function options(chart, width) {
       { ...axis, size: 40, space: 28, values: (_, marks) => marks.map(short) },
     ],
     series: [
-      { value: (_, x) => (x == null ? "" : new Date(Date.now() + x * 1000).toLocaleTimeString()), label: "at" },
+      { value: (_, x) => (x == null ? "" : clock(new Date(Date.now() + x * 1000))), label: "at" },
       ...chart.lines.map(([name], index) => ({
         label: name, stroke: colour(name.startsWith("failed") ? "--bad" : COLOURS[index]), width: 1.5, points: { show: false }, spanGaps: true,
         value: (_, value) => (value == null ? "" : `${short(value)} ${chart.unit}`),

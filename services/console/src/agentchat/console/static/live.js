@@ -1,6 +1,7 @@
 // Live parts of a page: [data-stream] receives server-sent events, [data-live] shows the state of the stream.
 // Space pauses. A silent stream is shown as frozen and opened again. Ages of runs count up between events.
 import { on } from "./keys.js";
+import { clock } from "./times.js";
 
 const SILENT_MS = 12000;
 const ages = new WeakMap();
@@ -22,7 +23,7 @@ function say(kind, icon, text) {
 function show() {
   if (ended) say("done", "✓", "complete");
   else if (paused) say("waiting", "‖", "paused (press space to resume)");
-  else if (lostAt) say("failed", "✕", `frozen since ${lostAt.toLocaleTimeString()}`);
+  else if (lostAt) say("failed", "✕", `frozen since ${clock(lostAt)}`);
   else if (connection) say("running now", "●", "live");
   else say("waiting", "‖", "connecting");
 }

@@ -1,6 +1,6 @@
 // Count the runs that arrive while their table is scrolled out of sight; a button scrolls to them.
 const button = document.querySelector(".new-rows button");
-const rows = () => [...document.querySelectorAll(".runs tbody tr")];
+const rows = () => [...document.querySelectorAll("#runs tbody tr")];
 let seen = new Set(rows().map((row) => row.id));
 
 const isAway = () => document.getElementById("runs").getBoundingClientRect().top < -1;

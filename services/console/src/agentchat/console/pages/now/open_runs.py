@@ -1,4 +1,4 @@
-"""Build the table of open runs, with the last words of each.
+"""Build the table of open runs, with the last words of each, and that of the runs that ended last.
 
 The read models list the runs; the words come from their frames on the bus, which are followed while a browser
 shows the table. All browsers with the same filter share one table.
@@ -15,12 +15,13 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import frames
-from agentchat.conversations.queries.current_activity import OpenRun, open_runs
-from agentchat.directory.display_names import load_display_names
+from agentchat.conversations.queries.current_activity import EndedRun, OpenRun, list_ended_runs, open_runs
+from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 MOST_ROWS = 60
+_ENDED_ROWS = 10
 LOOK_SECONDS = 1.0
 _MOST_FILTERS = 32
 _LET_GO_SECONDS = 10.0
@@ -54,10 +55,12 @@ class OpenRunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest of `total` runs; `problem` says what does not answer."""
+    """The newest of `total` open runs, and those that ended last; `problem` says what does not answer."""
 
     rows: list[OpenRunRow]
     total: int
+    ended: list[EndedRun] = []
+    names: DisplayNames = DisplayNames({}, {})
     problem: str | None = None
 
 
@@ -108,8 +111,10 @@ class OpenRuns:
             try:
                 table = await self._read(chosen)
             except DatabaseUnavailable as error:
-                rows, total = ([], 0) if known is None else (known[1].rows, known[1].total)
-                table = RunTable(rows=rows, total=total, problem=f"The database does not answer: {error}")
+                table = msgspec.structs.replace(
+                    RunTable(rows=[], total=0) if known is None else known[1],
+                    problem=f"The database does not answer: {error}",
+                )
             self._tables.put(chosen, (now, table))
             return table
 
@@ -117,8 +122,13 @@ class OpenRuns:
         total, found = await open_runs(
             self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=MOST_ROWS
         )
+        ended = await list_ended_runs(
+            self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=_ENDED_ROWS
+        )
         names = await load_display_names(
-            self._pool, {run.account_id for run in found}, {run.agent_id for run in found}
+            self._pool,
+            {run.account_id for run in (*found, *ended)},
+            {run.agent_id for run in (*found, *ended) if run.agent_id},
         )
         problem = None
         if self._watchers:
@@ -133,7 +143,7 @@ class OpenRuns:
             )
             for run in sorted(found, key=lambda run: run.seconds)
         ]
-        return RunTable(rows=rows, total=total, problem=problem)
+        return RunTable(rows=rows, total=total, ended=ended, names=names, problem=problem)
 
     async def _follow(self, runs: Iterable[OpenRun]) -> str | None:
         """Follow the runs at work; return why if NATS does not answer."""

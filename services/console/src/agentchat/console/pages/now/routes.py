@@ -53,6 +53,7 @@ async def get_now(request: AnyRequest) -> Template:
         chosen=chosen,
         choices=choices,
         query=str(request.url.query),
+        currency=services.prices.currency,
     )
 
 
@@ -69,7 +70,8 @@ async def _stream_parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerato
     async with aclosing(services.open_runs.watch(chosen)) as tables:
         async for table in tables:
             board, waiting = await services.boards.load(), await services.badges.count_approvals()
-            yield render_part(request, "parts/now.html", table=table, board=board, waiting=waiting)
+            shown = {"table": table, "board": board, "currency": services.prices.currency}
+            yield render_part(request, "parts/now.html", **shown, waiting=waiting)
 
 
 HANDLERS = (get_start, get_now, get_now_stream)
