@@ -57,24 +57,6 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str | None
 
 
-class EndedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that has ended, `seconds` after its request.
-
-    `cost` is None if a model has no price. `conversation_id` is None if the conversation is deleted.
-    """
-
-    trace_id: str
-    conversation_id: str | None
-    account_id: str
-    agent_id: str | None
-    state: str
-    code: str | None
-    seconds: float
-    tokens: int
-    cost: float | None
-    ended_at: str
-
-
 async def open_runs(
     pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
 ) -> tuple[int, list[OpenRun]]:
@@ -87,16 +69,6 @@ async def open_runs(
         rows = await (await conn.execute(_SQL["open_runs"], named)).fetchall()
     found = [OpenRun(**dict(zip(OpenRun.__struct_fields__, row, strict=False))) for row in rows]
     return (rows[0][-1] if rows else 0), found
-
-
-async def list_ended_runs(
-    pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
-) -> list[EndedRun]:
-    """List the runs of all, of an account or of an agent that ended last. Raises DatabaseUnavailable."""
-    named = {"account": account_id, "agent": agent_id, "limit": limit}
-    async with acquire_connection(pool) as conn:
-        rows = await (await conn.execute(_SQL["ended_runs"], named)).fetchall()
-    return [EndedRun(**dict(zip(EndedRun.__struct_fields__, row, strict=True))) for row in rows]
 
 
 async def load_activity(pool: Pool) -> Activity:

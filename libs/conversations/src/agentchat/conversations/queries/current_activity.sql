@@ -39,12 +39,3 @@ SELECT trace_id, conversation_id, account_id, agent_id,
          WHERE approvals.trace_id = newest.trace_id AND status = 'pending' LIMIT 1),
        total
   FROM newest ORDER BY requested_at DESC, trace_id
-
--- name: ended_runs
-SELECT trace_id, conversation_id, account_id, agent_id, state, code,
-       extract(epoch FROM ended_at::timestamptz - requested_at::timestamptz)::float8,
-       input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens, cost::float8, ended_at
-  FROM runs
- WHERE ended_at IS NOT NULL AND (%(account)s::text IS NULL OR account_id = %(account)s)
-   AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
- ORDER BY coalesce(ended_at, requested_at) DESC LIMIT %(limit)s

@@ -72,6 +72,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     min_cost: float | None = None
     min_tokens: int | None = None
     min_duration_ms: int | None = None
+    is_open: bool | None = None
 
     def build_conditions(self) -> tuple[sql.Composed, dict[str, Any]]:
         """Return the conditions, joined by AND, and their values."""
@@ -147,6 +148,7 @@ RUNS = SortedList(
 _RATED = "r.trace_id IN (SELECT trace_id FROM feedback GROUP BY trace_id HAVING {mean})"
 
 _CONDITIONS = {
+    "is_open": "(r.ended_at IS NULL) = %(is_open)s",
     **{
         name: f"r.{name} = %({name})s"
         for name in ("account_id", "user_id", "agent_id", "agent_version", "model", "state", "code")

@@ -57,7 +57,7 @@ def format_id(value: object, kind: str = "id") -> Markup:
 
 def format_number(value: float | None, digits: int = 0) -> Markup:
     """Format a number with thousands separators. Zero is shown in a quiet colour."""
-    return NONE if value is None else _quieten_zero(value, f"{value:,.{digits}f}")
+    return NONE if value is None else _mark_zero(value, f"{value:,.{digits}f}")
 
 
 def format_tokens(value: int | None) -> Markup:
@@ -65,7 +65,7 @@ def format_tokens(value: int | None) -> Markup:
     if value is None:
         return NONE
     if value < 1000:
-        return _quieten_zero(value, str(value))
+        return _mark_zero(value, str(value))
     short = f"{value / 1000:.1f}k" if value < 999_950 else f"{value / 1_000_000:.1f}M"
     return Markup('<span title="{}">{}</span>').format(f"{value:,}", short)
 
@@ -77,10 +77,10 @@ def format_money(value: Decimal | float | None, currency: str = "$") -> Markup:
     amount = Decimal(str(value))
     digits = 2 if not amount or abs(amount) >= 1 else min(6, 1 - amount.adjusted())
     sign = f"{currency} " if currency.isalpha() else currency
-    return _quieten_zero(amount, f"{sign}{amount:,.{digits}f}")
+    return _mark_zero(amount, f"{sign}{amount:,.{digits}f}")
 
 
-def _quieten_zero(value: Decimal | float, text: str) -> Markup:
+def _mark_zero(value: Decimal | float, text: str) -> Markup:
     return Markup("{}").format(text) if value else Markup('<span class="none">{}</span>').format(text)
 
 

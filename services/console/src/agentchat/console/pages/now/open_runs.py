@@ -15,7 +15,8 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import frames
-from agentchat.conversations.queries.current_activity import EndedRun, OpenRun, list_ended_runs, open_runs
+from agentchat.conversations.queries.current_activity import OpenRun, open_runs
+from agentchat.conversations.queries.find_runs import RunFilter, RunRow, find_runs
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -59,7 +60,7 @@ class RunTable(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: list[OpenRunRow]
     total: int
-    ended: list[EndedRun] = []
+    ended: list[RunRow] = []
     names: DisplayNames = DisplayNames({}, {})
     problem: str | None = None
 
@@ -122,13 +123,12 @@ class OpenRuns:
         total, found = await open_runs(
             self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=MOST_ROWS
         )
-        ended = await list_ended_runs(
-            self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=_ENDED_ROWS
-        )
+        wanted = RunFilter(account_id=chosen.account_id, agent_id=chosen.agent_id, is_open=False)
+        ended = [run for run, _ in await find_runs(self._pool, wanted, limit=_ENDED_ROWS)]
         names = await load_display_names(
             self._pool,
-            {run.account_id for run in (*found, *ended)},
-            {run.agent_id for run in (*found, *ended) if run.agent_id},
+            {run.account_id for run in found} | {run.account_id for run in ended},
+            {run.agent_id for run in found} | {run.agent_id for run in ended if run.agent_id},
         )
         problem = None
         if self._watchers:
