@@ -15,7 +15,7 @@ from agentchat.contracts.messages import (
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
-from agentchat.conversations.queries.account_usage import AccountUsage
+from agentchat.conversations.queries.account_usage import AccountFigures
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.usage_limits import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool
@@ -104,11 +104,11 @@ async def test_stored_bytes_are_reread_only_with_a_bound(
         caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
         cache = FigureCache(pool, lambda: now)
         stack.push_async_callback(cache.aclose)
-        assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
         await read_stored(store, pool, account, "x" * BOUND)
-        assert await cache.get(caller) == AccountUsage(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
-        assert (await cache.get(caller)) == AccountUsage(month_tokens=0, stored_bytes=0), "nobody waits"
+        assert (await cache.get(caller)) == AccountFigures(month_tokens=0, stored_bytes=0), "nobody waits"
         await asyncio.wait_for(cache.read(Owner(account.account_id)), 10)
         figures = await cache.get(caller)
         assert figures is not None

@@ -19,6 +19,8 @@ EventType = Literal[
     "conversation.deleted",
     "feedback.given",
     "feedback.withdrawn",
+    "budget.warning",
+    "budget.exceeded",
     "endpoint.disabled",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
@@ -129,6 +131,16 @@ class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     comment: str | None = None
 
 
+class BudgetData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Data of `budget.*`: the cost in a month (UTC) of the account, or of its user `user_id`."""
+
+    month: str
+    budget: float
+    cost: float
+    currency: str
+    user_id: str | None = None
+
+
 class EndpointData(msgspec.Struct, frozen=True, kw_only=True):
     """Data of `endpoint.disabled`, sent to the account's other endpoints."""
 
@@ -173,6 +185,12 @@ class FeedbackWebhook(WebhookBody, frozen=True, kw_only=True):
     data: FeedbackData
 
 
+class BudgetWebhook(WebhookBody, frozen=True, kw_only=True):
+    """80 % of a monthly budget are spent (`warning`), or all of it (`exceeded`)."""
+
+    data: BudgetData
+
+
 class EndpointWebhook(WebhookBody, frozen=True, kw_only=True):
     """Another endpoint of the account was disabled because it failed."""
 
@@ -184,6 +202,7 @@ WEBHOOKS: dict[str, type[WebhookBody]] = {
     "approval": ApprovalWebhook,
     "conversation": ConversationWebhook,
     "feedback": FeedbackWebhook,
+    "budget": BudgetWebhook,
     "endpoint": EndpointWebhook,
 }
 """The bodies by the first word of the event's type."""

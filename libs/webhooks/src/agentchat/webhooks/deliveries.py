@@ -10,6 +10,7 @@ from agentchat.contracts.examples import CONVERSATION, REPLY, TRACE
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import (
     ApprovalData,
+    BudgetData,
     ConversationData,
     Delivery,
     DeliveryStatus,
@@ -133,6 +134,8 @@ def _build_example(type_: EventType, endpoint: Endpoint) -> object:
     if type_ == "endpoint.disabled":
         return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
     kind = type_.partition(".")[0]
+    if kind == "budget":
+        return BudgetData(month="2026-11", budget=100, cost=100, currency="USD")
     if kind == "conversation":
         return ConversationData(position=0, conversation_id=CONVERSATION, version=1)
     if kind == "approval":

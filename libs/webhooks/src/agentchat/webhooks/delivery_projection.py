@@ -2,7 +2,7 @@
 
 Reads `conversations.event_store.log`, run by `projector.worker`; `webhooks.sender` sends the rows. The id of
 a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted for
-disabled endpoints too: they wait until the endpoint is enabled, for 30 days at most.
+disabled endpoints too: they wait until the endpoint is enabled, for 31 days at most.
 """
 
 import contextlib

@@ -24,8 +24,11 @@ CLAIM_SECONDS = 35.0
 MAX_ATTEMPTS_KEPT = 20
 """The number of last attempts of a delivery that are kept."""
 
-KEPT_DAYS = 30
-"""A finished delivery, or one whose endpoint is disabled, is deleted after this time."""
+KEPT_DAYS = 31
+"""A finished delivery, or one whose endpoint is disabled, is deleted after this time.
+
+Not within a month, in which `budget_notices` would queue it again.
+"""
 
 _SECONDS = 10.0
 
@@ -165,6 +168,11 @@ async def erase_bodies_of_events(
     await conn.execute(_ERASE + " AND position = ANY(%s)", [list(conversation_ids), list(positions)])
 
 
+async def erase_budgets_of_user(conn: Connection, account_id: str, user_id: str) -> None:
+    """Delete the bodies that tell of a user's budget; waiting deliveries are not sent."""
+    await conn.execute(_ERASE_BUDGETS, [account_id, user_id])
+
+
 async def load_figures(pool: Pool) -> EndpointFigures:
     """Count enabled endpoints and their due deliveries. Raises DatabaseUnavailable."""
     async with acquire_connection(pool, seconds=_SECONDS) as conn:
@@ -252,6 +260,14 @@ UPDATE webhook_deliveries
    SET body = NULL, next_attempt_at = NULL,
        status = CASE WHEN status = 'waiting' THEN 'erased' ELSE status END
  WHERE conversation_id = ANY(%s) AND type <> 'conversation.deleted'
+"""
+
+_ERASE_BUDGETS = """
+UPDATE webhook_deliveries
+   SET body = NULL, next_attempt_at = NULL,
+       status = CASE WHEN status = 'waiting' THEN 'erased' ELSE status END
+ WHERE endpoint_id IN (SELECT endpoint_id FROM webhook_endpoints WHERE account_id = %s)
+   AND type LIKE 'budget.%%' AND body::json -> 'data' ->> 'user_id' = %s
 """
 
 _FIGURES = """

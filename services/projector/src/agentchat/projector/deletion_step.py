@@ -26,7 +26,7 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.projector.feed_publisher import find_feed_end
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection
-from agentchat.webhooks.delivery_queue import erase_bodies_of_events
+from agentchat.webhooks.delivery_queue import erase_bodies_of_events, erase_budgets_of_user
 
 POLL_SECONDS = 2.0
 CONVERSATIONS_AT_ONCE = 50
@@ -72,6 +72,7 @@ class DeletionStep:
         async with acquire_connection(self._pool) as conn, conn.transaction():
             conversations = [each.conversation_id for each in feedback]
             await erase_bodies_of_events(conn, conversations, positions)
+            await erase_budgets_of_user(conn, user.account_id, user.user_id)
             await finish_user_deletion(conn, user, feedback)
         return True
 

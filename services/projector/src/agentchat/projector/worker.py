@@ -31,7 +31,8 @@ from agentchat.runtime.logs import get_logger
 from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool
 from agentchat.runtime.prices import load_prices
-from agentchat.webhooks import delivery_projection, delivery_queue
+from agentchat.webhooks import budget_notices, delivery_projection, delivery_queue
+from agentchat.webhooks.budget_notices import BudgetNotices
 from agentchat.webhooks.sender import DeliverySender
 
 _CONNECTIONS = 6
@@ -81,7 +82,8 @@ class Projector:
         self._log = log = SharedLog(pool)
         objects = ObjectStore(settings.files_url)
         self._pool = pool
-        projections = build_projections(load_prices(settings.prices))
+        prices = load_prices(settings.prices)
+        projections = build_projections(prices)
         self._follower = Follower(pool, log, (*projections, erasures.PROJECTION))
         self._erasing = LogFollower(
             "erasures",
@@ -103,6 +105,11 @@ class Projector:
                 "files",
                 partial(file_removal.sweep_files, pool, objects),
                 poll_seconds=file_removal.POLL_SECONDS,
+            ),
+            LogFollower(
+                "budgets",
+                BudgetNotices(pool, prices.currency).step,
+                poll_seconds=budget_notices.POLL_SECONDS,
             ),
             LogFollower(
                 "old deliveries",

@@ -8,7 +8,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 _SECONDS = 60.0
 
 
-class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
+class AccountFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens and cost of runs that ended this month (UTC), and the stored bytes of JSON."""
 
     month_tokens: int
@@ -16,7 +16,7 @@ class AccountUsage(msgspec.Struct, frozen=True, kw_only=True):
     stored_bytes: int
 
 
-async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
+async def load_account_usage(pool: Pool, account_id: str) -> AccountFigures:
     """Sum an account's rows; that takes a second for some 2,000,000 conversations.
 
     Raises DatabaseUnavailable.
@@ -25,10 +25,10 @@ async def load_account_usage(pool: Pool, account_id: str) -> AccountUsage:
         await lift_time_limits(conn)
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountUsage(month_tokens=row[0], month_cost=row[1], stored_bytes=row[2])
+    return AccountFigures(month_tokens=row[0], month_cost=row[1], stored_bytes=row[2])
 
 
-async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountUsage:
+async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountFigures:
     """Sum the tokens and cost of an end user's runs of this month; `stored_bytes` are not counted.
 
     Raises DatabaseUnavailable.
@@ -36,7 +36,7 @@ async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountU
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_USER, [account_id, user_id])).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountUsage(month_tokens=row[0], month_cost=row[1], stored_bytes=0)
+    return AccountFigures(month_tokens=row[0], month_cost=row[1], stored_bytes=0)
 
 
 async def read_current_month(pool: Pool) -> str:

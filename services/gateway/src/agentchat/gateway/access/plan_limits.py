@@ -6,7 +6,7 @@ policy for each number of the plan: "minute", "runs" (concurrent), "month" (toke
 """
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
-from agentchat.conversations.queries.account_usage import AccountUsage
+from agentchat.conversations.queries.account_usage import AccountFigures
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.usage_limits import (
     FigureCache,
@@ -109,7 +109,7 @@ def _check_wait(seconds: int | None, code: str = "rate_limited") -> None:
 
 
 def _build_headers(
-    caller: Caller, admission: Admission, figures: AccountUsage | None, of_user: AccountUsage | None
+    caller: Caller, admission: Admission, figures: AccountFigures | None, of_user: AccountFigures | None
 ) -> list[tuple[bytes, bytes]]:
     """Report the plan's numbers, those of the user if the request names one.
 
@@ -129,7 +129,7 @@ def _build_headers(
             policies.append(f'"{name}";q={most};qu="concurrent-requests"')
             states.append(f'"{name}";r={remaining}')
 
-    def report_month(name: str, most: int | None, spent: AccountUsage | None) -> None:
+    def report_month(name: str, most: int | None, spent: AccountFigures | None) -> None:
         if most is not None:
             policies.append(f'"{name}";q={most};qu="tokens"')
             if spent is not None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from agentchat.contracts.ownership import Owner
-from agentchat.conversations.queries.account_usage import AccountUsage, load_account_usage, load_user_usage
+from agentchat.conversations.queries.account_usage import AccountFigures, load_account_usage, load_user_usage
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import sum_file_bytes
 from agentchat.gateway.http.refusals import Refusal
@@ -34,7 +34,7 @@ _AT_ONCE = 2
 
 
 class _Cached(msgspec.Struct, frozen=True):
-    figures: AccountUsage
+    figures: AccountFigures
     until: float
 
 
@@ -48,21 +48,21 @@ class FigureCache:
         self._reading: dict[Owner, asyncio.Task[None]] = {}
         self._free = asyncio.Semaphore(_AT_ONCE)
 
-    async def get(self, caller: Caller) -> AccountUsage | None:
+    async def get(self, caller: Caller) -> AccountFigures | None:
         """Return the account's figures; None if nothing bounds them, or if they are unknown."""
         bounds = (caller.plan.tokens_per_month, caller.plan.storage_bytes, caller.monthly_budget)
         if all(each is None for each in bounds):
             return None
         return await self._get(Owner(caller.account_id))
 
-    async def get_of_user(self, caller: Caller) -> AccountUsage | None:
+    async def get_of_user(self, caller: Caller) -> AccountFigures | None:
         """Return the figures of the caller's user; None without one, or if nothing bounds them."""
         bounds = (caller.plan.user_tokens_per_month, caller.user_monthly_budget)
         if caller.user_id is None or all(each is None for each in bounds):
             return None
         return await self._get(Owner(caller.account_id, caller.user_id))
 
-    async def _get(self, owner: Owner) -> AccountUsage | None:
+    async def _get(self, owner: Owner) -> AccountFigures | None:
         cached = self._cached.get(owner)
         if cached is None or self._clock() >= cached.until:
             reading = self.read(owner)
@@ -106,14 +106,14 @@ class FigureCache:
         self._cached.put(owner, _Cached(figures, until))
 
 
-def check_month(caller: Caller, figures: AccountUsage | None) -> None:
+def check_month(caller: Caller, figures: AccountFigures | None) -> None:
     """Raise Refusal, 429, where the month's tokens or budget are spent."""
     if figures is not None:
         _check_spent(caller, caller.plan.tokens_per_month, figures.month_tokens, "quota_exceeded")
         _check_spent(caller, caller.monthly_budget, figures.month_cost, "budget_exceeded")
 
 
-def check_user_month(caller: Caller, figures: AccountUsage | None) -> None:
+def check_user_month(caller: Caller, figures: AccountFigures | None) -> None:
     """Raise Refusal, 429, where the user's tokens or budget of the month are spent."""
     if figures is not None:
         _check_spent(caller, caller.plan.user_tokens_per_month, figures.month_tokens, "user_quota_exceeded")
@@ -126,7 +126,7 @@ def _check_spent(caller: Caller, most: float | None, spent: float, code: str) ->
         raise Refusal(code, retry_after=count_seconds_to_next_month(caller))
 
 
-def check_storage(caller: Caller, figures: AccountUsage | None) -> None:
+def check_storage(caller: Caller, figures: AccountFigures | None) -> None:
     """Raise Refusal, 403, where the account may store no more."""
     stored = caller.plan.storage_bytes
     if stored is not None and figures is not None and figures.stored_bytes >= stored:

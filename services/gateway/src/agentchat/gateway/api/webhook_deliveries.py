@@ -49,7 +49,7 @@ async def list_of_endpoint(
     cursor: Cursor = None,
     status: Annotated[DeliveryStatus | None, QueryParameter(description="Only those of this status.")] = None,
 ) -> DeliveryPage:
-    """Return a page of deliveries with their last 20 attempts. Deliveries are kept for 30 days."""
+    """Return a page of deliveries with their last 20 attempts. Deliveries are kept for 31 days."""
     pool, before = get_services(request).pool, decode_position(cursor, str)
     rows, more = await deliveries.list_deliveries(
         pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
