@@ -17,7 +17,7 @@ from agentchat.conversations.queries.conversation_filters import (
 )
 from agentchat.conversations.queries.conversation_search import ConversationSearch, find_conversations
 from agentchat.conversations.queries.find_feedback import find_feedback
-from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
+from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -160,7 +160,7 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
         return [each.conversation_id for each in rows]
 
     async def sampled(worst: float, best: float) -> set[str]:
-        wanted = RunFilter(rating=(worst, best))
+        wanted = RunSelection(rating=(worst, best))
         found = set(await sample_conversations(storage.pool, ACCOUNT, wanted, 9, 1))
         loaded = [await storage.log.load_conversation(each) for each in (bad, good, taken_back)]
         taken = {each.conversation_id for each in loaded if wanted.matches(each.runs[0])}

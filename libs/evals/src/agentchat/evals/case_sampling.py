@@ -17,7 +17,7 @@ from agentchat.conversations.queries.conversation_search import (
     ConversationSearchResult,
     find_conversations,
 )
-from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
+from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.evals.language import UNDETERMINED, detect_language
 from agentchat.evals.run_choice import ENDS, MOST
@@ -80,7 +80,7 @@ class CandidateRuns:
         self._wanted = wanted
         self._prices = prices
         self._seed = seed
-        self._runs = RunFilter(
+        self._runs = RunSelection(
             ends=wanted.ends,
             since=wanted.since,
             until=wanted.until,

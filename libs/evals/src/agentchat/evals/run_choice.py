@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.sample_conversations import RunFilter, sample_conversations
+from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from agentchat.evals.compared_run import MESSAGE_CHARACTERS, measure_seconds
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices
@@ -33,7 +33,7 @@ class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
     conversations: tuple[str, ...] = ()
     sample: int = 0
     seed: int = 0
-    runs: RunFilter = RunFilter()
+    runs: RunSelection = RunSelection()
 
 
 class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,14 +131,14 @@ async def _load_named(log: Log, account_id: str, conversation_id: str) -> Conver
 
 
 async def _sample_runs(
-    pool: Pool, log: Log, account_id: str, choice: RunChoice, wanted: RunFilter
+    pool: Pool, log: Log, account_id: str, choice: RunChoice, wanted: RunSelection
 ) -> AsyncIterator[ChosenRun]:
     for each in await sample_conversations(pool, account_id, wanted, choice.sample or MOST, choice.seed):
         for run in _select_runs(await load_conversation(log, each), wanted):
             yield run
 
 
-def _select_runs(conversation: Conversation, wanted: RunFilter) -> list[ChosenRun]:
+def _select_runs(conversation: Conversation, wanted: RunSelection) -> list[ChosenRun]:
     if not conversation.metadata.items() >= wanted.metadata.items():
         return []
     return [

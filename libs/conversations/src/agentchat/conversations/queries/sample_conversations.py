@@ -10,7 +10,7 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 
-class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions on runs; None matches any.
 
     `ends` are the states, [`since`, `until`) is the time of the request.
@@ -44,7 +44,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def sample_conversations(
-    pool: Pool, account_id: str, runs: RunFilter, most: int, seed: int
+    pool: Pool, account_id: str, runs: RunSelection, most: int, seed: int
 ) -> list[str]:
     """Return at most `most` ids of the account's conversations with such a run.
 

@@ -14,7 +14,7 @@ from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.queries.sample_conversations import RunFilter
+from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
 from agentchat.evals.reruns import Candidate, replay
 from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
@@ -97,7 +97,7 @@ def run_what_if(
         conversations=named,
         sample=sample or 0,
         seed=seed,
-        runs=RunFilter(
+        runs=RunSelection(
             ends=parse_end_option(ends) or ("completed",),
             since=parse_time_option("--from", since),
             until=parse_time_option("--to", until),

@@ -30,7 +30,7 @@ from agentchat.conversations.database import read_server_time
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.sample_conversations import RunFilter
+from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.conversations.queries.what_if_runs import WhatIfQuestion
 from agentchat.evals.run_choice import (
@@ -204,12 +204,12 @@ async def _choose(request: AnyRequest, agent: Agent, given: Mapping[str, str]) -
         choice = RunChoice(
             traces=tuple(each for each in named if not is_uuid(each)),
             conversations=tuple(each for each in named if is_uuid(each)),
-            runs=RunFilter(ends=ENDS),
+            runs=RunSelection(ends=ENDS),
         )
     else:
         choice = RunChoice(
             sample=sample or _SAMPLE,
-            runs=RunFilter(
+            runs=RunSelection(
                 ends=(given["end"],) if given["end"] in ENDS else ENDS,
                 since=_parse_time("since", given),
                 until=_parse_time("until", given),
