@@ -52,6 +52,8 @@ ROLES: dict[str, Role | None] = {
     "POST /conversations/{conversation_id}/cancel": Role.OPERATOR,
     "POST /conversations/{conversation_id}/delete": Role.OWNER,
     "GET /traces/{trace_id}": Role.VIEWER,
+    "GET /runs": Role.VIEWER,
+    "GET /runs.csv": Role.VIEWER,
     "GET /approvals": Role.VIEWER,
     "GET /approvals/news": Role.VIEWER,
     "GET /approvals/{approval_id}": Role.VIEWER,

@@ -7,14 +7,13 @@ import sys
 
 import psycopg
 
-OPEN_RUNS = 500
 RUNS_A_CONVERSATION = 3
 
 
-def fill_read_models(database_url: str, conversations: int = 100_000) -> None:
+def fill_read_models(database_url: str, conversations: int = 100_000, open_runs: int = 500) -> None:
     """Adds conversations of 20 accounts over 30 days: every tenth run failed, every tenth is rated."""
     with psycopg.connect(database_url, autocommit=True) as owner:
-        given = {"conversations": conversations, "each": RUNS_A_CONVERSATION, "open": OPEN_RUNS}
+        given = {"conversations": conversations, "each": RUNS_A_CONVERSATION, "open": open_runs}
         for statement in (_CONVERSATIONS, _RUNS, _FEEDBACK, *_ANALYZE):
             owner.execute(statement.encode(), given if b"%(" in statement.encode() else None)
 

@@ -70,12 +70,13 @@ def _open_csv(file: BinaryIO, columns: Sequence[Column]) -> Iterator[WriteRows]:
     try:
         writer = csv.writer(text)
         writer.writerow([column.name for column in columns])
-        yield lambda rows: writer.writerows([_format_cell(value) for value in row] for row in rows)
+        yield lambda rows: writer.writerows([format_csv_cell(value) for value in row] for row in rows)
     finally:
         text.detach()
 
 
-def _format_cell(value: object) -> object:
+def format_csv_cell(value: object) -> object:
+    """Return what CSV has of a value: a text that begins like a formula gets a quote before it."""
     match value:
         case str():
             return f"'{value}" if value.startswith(_FORMULA) else value

@@ -31,6 +31,11 @@ async def record_list_read(request: AnyRequest, page: str, conversation_ids: Ite
         await _add_audit_row(request, "conversations", page, {"conversations": ids})
 
 
+async def record_export(request: AnyRequest, page: str, query: str) -> None:
+    """Record that a person downloads what a page lists at an address. Raises Unavailable."""
+    await _add_audit_row(request, "conversations", page, {"csv": query})
+
+
 async def record_live_read(request: AnyRequest, watched: Mapping[str, str | None]) -> None:
     """Record that a person watches the texts of open runs, all or some (`watched`).
 

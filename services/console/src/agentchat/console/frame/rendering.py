@@ -12,11 +12,13 @@ from litestar.template import TemplateConfig
 from agentchat.console.frame.access import AnyRequest, find_session, get_form_token, get_rights
 from agentchat.console.frame.assets import Assets
 from agentchat.console.frame.template_filters import FILTERS
+from agentchat.conversations.queries.sorted_list import MOST
 
 FOLDER = Path(__file__).parents[1] / "templates"
 _MACROS = {
     "parts": "parts/macros.html",
     "forms": "parts/forms.html",
+    "tables": "parts/tables.html",
     "trial": "parts/trial_macros.html",
 }
 """The macros that every template may use, by name."""
@@ -37,6 +39,7 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 NAVIGATION = (
     NavigationEntry("/now", "Now"),
     NavigationEntry("/conversations", "Conversations"),
+    NavigationEntry("/runs", "Runs"),
     NavigationEntry("/approvals", "Approvals"),
     NavigationEntry("/what-if", "What if"),
     NavigationEntry("/playground", "Playground"),
@@ -59,7 +62,7 @@ def build_environment(assets: Assets) -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(asset=assets.build_url, navigation=NAVIGATION)
+    made.globals.update(asset=assets.build_url, navigation=NAVIGATION, most=MOST)
     for name, template in _MACROS.items():
         made.globals[name] = made.get_template(template).module
     return made

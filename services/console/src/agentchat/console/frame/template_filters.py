@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from agentchat.conversations.queries.search_query import Snippet
+from agentchat.conversations.queries.sorted_list import MOST
 
 NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8
@@ -58,6 +59,11 @@ def format_id(value: object, kind: str = "id") -> Markup:
 def format_number(value: float | None, digits: int = 0) -> Markup:
     """Format a number with thousands separators. Zero is shown in a quiet colour."""
     return NONE if value is None else _mark_zero(value, f"{value:,.{digits}f}")
+
+
+def format_total(count: int) -> Markup:
+    """Format a count that is at most `MOST` + 1, which stands for more."""
+    return Markup("{}").format(f"{MOST:,}+" if count > MOST else f"{count:,}")
 
 
 def format_tokens(value: int | None) -> Markup:
@@ -164,6 +170,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "when": format_time,
     "short_id": format_id,
     "number": format_number,
+    "total": format_total,
     "tokens": format_tokens,
     "money": format_money,
     "duration": format_duration,

@@ -5,11 +5,15 @@ import time
 
 import msgspec
 
+from agentchat.administration.admin_ledger import build_run_filter
 from agentchat.bus.bus import Bus
+from agentchat.console.frame.periods import compute_bounds
 from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
+from agentchat.conversations.database import read_server_time
+from agentchat.conversations.queries.find_runs import count_matching_runs
 from agentchat.ops.status.figures import SystemFigures, gather_from
-from agentchat.runtime.postgres import Pool
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from agentchat.runtime.prices import Prices
 
 FIGURES_SECONDS = 5.0
@@ -41,13 +45,15 @@ class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
 class Board(msgspec.Struct, frozen=True, kw_only=True):
     """The figures, failures and charts.
 
-    `failures` are counts of failed runs by error code, `model_errors` of failed provider calls. The charts go
+    `failures` are counts of failed runs by error code, `model_errors` of failed provider calls.
+    `failed_last_hour` is None if Postgres does not answer. The charts go
     `since` seconds back: an hour, or to the start of the console. Without a price table, `cost` is None.
     """
 
     figures: SystemFigures
     slots: WorkerSlots | None
     failures: list[tuple[str, int]]
+    failed_last_hour: int | None
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
     cost: BoardCost | None
@@ -67,14 +73,26 @@ class Boards:
         async with self._look:
             if self._made is None or time.monotonic() - self._made[0] >= FIGURES_SECONDS:
                 figures = await gather_from(self._pool, self._bus)
-                self._made = time.monotonic(), self._build_board(figures)
+                failed = await self._count_failed_last_hour()
+                self._made = time.monotonic(), self._build_board(figures, failed)
             return self._made[1]
 
-    def _build_board(self, figures: SystemFigures) -> Board:
+    async def _count_failed_last_hour(self) -> int | None:
+        """Count what /runs?state=failed&when=hour lists."""
+        try:
+            since, _ = compute_bounds("hour", await read_server_time(self._pool))
+            return await count_matching_runs(
+                self._pool, build_run_filter(state="failed", rating=None, since=since, until=None)
+            )
+        except DatabaseUnavailable:
+            return None
+
+    def _build_board(self, figures: SystemFigures, failed_last_hour: int | None) -> Board:
         points, now = list(self._monitor.points), time.monotonic()
         return Board(
             figures=figures,
             slots=self._monitor.slots,
+            failed_last_hour=failed_last_hour,
             failures=self._monitor.count_recent("failures"),
             model_errors=self._monitor.count_recent("model_errors"),
             charts=build_charts(points, now),

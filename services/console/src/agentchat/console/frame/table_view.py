@@ -1,0 +1,187 @@
+"""Describe the columns of a list once: its header, cells, choice of columns and CSV follow from them."""
+
+import csv
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from litestar.response import Stream
+
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.periods import PERIODS, compute_bounds
+from agentchat.console.services import get_services
+from agentchat.conversations.database import read_server_time
+from agentchat.conversations.queries.sorted_list import ACTIVITY, BY_ACTIVITY, MOST, SortOrder
+from agentchat.directory.display_names import DisplayNames, load_display_names
+from agentchat.ops.export.row_writers import format_csv_cell
+
+T = TypeVar("T")
+Rows = Sequence[tuple[T, str]]
+"""Rows of a list, each with its place in the order."""
+
+Kind = Literal[
+    "text",
+    "state",
+    "account",
+    "agent",
+    "user",
+    "version",
+    "number",
+    "tokens",
+    "money",
+    "duration",
+    "rating",
+    "time",
+]
+_CSV_ROWS = 1_000
+_MAX_TEXT = 500
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """A column: a field of the rows and of the sort keys, its label, and how a cell shows the value."""
+
+    key: str
+    label: str
+    kind: Kind = "text"
+
+    @property
+    def is_number(self) -> bool:
+        """Return True if the column is aligned to the right."""
+        return self.kind in ("number", "tokens", "money", "duration", "rating")
+
+
+class TableLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """A list as a page shows it: its columns, those shown by default, and the names of its filters.
+
+    `first` is the column that is always shown, in the page's own way.
+    """
+
+    path: str
+    first: TableColumn
+    columns: tuple[TableColumn, ...]
+    shown: tuple[str, ...]
+    filters: tuple[str, ...]
+    sorts: Collection[str]
+
+    def read_address(self, request: AnyRequest) -> "TableAddress":
+        """Read the filters, the order and the columns of a request's address."""
+        given = request.query_params
+        filters = {name: given.get(name, "").replace("\0", "").strip()[:_MAX_TEXT] for name in self.filters}
+        asked = {key for text in given.getall("columns", []) for key in text.split(",")}
+        columns = tuple(each for each in self.columns if each.key in (asked or self.shown))
+        order = SortOrder.parse(given.get("sort", ""))
+        return TableAddress(
+            table=self,
+            filters=filters,
+            columns=columns or self.columns,
+            order=order if order.column in self.sorts else BY_ACTIVITY,
+        )
+
+
+class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """What the address of a page says: filters, "" for any, the order and the columns."""
+
+    table: TableLayout
+    filters: dict[str, str]
+    columns: tuple[TableColumn, ...]
+    order: SortOrder
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The filters that are set."""
+        return {name: value for name, value in self.filters.items() if value}
+
+    def build_query(self, **more: str) -> str:
+        """Build the query string of this page, with `more` parameters in place of its own."""
+        keys = tuple(each.key for each in self.columns)
+        given = {
+            **self.filters,
+            "sort": "" if self.order == BY_ACTIVITY else str(self.order),
+            "columns": "" if keys == self.table.shown else ",".join(keys),
+        }
+        return urlencode({name: value for name, value in (given | more).items() if value})
+
+    def build_sort_query(self, column: TableColumn) -> str:
+        """Build the query string of this page sorted by a column, the other way round if it is already."""
+        is_other_way = self.order == SortOrder(column.key)
+        order = SortOrder(column.key, ascending=is_other_way)
+        return self.build_query(sort="" if order == BY_ACTIVITY else str(order))
+
+    async def read_period(self, request: AnyRequest) -> tuple[str | None, str | None]:
+        """Return the bounds of the filter `when`, else those of `since` and `until`.
+
+        Raises DatabaseUnavailable.
+        """
+        if self.filters["when"] not in PERIODS:
+            return self.filters["since"] or None, self.filters["until"] or None
+        return compute_bounds(self.filters["when"], await read_server_time(get_services(request).pool))
+
+
+class TablePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a list for its template.
+
+    `total` is at most `MOST` + 1, None where nothing is counted. `next_after` is the place of its last row,
+    "" on the last page.
+    """
+
+    address: TableAddress
+    rows: Sequence[Any] = ()
+    names: DisplayNames = DisplayNames({}, {})
+    currency: str = ""
+    total: int | None = None
+    next_after: str = ""
+
+    @property
+    def is_partly_sorted(self) -> bool:
+        """Return True if only the newest rows are sorted by the column."""
+        return (self.total or 0) > MOST and self.address.order.column != ACTIVITY
+
+
+async def build_page(
+    request: AnyRequest, address: TableAddress, rows: Rows[Any], limit: int, total: int | None
+) -> TablePage:
+    """Build a page of `limit` rows, of one more where more follow. Raises DatabaseUnavailable."""
+    shown = [row for row, _ in rows[:limit]]
+    services, given = get_services(request), address.filters
+    names = await load_display_names(
+        services.pool,
+        {each.account_id for each in shown} | {given["account"]} - {""},
+        {each.agent_id for each in shown if each.agent_id} | {given["agent"]} - {""},
+    )
+    return TablePage(
+        address=address,
+        rows=shown,
+        names=names,
+        currency=services.prices.currency,
+        total=total,
+        next_after=rows[limit - 1][1] if len(rows) > limit else "",
+    )
+
+
+def stream_csv(
+    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[Rows[Any]]]
+) -> Stream:
+    """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place."""
+    headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}.csv"'}
+    return Stream(_iterate_csv(columns, find), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+async def _iterate_csv(
+    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[Rows[Any]]]
+) -> AsyncIterator[str]:
+    yield _write_csv([[each.key for each in columns]])
+    after = None
+    for _ in range(MOST // _CSV_ROWS):
+        rows = await find(after, _CSV_ROWS)
+        yield _write_csv([getattr(row, each.key) for each in columns] for row, _ in rows)
+        if len(rows) < _CSV_ROWS:
+            return
+        after = rows[-1][1]
+
+
+def _write_csv(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([format_csv_cell(value) for value in row] for row in rows)
+    return text.getvalue()

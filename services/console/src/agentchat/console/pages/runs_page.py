@@ -1,0 +1,155 @@
+"""Show the runs of all accounts as a table, and as CSV."""
+
+from typing import Any
+
+from litestar import get
+from litestar.response import Stream, Template
+
+from agentchat.administration.admin_ledger import STATES, build_run_filter
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.console_roles import Role
+from agentchat.console.frame.directory_lists import list_filter_choices
+from agentchat.console.frame.periods import PERIODS
+from agentchat.console.frame.read_audit import record_export, record_list_read
+from agentchat.console.frame.rendering import render_page
+from agentchat.console.frame.table_view import (
+    TableAddress,
+    TableColumn,
+    TableLayout,
+    TablePage,
+    build_page,
+    stream_csv,
+)
+from agentchat.console.services import get_services
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.conversations.projections.feedback_table import RATINGS
+from agentchat.conversations.queries.find_runs import RUNS, RunFilter, count_matching_runs, find_runs
+
+_ROWS = 50
+
+TABLE = TableLayout(
+    path="/runs",
+    first=TableColumn("trace_id", "Run"),
+    columns=(
+        TableColumn("state", "State", "state"),
+        TableColumn("code", "Error"),
+        TableColumn("agent_id", "Agent", "agent"),
+        TableColumn("agent_version", "Version", "version"),
+        TableColumn("account_id", "Account", "account"),
+        TableColumn("user_id", "User", "user"),
+        TableColumn("model", "Model"),
+        TableColumn("form", "Form"),
+        TableColumn("tokens", "Tokens", "tokens"),
+        TableColumn("input_tokens", "Input", "tokens"),
+        TableColumn("output_tokens", "Output", "tokens"),
+        TableColumn("cache_read_tokens", "Cache reads", "tokens"),
+        TableColumn("cache_creation_tokens", "Cache writes", "tokens"),
+        TableColumn("cost", "Cost", "money"),
+        TableColumn("duration_ms", "Duration", "duration"),
+        TableColumn("first_token_ms", "First token", "duration"),
+        TableColumn("rating", "Rating", "rating"),
+        TableColumn("tool_calls", "Tool calls", "number"),
+        TableColumn("requested_at", "Requested", "time"),
+        TableColumn("started_at", "Started", "time"),
+        TableColumn("ended_at", "Ended", "time"),
+        TableColumn("last_activity", "Last activity", "time"),
+    ),
+    shown=(
+        *("state", "code", "agent_id", "account_id", "user_id", "tokens", "cost", "duration_ms"),
+        *("first_token_ms", "rating", "started_at", "last_activity"),
+    ),
+    filters=(
+        *("state", "code", "agent", "version", "account", "user", "model", "rating", "when"),
+        *("since", "until", "min_cost", "min_tokens", "min_duration_ms"),
+    ),
+    sorts=RUNS.keys,
+)
+_NUMBERS = {
+    "version": ("agent_version", int),
+    "min_cost": ("min_cost", float),
+    "min_tokens": ("min_tokens", int),
+    "min_duration_ms": ("min_duration_ms", int),
+}
+"""The filters that are numbers, with their names in a RunFilter."""
+
+
+async def _build_filter(request: AnyRequest, address: TableAddress) -> RunFilter:
+    """Build the filter of an address. Raises Invalid, DatabaseUnavailable."""
+    given = {name: value or None for name, value in address.filters.items()}
+    since, until = await address.read_period(request)
+    numbers = {field: _parse_number(name, given[name], kind) for name, (field, kind) in _NUMBERS.items()}
+    return build_run_filter(
+        state=given["state"],
+        code=given["code"],
+        agent_id=given["agent"],
+        account_id=given["account"],
+        user_id=given["user"],
+        model=given["model"],
+        rating=given["rating"],
+        since=since,
+        until=until,
+        **numbers,
+    )
+
+
+def _parse_number(name: str, text: str | None, kind: type[int] | type[float]) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = kind(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**53:
+        raise Invalid(name, "must be a number of 0 or more")
+    return value
+
+
+@get("/runs", role=Role.VIEWER)
+async def get_runs(request: AnyRequest) -> Template:
+    """Show the page; for htmx, what was found, or the rows after a place."""
+    address, wrong = TABLE.read_address(request), ""
+    after = request.query_params.get("after") or None
+    pool = get_services(request).pool
+    page = TablePage(address=address)
+    try:
+        wanted = await _build_filter(request, address)
+        rows = await find_runs(pool, wanted, order=address.order, after=after, limit=_ROWS + 1)
+        total = None if after else await count_matching_runs(pool, wanted)
+        page = await build_page(request, address, rows, _ROWS, total)
+    except (Invalid, ValueError) as error:
+        wrong = str(error)
+    await record_list_read(
+        request, "runs", (each.conversation_id for each in page.rows if each.conversation_id)
+    )
+    shown: dict[str, Any] = {"page": page, "wrong": wrong}
+    if request.headers.get("hx-request"):
+        part = "run_rows" if after else "run_results"
+        return render_page(request, f"parts/{part}.html", **shown)
+    return render_page(
+        request,
+        "runs.html",
+        title="Runs",
+        choices=await list_filter_choices(request),
+        states=STATES,
+        ratings=RATINGS,
+        periods=PERIODS,
+        status_code=400 if wrong else 200,
+        **shown,
+    )
+
+
+@get("/runs.csv", role=Role.VIEWER)
+async def get_runs_csv(request: AnyRequest) -> Stream:
+    """Stream the runs of an address as CSV. Raises Invalid, DatabaseUnavailable."""
+    address = TABLE.read_address(request)
+    wanted, pool = await _build_filter(request, address), get_services(request).pool
+    await record_export(request, "runs", address.build_query())
+    columns = (TABLE.first, TableColumn("conversation_id", "Conversation"), *address.columns)
+    return stream_csv(
+        "runs",
+        columns,
+        lambda after, limit: find_runs(pool, wanted, order=address.order, after=after, limit=limit),
+    )
+
+
+HANDLERS = (get_runs, get_runs_csv)

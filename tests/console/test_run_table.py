@@ -1,0 +1,95 @@
+"""The page of runs: its order, filters, columns and total in its address, and the same rows as CSV."""
+
+import csv
+import io
+import re
+from html import unescape
+
+import pytest
+
+from tests.console.pages import Browser, extract_text
+from tests.conversations.fill_read_models import fill_read_models
+from tests.conversations.given import (
+    ACCOUNT,
+    build_feedback,
+    build_run_failed,
+    build_run_started,
+    build_user_message,
+    trace,
+    turn,
+)
+from tests.conversations.read_models import Storage, empty
+
+
+@pytest.fixture
+async def storage(storage: Storage, migrated_database_url: str) -> Storage:
+    """A completed run that is rated, a failed one and an open one."""
+    await empty(migrated_database_url)
+    await storage.told(*turn("a", "Hello", "Hi"), build_feedback(1, word="a"))
+    await storage.told(build_user_message("b"), build_run_started("b"), build_run_failed("b"))
+    await storage.told(build_user_message("c"), build_run_started("c"))
+    await storage.follow()
+    return storage
+
+
+def read_runs(html: str) -> list[str]:
+    return re.findall(r'\?run=[0-9a-f]{32}" title="([0-9a-f]{32})"', html)
+
+
+def read_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "abc"),
+        ("state=failed&code=provider_error", "b"),
+        (f"account={ACCOUNT}&rating=good", "a"),
+        ("min_tokens=1", "a"),
+        ("since=2026-11-21&until=2026-11-22&version=3", "abc"),
+        ("when=hour", ""),
+        ("model=unknown", ""),
+    ],
+)
+@pytest.mark.usefixtures("storage")
+async def test_filters_are_in_the_address_and_in_the_csv(browser: Browser, query: str, words: str) -> None:
+    html = (await browser.get(f"/runs?{query}")).text
+    assert sorted(read_runs(html)) == sorted(map(trace, words)), html
+    if words:
+        assert f"{len(words)} run{'s' if len(words) > 1 else ''}" in extract_text(html)
+    answer = await browser.get(f"/runs.csv?{query}")
+    assert answer.headers["content-disposition"] == 'attachment; filename="runs.csv"'
+    assert sorted(row["trace_id"] for row in read_rows(answer.text)) == sorted(map(trace, words))
+
+
+@pytest.mark.usefixtures("storage")
+async def test_a_header_sorts_and_the_columns_stay(browser: Browser) -> None:
+    first = (await browser.get("/runs?columns=state,tokens")).text
+    assert re.findall(r"<th[^>]*>(?:<a[^>]*>)?([A-Za-z ]+)", first) == ["Run", "State", "Tokens"]
+    (link,) = re.findall(r'<th class="number"><a href="([^"]+)"', first)
+    for order in ("descending", "ascending"):
+        html = (await browser.get(unescape(link))).text
+        runs = read_runs(html)
+        assert f'aria-sort="{order}"' in html
+        assert (runs if order == "descending" else runs[::-1])[0] == trace("a"), order
+        (link,) = re.findall(r'<th class="number" aria-sort="\w+"><a href="([^"]+)"', html)
+    rows = read_rows((await browser.get(unescape(link).replace("/runs?", "/runs.csv?"))).text)
+    assert list(rows[0]) == ["trace_id", "conversation_id", "state", "tokens"]
+
+
+@pytest.mark.parametrize("query", ["since=soon", "state=lost", "min_cost=much", "version=1.5", "after=x"])
+@pytest.mark.usefixtures("storage")
+async def test_a_wrong_filter_of_runs_is_named(browser: Browser, query: str) -> None:
+    answer = await browser.get(f"/runs?{query}")
+    assert answer.status_code == 400
+    assert re.search(r"must be|not a place", extract_text(answer.text))
+
+
+async def test_count_on_now_is_the_total_of_its_link(browser: Browser, migrated_database_url: str) -> None:
+    await empty(migrated_database_url)
+    fill_read_models(migrated_database_url, 300, open_runs=10)
+    html = (await browser.get("/now")).text
+    ((link, count),) = re.findall(r'<a href="(/runs\?[^"]+)">(\d+)</a>', html)
+    assert int(count) > 0
+    assert f"{count} runs" in await browser.open_page(unescape(link))
