@@ -2,18 +2,23 @@
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.rows import dict_row
 
 from agentchat.ops import demo
+from tests import installed
 from tests.harness import RunningStack
-from tests.system.calling import MakeAgent
+from tests.system.calling import Caller, MakeAgent
 
 PAGE = Path(__file__).parents[2] / "docs" / "analyse" / "recipes.md"
 RECIPES = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+(DUCKDB,) = re.findall(r"^```python\n(import duckdb\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+TOTALS = "SELECT count(*)::int AS runs, sum(tokens)::bigint AS tokens FROM"
 LINE = ("day", "agent_id", "model", "runs", "failed", "tokens")
 
 
@@ -54,3 +59,19 @@ async def test_recipes_agree_with_the_api(stack: RunningStack, make_agent: MakeA
     assert [row for row in thumbs if row["agent_id"] == caller.agent_id] == [
         {"agent_id": caller.agent_id, "agent_version": 1, "up": 0, "down": 1}
     ]
+
+
+@pytest.mark.slow
+async def test_parquet_has_the_runs_of_the_view(stack: RunningStack, caller: Caller, tmp_path: Path) -> None:
+    await caller.chat("Hello.")
+    python = await installed.python_packages("duckdb", "duckdb", "duckdb>=2")
+    (packages,) = Path(python).parents[1].glob("lib/python*/site-packages")
+    command = str(Path(sys.executable).with_name("agentchat"))
+    environ = {"AGENTCHAT_DATABASE_URL": stack.environment.analyst_database_url, "PYTHONPATH": str(packages)}
+    exported = ("export", "runs", "--format", "parquet", "-o", "runs.parquet")
+    await installed.run(tmp_path, command, *exported, **environ)
+
+    assert demo.ACCOUNT_ID in await installed.run(tmp_path, python, "-c", DUCKDB)
+    script = f"import duckdb; print(list(duckdb.sql(\"{TOTALS} 'runs.parquet'\").fetchall()[0]))"
+    ((totals,),) = await read_as_analyst(stack, f"{TOTALS} analytics.runs")
+    assert await installed.told(tmp_path, python, "-c", script) == list(totals.values())
