@@ -8,6 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from agentchat.administration import admin_tokens
+from agentchat.administration.admin_tokens import NewToken
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.sessions import Person, Sessions
 from agentchat.console.frame.sign_in import keep_local_path
@@ -15,6 +17,7 @@ from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInL
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
+from tests.administrator import administrator
 from tests.console.pages import Browser, extract_form, extract_text
 from tests.console.process import GUARDED, TOKEN, ConsoleProcess
 
@@ -196,3 +199,15 @@ async def test_sign_out_ends_open_streams(browser: Browser) -> None:
         assert (await browser.http.post("/sign-out", data={"_csrf_token": token})).url.path == "/sign-in"
         rest = [line async for line in events]
     assert "event: end" not in rest, "so that the browser connects again, and is led to the sign-in"
+
+
+async def test_named_token_gives_its_role_until_it_is_revoked(browser: Browser, pool: Pool) -> None:
+    admin = administrator(pool)
+    issued = await admin_tokens.create(admin, NewToken(name="eve", role="viewer"))
+    assert "__Host-agentchat_console=" in await sign_in(browser, name="", token=issued.token)
+    assert "console:eve" in await browser.open_page("/health")
+    refused = await browser.get("/audit")
+    assert "you are signed in as viewer" in extract_text(refused.text)
+    await admin_tokens.revoke(admin, "eve")
+    assert (await browser.get("/health")).url.path == "/sign-in"
+    assert await sign_in(browser, name="eve", token=issued.token) == ""

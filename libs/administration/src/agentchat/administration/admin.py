@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 
@@ -18,6 +18,9 @@ from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.judged_addresses import judge_url
 from agentchat.runtime import postgres
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool
+
+IS_IN_LIMIT: LiteralString = "(%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))"
+"""The condition of lists on `account_id`; its value is in `Admin.limit`."""
 
 _SECONDS = 10.0
 _UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
@@ -37,6 +40,7 @@ def translate_errors() -> Iterator[None]:
 class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """An administrator; `actor` is named in audit rows, such as "admin-api" or "ada@cli".
 
+    `account_ids` are the accounts that the administrator is limited to: see `account_limits`.
     Without `bus`, conversations cannot be deleted and agents cannot be checked. `embedder` is the configured
     one, even if the database cannot store its vectors. `model_hosts` judges the agents' base URLs and
     `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners do at each call.
@@ -46,17 +50,31 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool
     sealer: Sealer
     actor: str
+    account_ids: tuple[str, ...] | None = None
     bus: Bus | None = None
     currency: str = ""
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
     tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
 
+    @property
+    def limit(self) -> dict[str, list[str] | None]:
+        """The value of `IS_IN_LIMIT`."""
+        return {"limited": None if self.account_ids is None else list(self.account_ids)}
+
     async def note(
-        self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
+        self,
+        conn: Connection,
+        action: str,
+        kind: str,
+        subject: str,
+        *,
+        name: str | None = None,
+        before: Any = None,
+        after: Any = None,
     ) -> None:
         """Add an audit row by this actor, in the caller's transaction: see `admin_rows.record`."""
-        await record(conn, self.actor, action, kind, subject, before=before, after=after)
+        await record(conn, self.actor, action, kind, subject, name=name, before=before, after=after)
 
     @contextlib.asynccontextmanager
     async def connection(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:

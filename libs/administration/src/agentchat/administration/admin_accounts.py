@@ -4,7 +4,7 @@ import msgspec
 import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, holdings
-from agentchat.administration.admin import Admin
+from agentchat.administration.admin import IS_IN_LIMIT, Admin
 from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
 from agentchat.administration.admin_versions import delete_agent
@@ -39,9 +39,9 @@ async def create(admin: Admin, new: NewAccount) -> Account:
 
 async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Account]:
     """List accounts, the oldest first."""
-    query = f"{_ACCOUNT} WHERE account_id > %(after)s ORDER BY account_id"
+    query = f"{_ACCOUNT} WHERE account_id > %(after)s AND {IS_IN_LIMIT} ORDER BY account_id"
     async with admin.connection() as conn:
-        return await fetch_page(conn, Account, query, {"after": after or ""}, limit)
+        return await fetch_page(conn, Account, query, {"after": after or "", **admin.limit}, limit)
 
 
 async def get(admin: Admin, account_id: str) -> Account:
@@ -143,7 +143,7 @@ async def _empty_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
     """Disable an account and delete its agents and knowledge bases; return what is left."""
     await change(admin, account_id, AccountChanges(disabled=True))
     async with admin.connection() as conn:
-        while agents := await list_agents(conn, account_id, limit=_PORTION):
+        while agents := await list_agents(admin, conn, account_id, limit=_PORTION):
             for agent in agents:
                 await delete_agent(conn, agent.agent_id, actor=admin.actor)
     async with admin.connection(_LARGE_SECONDS) as conn:

@@ -60,7 +60,7 @@ async def page(
     """List the current versions of agents, all or one account's, by id. Raises NotFound."""
     async with admin.connection() as conn:
         own = account_id and (await admin_accounts.find_account(conn, account_id)).id
-        rows = await list_agents(conn, own, after=after or "", limit=count_rows(limit))
+        rows = await list_agents(admin, conn, own, after=after or "", limit=count_rows(limit))
     return build_page([build_agent(admin, row) for row in rows], limit)
 
 

@@ -38,6 +38,7 @@ async def page(
             account_id,
             status=status,
             conversation_id=conversation_id,
+            account_ids=admin.account_ids,
             after=after,
             limit=limit + 1,
         )

@@ -42,7 +42,7 @@ def _decode_row(row: AuditRow) -> AuditRow:
     return msgspec.structs.replace(row, kind=row.kind.replace(" ", "_"), **decoded)
 
 
-_ROWS = "SELECT id, at, actor, action, kind, subject, before::text, after::text FROM audit_log"
+_ROWS = "SELECT id, at, actor, action, kind, subject, subject_name, before::text, after::text FROM audit_log"
 
 _CONDITIONS = {
     "kind": "kind = %(kind)s",

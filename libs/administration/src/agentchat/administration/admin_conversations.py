@@ -68,6 +68,7 @@ async def page(
     Raises Invalid, Unavailable.
     """
     wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort, user)
+    wanted = msgspec.structs.replace(wanted, account_ids=admin.limit["limited"])
     if query is not None:
         if wanted.sort != "created":
             raise Invalid("sort", "cannot be combined with query: what is found is in the order of creation")

@@ -94,7 +94,9 @@ async def rotate(admin: Admin, key_id: str, rotation: KeyRotation) -> IssuedKey:
         )
         rotated = await _find_key(conn, before.id)
         after = {"last4": rotated.last4, "old_key_until": rotated.old_key_until}
-        await admin.note(conn, "rotate", "key", before.id, before={"last4": before.last4}, after=after)
+        await admin.note(
+            conn, "rotate", "key", before.id, name=before.name, before={"last4": before.last4}, after=after
+        )
     return IssuedKey(
         id=rotated.id,
         key=key,
@@ -111,7 +113,9 @@ async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Delet
         before = await _find_key(conn, key_id, lock=True)
         if not dry_run and before.revoked_at is None:
             await conn.execute("UPDATE api_keys SET revoked_at = now() WHERE key_id = %s", [before.id])
-            await admin.note(conn, "revoke", "key", before.id, before={"last4": before.last4})
+            await admin.note(
+                conn, "revoke", "key", before.id, name=before.name, before={"last4": before.last4}
+            )
     return Deletion(kind="key", id=before.id, dry_run=dry_run)
 
 

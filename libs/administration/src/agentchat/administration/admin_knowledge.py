@@ -3,7 +3,7 @@
 import psycopg
 
 from agentchat.administration import admin_accounts
-from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin import IS_IN_LIMIT, Admin, translate_errors
 from agentchat.administration.admin_rows import fetch_page, normalize_name, write
 from agentchat.administration.admin_values import (
     Deletion,
@@ -55,7 +55,9 @@ async def page(
     """List the knowledge bases, all or one account's. Raises NotFound for the account."""
     async with admin.connection() as conn:
         own = account_id and (await admin_accounts.find_account(conn, account_id)).id
-        return await fetch_page(conn, KnowledgeBase, _PAGE, {"account": own, "after": after or ""}, limit)
+        return await fetch_page(
+            conn, KnowledgeBase, _PAGE, {"account": own, "after": after or "", **admin.limit}, limit
+        )
 
 
 async def get(admin: Admin, knowledge_base_id: str) -> KnowledgeBase:
@@ -141,5 +143,6 @@ def _build_use(rows: list[AgentRow]) -> Use:
 
 
 _PAGE = f"""{BASE}
- WHERE b.account_id = coalesce(%(account)s::text, b.account_id) AND b.knowledge_base_id > %(after)s
+ WHERE b.account_id = coalesce(%(account)s::text, b.account_id) AND {IS_IN_LIMIT}
+   AND b.knowledge_base_id > %(after)s
  GROUP BY b.knowledge_base_id ORDER BY b.knowledge_base_id"""

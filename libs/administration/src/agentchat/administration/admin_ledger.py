@@ -52,6 +52,7 @@ async def page(
 ) -> Page[RunRow]:
     """List runs of all accounts, also of deleted conversations. Raises Invalid, Unavailable."""
     wanted = build_run_filter(
+        account_ids=admin.limit["limited"],
         account_id=account_id,
         user_id=user,
         agent_id=agent_id,

@@ -62,14 +62,24 @@ async def record(
     kind: str,
     subject: str,
     *,
+    name: str | None = None,
     before: Any = None,
     after: Any = None,
 ) -> None:
-    """Add an audit row, in the caller's transaction: JSON values or structs, and no secrets."""
-    await conn.execute(
-        "INSERT INTO audit_log (actor, action, kind, subject, before, after) VALUES (%s, %s, %s, %s, %s, %s)",
-        [actor, action, kind, subject, _encode(before), _encode(after)],
-    )
+    """Add an audit row, in the caller's transaction: JSON values or structs, and no secrets.
+
+    `name` is the subject's at this time; without it the `name` of `before` or `after`, else that of the
+    account that they name with `account_id`.
+    """
+    name = name or _get_text(before, "name") or _get_text(after, "name")
+    account_id = _get_text(before, "account_id") or _get_text(after, "account_id")
+    shown = _encode(before), _encode(after)
+    await conn.execute(_RECORD, [actor, action, kind, subject, name, account_id, *shown])
+
+
+def _get_text(value: Any, name: str) -> str | None:
+    found = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return found if isinstance(found, str) and found else None
 
 
 async def write(conn: Connection, actor: str, kind: str, before: S, given: Mapping[str, Any]) -> S:
@@ -101,7 +111,9 @@ async def write(conn: Connection, actor: str, kind: str, before: S, given: Mappi
     for action, fields in rows.items():
         if fields:
             old, new = ({name: getattr(row, name) for name in fields} for row in (before, after))
-            await record(conn, actor, action, kind, subject, before=old, after=new)
+            await record(
+                conn, actor, action, kind, subject, name=_get_text(before, "name"), before=old, after=new
+            )
     return after
 
 
@@ -122,6 +134,11 @@ _TABLES = {
     "knowledge base": ("knowledge_bases", "knowledge_base_id"),
 }
 _DISABLED = sql.SQL("disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END")
+
+
+_RECORD = """
+INSERT INTO audit_log (actor, action, kind, subject, subject_name, before, after)
+VALUES (%s, %s, %s, %s, coalesce(%s, (SELECT name FROM accounts WHERE account_id = %s)), %s, %s)"""
 
 
 def _encode(value: Any) -> str | None:

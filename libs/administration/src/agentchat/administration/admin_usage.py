@@ -89,6 +89,7 @@ async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[Month
             listed=False,
         )
         for each in spent.keys() | stored.keys() | in_files.keys()
+        if admin.account_ids is None or each in admin.account_ids
     ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 

@@ -52,10 +52,12 @@ async def get(admin: Admin, account_id: str, user: OfUser) -> UserDetails:
 async def export(admin: Admin, account_id: str, user: OfUser) -> AsyncIterator[ExportLine]:
     """Export all that the service has of an end user, as JSON Lines. Raises NotFound, Unavailable.
 
-    The last line is an EndLine: without it the export is incomplete.
+    The last line is an EndLine: without it the export is incomplete. The audit log has the account alone.
     """
     account = await admin_accounts.get(admin, account_id)
     found = await _find(admin, account.id, user)
+    async with admin.connection() as conn:
+        await admin.note(conn, "export", "user", account.id, name=account.name)
     return export_user(Log(admin.pool), admin.pool, account.id, found)
 
 
@@ -73,7 +75,7 @@ async def delete(admin: Admin, account_id: str, user: OfUser, *, dry_run: DryRun
         with translate_errors():
             await request_user_deletion(admin.pool, account.id, user)
         async with admin.connection() as conn:
-            await admin.note(conn, "delete", "user", account.id)
+            await admin.note(conn, "delete", "user", account.id, name=account.name)
     goes = (Use("conversations", 0 if found is None else found.conversations),)
     return Deletion(kind="user", id=user, dry_run=dry_run, goes=goes, pending=not dry_run)
 

@@ -350,7 +350,10 @@ class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit row; `before` and `after` hold no secrets."""
+    """An audit row; `before` and `after` hold no secrets.
+
+    `subject_name` was the subject's name at that time, or that of the account that it belongs to.
+    """
 
     id: int
     at: datetime
@@ -358,5 +361,6 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     kind: str
     subject: str
+    subject_name: str | None
     before: Any
     after: Any

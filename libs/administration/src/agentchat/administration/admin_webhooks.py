@@ -38,7 +38,9 @@ async def page(
     """List the webhook endpoints, all or one account's, in the order in which they were made."""
     own = account_id and parse_id("account", account_id)
     with translate_errors():
-        rows = await endpoints.list_all_endpoints(admin.pool, own, after=after, limit=count_rows(limit))
+        rows = await endpoints.list_all_endpoints(
+            admin.pool, own, account_ids=admin.account_ids, after=after, limit=count_rows(limit)
+        )
     return build_page(rows, limit)
 
 

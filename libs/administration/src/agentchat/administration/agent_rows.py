@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.administration.admin import Admin
+from agentchat.administration.admin import IS_IN_LIMIT, Admin
 from agentchat.administration.admin_rows import fetch_all, fetch_one
 from agentchat.administration.admin_values import Agent, SecretHint, ShownFallback, ShownServer
 from agentchat.administration.checked_input import parse_id
@@ -96,10 +96,11 @@ async def find_agent(
 
 
 async def list_agents(
-    conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
+    admin: Admin, conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
 ) -> list[AgentRow]:
     """List the current versions of agents of one account or of all, by id, after the id `after`."""
-    return await fetch_all(conn, AgentRow, _AGENTS, {"account": account_id, "after": after, "limit": limit})
+    asked = {"account": account_id, "after": after, "limit": limit, **admin.limit}
+    return await fetch_all(conn, AgentRow, _AGENTS, asked)
 
 
 async def list_agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
@@ -220,7 +221,7 @@ WHERE g.agent_id = %(agent)s
 """
 
 _AGENTS = f"""{_AGENT} AND v.version = g.current_version
-WHERE g.account_id = coalesce(%(account)s::text, g.account_id) AND g.agent_id > %(after)s
+WHERE g.account_id = coalesce(%(account)s::text, g.account_id) AND g.agent_id > %(after)s AND {IS_IN_LIMIT}
 ORDER BY g.agent_id LIMIT %(limit)s
 """
 

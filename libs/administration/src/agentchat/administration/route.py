@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import fields
 
 from agentchat.administration.admin_values import Page
+from agentchat.directory.named_tokens import Role
 
 PREFIX = "/admin/v1"
 MAX_BODY_BYTES = 1024 * 1024
@@ -31,6 +32,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     `body` is the type of its JSON body, passed as `body_argument`; it may be omitted if all its members are
     optional. A Deletion is returned for a dry run, and with 202 by a route that `continues` after its answer.
+    `role` is the least role of the caller. A caller who is limited to some accounts may use a route that
+    names something of an account in its path, or whose function is `filtered` by the caller's accounts.
     """
 
     method: str
@@ -47,6 +50,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     max_bytes: int
     continues: bool
+    role: Role
+    filtered: bool
 
     @property
     def address(self) -> str:
@@ -62,11 +67,14 @@ def route(
     status: int = 200,
     max_bytes: int = MAX_BODY_BYTES,
     continues: bool = False,
+    role: Role | None = None,
+    filtered: bool = False,
 ) -> Route:
     """Describe `call(admin, ...)` as an operation.
 
     An argument is a path parameter if the path names it, the body if it is a struct, else a query parameter.
-    The first line of the docstring, up to " Raises ", is the summary.
+    The first line of the docstring, up to " Raises ", is the summary. Without `role` a viewer may read and
+    an owner may do everything else.
     """
     hints = get_type_hints(call, include_extras=True)
     arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]
@@ -93,6 +101,8 @@ def route(
         status=status,
         max_bytes=max_bytes,
         continues=continues,
+        role=role or (Role.VIEWER if method == "GET" else Role.OWNER),
+        filtered=filtered,
     )
 
 

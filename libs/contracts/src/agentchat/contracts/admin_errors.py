@@ -63,11 +63,12 @@ class Invalid(AdminError):  # noqa: N818
 
 
 class Disallowed(AdminError):  # noqa: N818
-    """The service does not allow the change. `code` is one of `contracts.errors`."""
+    """The service does not allow the change. `code` is one of `contracts.errors`; `reason` is a sentence."""
 
-    def __init__(self, code: str) -> None:
-        super().__init__(get_error_code(code).title.lower())
+    def __init__(self, code: str, reason: str | None = None) -> None:
+        super().__init__(reason or get_error_code(code).title.lower())
         self.code = code
+        self.reason = reason
 
 
 class Unavailable(AdminError):  # noqa: N818

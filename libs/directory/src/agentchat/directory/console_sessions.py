@@ -2,7 +2,8 @@
 
 The session of a person who signed in at an OpenID Connect provider holds the sealed refresh token and the
 role that the provider confirmed last. The console that claims the row asks the provider again; it holds no
-lock and no connection while it waits for the answer.
+lock and no connection while it waits for the answer. The session of a named token has the role and accounts
+of that token, and ends when it is revoked.
 """
 
 import msgspec
@@ -15,6 +16,7 @@ CREATE TABLE console_sessions (
     credentials bytea NOT NULL,
     actor text NOT NULL,
     role text NOT NULL,
+    token_name text REFERENCES admin_tokens ON DELETE CASCADE,
     subject text,
     refresh_token bytea,
     checked_at timestamptz NOT NULL DEFAULT now(),
@@ -30,7 +32,7 @@ class StoredSession(msgspec.Struct, frozen=True):
     """A session that ends in `seconds_left`, with its role as of `age` seconds ago.
 
     `subject` is None if no provider confirms the role. `claimed` is the sealed refresh token if the caller
-    must now have the role confirmed.
+    must now have the role confirmed. `account_ids` limit the session to these accounts.
     """
 
     actor: str
@@ -39,6 +41,7 @@ class StoredSession(msgspec.Struct, frozen=True):
     subject: str | None
     age: float
     claimed: bytes | None = None
+    account_ids: list[str] | None = None
 
 
 async def add(
@@ -51,9 +54,10 @@ async def add(
     seconds: float,
     subject: str | None,
     refresh_token: bytes | None,
+    token_name: str | None = None,
 ) -> None:
     """Add a session that ends in `seconds`, and delete ended ones. Raises DatabaseUnavailable."""
-    values = [session_id, credentials, actor, role, subject, refresh_token, seconds]
+    values = [session_id, credentials, actor, role, subject, refresh_token, token_name, seconds]
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM console_sessions WHERE ends_at <= now()")
         await conn.execute(_ADD, values)
@@ -97,8 +101,9 @@ async def remove(pool: Pool, session_id: str) -> None:
 
 
 _ADD = """
-INSERT INTO console_sessions (session_id, credentials, actor, role, subject, refresh_token, ends_at)
-VALUES (%s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s))"""
+INSERT INTO console_sessions (session_id, credentials, actor, role, subject, refresh_token, token_name,
+                              ends_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s))"""
 
 _FIND = """
 WITH claimed AS (
@@ -106,12 +111,16 @@ WITH claimed AS (
      WHERE session_id = %(id)s AND refresh_token IS NOT NULL AND ends_at > now() AND claimed_until <= now()
        AND checked_at <= now() - make_interval(secs => %(fresh)s)
     RETURNING refresh_token)
-SELECT actor, role, extract(epoch FROM ends_at - now())::float8,
+SELECT actor, coalesce(token.role, session.role), extract(epoch FROM ends_at - now())::float8,
        CASE WHEN refresh_token IS NOT NULL THEN subject END,
-       extract(epoch FROM now() - checked_at)::float8, (SELECT refresh_token FROM claimed)
-  FROM console_sessions WHERE session_id = %(id)s AND credentials = %(credentials)s AND ends_at > now()"""
+       extract(epoch FROM now() - checked_at)::float8, (SELECT refresh_token FROM claimed),
+       token.account_ids
+  FROM console_sessions AS session LEFT JOIN admin_tokens AS token ON token.name = token_name
+ WHERE session_id = %(id)s AND credentials = %(credentials)s AND ends_at > now() AND revoked_at IS NULL"""
 
-_EXISTS = "SELECT FROM console_sessions WHERE session_id = %s AND credentials = %s AND ends_at > now()"
+_EXISTS = """
+SELECT FROM console_sessions LEFT JOIN admin_tokens ON name = token_name
+ WHERE session_id = %s AND credentials = %s AND ends_at > now() AND revoked_at IS NULL"""
 
 _CONFIRM = """
 UPDATE console_sessions SET role = %s, refresh_token = %s, checked_at = now(), claimed_until = now()

@@ -1,6 +1,6 @@
 """Create and update the directory's tables. Steps are only ever added."""
 
-from agentchat.directory import agent_config, console_sessions, tool_authorizations
+from agentchat.directory import agent_config, console_sessions, named_tokens, tool_authorizations
 from agentchat.runtime.migrations import apply, open_migration
 
 COMPONENT = "directory"
@@ -80,6 +80,7 @@ CREATE TABLE audit_log (
     action text NOT NULL,
     kind text NOT NULL,
     subject text NOT NULL,
+    subject_name text,
     before json,
     after json
 );
@@ -93,7 +94,8 @@ _GRANTS = """
 GRANT SELECT, INSERT, UPDATE, DELETE ON plans, accounts, api_keys, agents TO agentchat_service;
 GRANT SELECT, INSERT, UPDATE (provider_key, fallback_keys, mcp_headers)
     ON agent_versions TO agentchat_service;
-GRANT SELECT, INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
+GRANT SELECT, INSERT (actor, action, kind, subject, subject_name, before, after)
+    ON audit_log TO agentchat_service;
 """
 
 # Inserted once, so that changed and deleted plans stay that way. "Unlimited" is for load tests.
@@ -109,7 +111,10 @@ VALUES
 """
 
 _BASELINE = "\n".join(
-    (_TABLES, _GRANTS, _PLANS, agent_config.FUNCTION + ";", tool_authorizations.TABLE, console_sessions.TABLE)
+    (
+        *(_TABLES, _GRANTS, _PLANS, agent_config.FUNCTION + ";"),
+        *(tool_authorizations.TABLE, named_tokens.TABLE, console_sessions.TABLE),
+    )
 )
 
 STEPS = (_BASELINE,)

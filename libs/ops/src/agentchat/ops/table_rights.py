@@ -68,9 +68,12 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "tool_runner": _READ,
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
+    "admin_tokens": {"gateway": "SELECT, INSERT, UPDATE"},
     "console_sessions": {"console": _WRITE},
     "what_if_runs": {"console": _WRITE, "projector": "SELECT, DELETE"},
-    "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
+    "audit_log": {
+        "gateway": "SELECT, INSERT (actor, action, kind, subject, subject_name, before, after)",
+    },
     # Webhooks.
     "webhook_endpoints": {
         "gateway": _WRITE,

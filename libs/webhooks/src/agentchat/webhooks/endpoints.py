@@ -77,13 +77,19 @@ async def list_endpoints(pool: Pool, account_id: str, *, after: str | None, limi
 
 
 async def list_all_endpoints(
-    pool: Pool, account_id: str | None, *, after: str | None, limit: int
+    pool: Pool,
+    account_id: str | None,
+    *,
+    account_ids: Sequence[str] | None = None,
+    after: str | None,
+    limit: int,
 ) -> list[OwnedEndpoint]:
-    """List endpoints of every account, or of one, with their accounts.
+    """List endpoints of every account, of one or of `account_ids`, with their accounts.
 
     Raises DatabaseUnavailable.
     """
-    asked = {"account": account_id, "after": after or "", "limit": limit}
+    limited = None if account_ids is None else list(account_ids)
+    asked = {"account": account_id, "limited": limited, "after": after or "", "limit": limit}
     async with acquire_connection(pool) as conn:
         return [_build_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
 
@@ -200,6 +206,7 @@ SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL,
 """
 _OF_ANY = f"{_SHOWN} WHERE e.endpoint_id = %s"
 _PAGE_OF_ALL = f"""{_SHOWN} WHERE (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND (%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))
    AND e.endpoint_id > %(after)s
  ORDER BY e.endpoint_id LIMIT %(limit)s"""
 _ONE = f"{_SHOWN} WHERE e.endpoint_id = %s AND account_id = %s"

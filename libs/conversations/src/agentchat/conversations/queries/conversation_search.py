@@ -81,6 +81,7 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     account_id: str | None = None
+    account_ids: list[str] | None = None
     user_id: str | None = None
     agent_id: str | None = None
     since: str | None = None
@@ -258,6 +259,7 @@ _CONDITIONS = {
     ),
     "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
     "account_id": sql.SQL("\n   AND c.account_id = %(account_id)s"),
+    "account_ids": sql.SQL("\n   AND c.account_id = ANY (%(account_ids)s)"),
     "user_id": sql.SQL("\n   AND c.user_id = %(user_id)s"),
     "agent_id": sql.SQL(
         "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"

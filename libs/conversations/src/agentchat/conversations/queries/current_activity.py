@@ -1,5 +1,7 @@
 """Read what is in progress in all accounts, and how far the read models are."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from agentchat.conversations.database import LEADER_LOCK, load_statements
@@ -58,13 +60,19 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def open_runs(
-    pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
+    pool: Pool,
+    *,
+    account_id: str | None = None,
+    account_ids: Sequence[str] | None = None,
+    agent_id: str | None = None,
+    limit: int,
 ) -> tuple[int, list[OpenRun]]:
-    """Count the open runs of all, of an account or of an agent, and list the newest.
+    """Count the open runs of all, of an account, of `account_ids` or of an agent, and list the newest.
 
     Raises DatabaseUnavailable.
     """
-    named = {"account": account_id, "agent": agent_id, "limit": limit}
+    limited = None if account_ids is None else list(account_ids)
+    named = {"account": account_id, "limited": limited, "agent": agent_id, "limit": limit}
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["open_runs"], named)).fetchall()
     found = [OpenRun(**dict(zip(OpenRun.__struct_fields__, row, strict=False))) for row in rows]

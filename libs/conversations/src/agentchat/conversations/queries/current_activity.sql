@@ -29,6 +29,7 @@ WITH newest AS (
      SELECT *, count(*) OVER () AS total
        FROM runs
       WHERE ended_at IS NULL AND (%(account)s::text IS NULL OR account_id = %(account)s)
+        AND (%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))
         AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
       ORDER BY requested_at DESC, trace_id LIMIT %(limit)s)
 SELECT trace_id, conversation_id, account_id, agent_id,

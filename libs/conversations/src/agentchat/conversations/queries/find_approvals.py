@@ -3,6 +3,7 @@
 One from the log by its id, and lists from the read model.
 """
 
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -101,10 +102,11 @@ async def list_approvals(
     user_id: str | None = None,
     status: str | None = None,
     conversation_id: str | None = None,
+    account_ids: Sequence[str] | None = None,
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
-    """List approvals of an account, or of all, the newest first, after the id `after`.
+    """List approvals of an account, of `account_ids` or of all, the newest first, after the id `after`.
 
     With `user_id` those in this end user's conversations.
 
@@ -113,6 +115,7 @@ async def list_approvals(
     """
     named = {
         "account": account_id,
+        "limited": None if account_ids is None else list(account_ids),
         "user": user_id,
         "status": status,
         "conversation": conversation_id,
@@ -174,6 +177,7 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
        ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL AND approvers <> 'client'
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND (%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))
    AND (%(user)s::text IS NULL OR EXISTS (
         SELECT FROM conversations AS owned
          WHERE owned.conversation_id = approvals.conversation_id AND owned.user_id = %(user)s))

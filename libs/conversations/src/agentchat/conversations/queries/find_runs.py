@@ -60,6 +60,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     account_id: str | None = None
+    account_ids: list[str] | None = None
     user_id: str | None = None
     agent_id: str | None = None
     agent_version: int | None = None
@@ -153,6 +154,7 @@ _CONDITIONS = {
         name: f"r.{name} = %({name})s"
         for name in ("account_id", "user_id", "agent_id", "agent_version", "model", "state", "code")
     },
+    "account_ids": "r.account_id = ANY (%(account_ids)s)",
     "rating": _RATED.format(
         mean="CASE %(rating)s WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END"
     ),

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -32,12 +33,14 @@ app = build_group("")
 accounts = build_group("Accounts: the owners of agents, keys and conversations.")
 keys = build_group("API keys. A key is shown once, when it is created, and only on stdout.")
 agents = build_group("Agents. Each change makes a new version; a run names the version that answered.")
+tokens = build_group("Named tokens of administrators. A token is shown once, when it is created.")
 knowledge = build_group("Knowledge bases: import files, embed passages.")
 secrets = build_group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
 for name, subgroup in (
     ("accounts", accounts),
     ("keys", keys),
     ("agents", agents),
+    ("tokens", tokens),
     ("knowledge", knowledge),
     ("secrets", secrets),
 ):
@@ -147,6 +150,39 @@ def revoke_key(key_id: KeyId, yes: Yes = False) -> None:
     confirm(f"Revoke {key_id}?", yes=yes)
     find_api().call("DELETE", f"/keys/{key_id}")
     printing.print_note(f"key {key_id} is revoked")
+
+
+@tokens.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(help="Who uses it: the audit log has this name.")],
+    role: Annotated[str, typer.Option(help="viewer, approver, operator or owner.")],
+    account: Annotated[
+        list[str] | None, typer.Option(metavar="ACCOUNT", help="Limit it to this account; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token. The token is printed on stdout; --json prints all of it."""
+    body = {"name": name, "role": role} | ({"account_ids": account} if account else {})
+    issued = find_api().call("POST", "/tokens", body=body)
+    if as_json:
+        printing.print_json(issued)
+        return
+    printing.print_note(f"token {name} with the role {role}; it will not be shown again:")
+    sys.stdout.write(f"{issued['token']}\n")
+
+
+@tokens.command("list")
+def list_tokens(as_json: AsJson = False) -> None:
+    """List tokens by name, revoked ones too."""
+    show(find_api().list_all("/tokens"), as_json=as_json)
+
+
+@tokens.command("revoke")
+def revoke_token(name: Annotated[str, typer.Argument()], yes: Yes = False) -> None:
+    """Revoke a token for good; its sessions in the console end."""
+    confirm(f"Revoke {name}?", yes=yes)
+    find_api().call("DELETE", f"/tokens/{quote(name, safe='')}")
+    printing.print_note(f"token {name} is revoked")
 
 
 @agents.command("list")

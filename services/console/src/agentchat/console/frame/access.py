@@ -16,7 +16,8 @@ from litestar.response import Redirect
 from litestar.template.base import csrf_token
 
 from agentchat.administration import Admin
-from agentchat.console.frame.console_roles import KEY, Rights, Role
+from agentchat.administration.account_limits import check_named, check_path
+from agentchat.console.frame.console_roles import FILTERED, KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services
 from agentchat.runtime.peers import find_peer
@@ -36,6 +37,7 @@ async def check(request: AnyRequest) -> Response[Any] | None:
 
     Raises:
         HTTPException: If the session has ended or the role does not suffice.
+        AdminError: If the person is limited to accounts that do not have what is asked for.
         DatabaseUnavailable: If Postgres does not answer.
     """
     if request.url.path.startswith(OPEN_PATHS):
@@ -55,9 +57,20 @@ async def check(request: AnyRequest) -> Response[Any] | None:
         raise PermissionDeniedException(
             f"This needs the role {needed.word}; you are signed in as {session.role.word}."
         )
+    if session.account_ids is not None:
+        await _check_accounts(request)
     if request.method in _SAFE:
         request.state.waiting = await services.badges.count_approvals()
     return None
+
+
+async def _check_accounts(request: AnyRequest) -> None:
+    """Check that a person who is limited to some accounts asks for nothing of others. Raises AdminError."""
+    admin, is_filtered = get_admin(request), request.route_handler.opt.get(FILTERED, False)
+    await check_path(admin, request.path_params, filtered=is_filtered)
+    await check_named(admin, request.query_params)
+    if request.method not in _SAFE:
+        await check_named(admin, await request.form())
 
 
 def find_session(request: AnyRequest) -> ConsoleSession | None:
@@ -80,7 +93,9 @@ def get_session(request: AnyRequest) -> ConsoleSession:
 
 def get_admin(request: AnyRequest) -> Admin:
     """Return the administration with the person of the request as actor of its audit rows."""
-    return msgspec.structs.replace(get_services(request).admin, actor=get_session(request).actor)
+    session = get_session(request)
+    admin = get_services(request).admin
+    return msgspec.structs.replace(admin, actor=session.actor, account_ids=session.account_ids)
 
 
 def get_rights(request: AnyRequest) -> Rights:

@@ -4,34 +4,20 @@ Each handler names the least role it needs: `@get("/now", role=Role.VIEWER)`. A 
 for anyone, signed in or not.
 """
 
-import enum
 from collections.abc import Mapping
 
 import msgspec
 
-RoleTable = Mapping[str, "Role | None"]
+from agentchat.directory.named_tokens import Role as Role
+
+RoleTable = Mapping[str, Role | None]
 """The least role by method and path, such as `POST /agents/{agent_id}`; None: anyone."""
+
+FILTERED = "filtered"
+"""The key, in a handler's options, of True for lists that show a limited person the own accounts alone."""
 
 KEY = "role"
 """The key of the role in a handler's options."""
-
-
-class Role(enum.IntEnum):
-    """A role of a person. Each role includes the roles before it."""
-
-    VIEWER = 1
-    """May read."""
-    APPROVER = 2
-    """May decide approvals."""
-    OPERATOR = 3
-    """May use playground and what-if, resend webhooks, change agents, tool servers and knowledge."""
-    OWNER = 4
-    """May change accounts, plans and keys, delete, and read the audit log."""
-
-    @property
-    def word(self) -> str:
-        """The name in settings, pages and the database."""
-        return self.name.lower()
 
 
 class Rights(msgspec.Struct, frozen=True):

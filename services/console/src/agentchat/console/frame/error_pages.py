@@ -9,12 +9,12 @@ from litestar.response import Template
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.frame.access import AnyRequest, is_local_path
 from agentchat.console.frame.rendering import render_page
-from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
+from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 
-_STATUS: dict[type[AdminError], int] = {NotFound: 404, Conflict: 409, Invalid: 400}
+_STATUS: dict[type[AdminError], int] = {Disallowed: 403, NotFound: 404, Conflict: 409, Invalid: 400}
 _TITLES = {
     400: "Invalid request",
     401: "Signed out",

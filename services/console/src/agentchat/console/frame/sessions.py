@@ -44,11 +44,13 @@ class SignInRefused(Exception):  # noqa: N818 - not an error of ours
 class Person(msgspec.Struct, frozen=True, kw_only=True):
     """A person who may sign in. `name` is for the audit log.
 
-    With the `refresh_token` the provider is asked again; None if the provider gave none.
+    With the `refresh_token` the provider is asked again; None if the provider gave none. A session with the
+    named token `token_name` has that token's role and accounts.
     """
 
     name: str
     role: Role
+    token_name: str | None = None
     subject: str | None = None
     refresh_token: str | None = None
 
@@ -58,12 +60,16 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSession(msgspec.Struct, frozen=True):
-    """A session. `actor` is the name in audit rows; `seconds_left` is None if it never ends."""
+    """A session. `actor` is the name in audit rows; `seconds_left` is None if it never ends.
+
+    `account_ids` are the accounts that it is limited to; None: it has all.
+    """
 
     id: str
     actor: str
     role: Role
     seconds_left: float | None = None
+    account_ids: tuple[str, ...] | None = None
 
 
 class Sessions:
@@ -105,6 +111,7 @@ class Sessions:
             role=person.role.word,
             seconds=self._fresh_seconds if is_short else self._seconds,
             subject=person.subject,
+            token_name=person.token_name,
             refresh_token=None if refresh_token is None else self._seal_token(session_id, refresh_token),
         )
         self._log.info("signed_in", actor=f"console:{person.name}", role=person.role.word)
@@ -143,7 +150,8 @@ class Sessions:
             fresh = self._fresh_seconds - found.age
             # Without time left, another console is asking the provider, or the provider does not answer.
             left = min(left, fresh if fresh > 0 else min(self._fresh_seconds, _LOOK_AGAIN_SECONDS))
-        return ConsoleSession(session_id, found.actor, Role[found.role.upper()], left)
+        limit = None if found.account_ids is None else tuple(found.account_ids)
+        return ConsoleSession(session_id, found.actor, Role[found.role.upper()], left, limit)
 
     async def exists(self, session: ConsoleSession) -> bool:
         """Return False once a session was ended; True if Postgres does not answer."""

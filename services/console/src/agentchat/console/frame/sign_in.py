@@ -1,4 +1,4 @@
-"""Sign in with the administrator's token, and sign out."""
+"""Sign in with the administrator's token or a named token, and sign out."""
 
 import hmac
 import re
@@ -19,6 +19,7 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.sessions import Person
 from agentchat.console.services import get_services
+from agentchat.directory.named_tokens import find_holder
 from agentchat.runtime import metrics
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,80}")
@@ -39,7 +40,7 @@ async def get_sign_in(request: AnyRequest) -> Response[None] | Template:
 
 @post(SIGN_IN, status_code=200, role=None)
 async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
-    """Sign in with the administrator's token.
+    """Sign in with the administrator's token, or with a named token, whose name is then the person's.
 
     Raises:
         DatabaseUnavailable: If Postgres does not answer.
@@ -50,28 +51,30 @@ async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
         raise PermissionDeniedException(f"Sign in at {services.provider.host}; a token is not accepted.")
     following = keep_local_path(str(form.get("next", "/")))
     name, token = str(form.get("name", "")).strip(), str(form.get("token", "")).strip()
-    problem = _check_credentials(request, name, token)
-    if problem is not None:
-        return render_sign_in(request, following, problem=problem, name=name)
-    cookie = build_session_cookie(services, await services.sessions.start(Person(name=name, role=Role.OWNER)))
+    person = await _check_credentials(request, name, token)
+    if isinstance(person, str):
+        return render_sign_in(request, following, problem=person, name=name)
+    cookie = build_session_cookie(services, await services.sessions.start(person))
     return Redirect(following, status_code=303, cookies=[cookie])
 
 
-def _check_credentials(request: AnyRequest, name: str, token: str) -> str | None:
-    """Return why name or token is refused; None if both are right. Count a wrong token."""
+async def _check_credentials(request: AnyRequest, name: str, token: str) -> Person | str:
+    """Return the person, or why name or token is refused. Count a wrong token."""
     services = get_services(request)
     address = get_client_address(request)
     if wait := services.sign_in_limit.get_wait(address):
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         return f"Too many wrong tokens from your address. Try again in {wait} s."
+    if (holder := await find_holder(services.pool, token)) is not None:
+        return Person(name=holder.name, role=holder.role, token_name=holder.name)
     if not _NAME.fullmatch(name):
         return "Your name may have only letters, digits and . _ @ + -, at most 80 characters."
     wanted = services.settings.admin_token
     if wanted is not None and hmac.compare_digest(token.encode(), wanted.encode()):
-        return None
+        return Person(name=name, role=Role.OWNER)
     services.sign_in_limit.add_failure(address)
     metrics.REFUSED_ADMIN_TOKENS.labels(reason="wrong").inc()
-    return "Wrong token. Use the value of AGENTCHAT_ADMIN_TOKEN."
+    return "Wrong token. Use a named token that is not revoked, or the value of AGENTCHAT_ADMIN_TOKEN."
 
 
 @post("/sign-out", role=Role.VIEWER)

@@ -1,7 +1,6 @@
 """Build the handlers of the admin API from the routes of `administration.routes`."""
 
 import inspect
-import re
 from collections.abc import AsyncIterator
 from types import GenericAlias
 from typing import Annotated, Any, Generic, TypeVar
@@ -13,19 +12,20 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
 from litestar.response import Stream
 
+from agentchat.administration import Admin
+from agentchat.administration.account_limits import check_named
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route import Parameter, Route
 from agentchat.administration.routes import ROUTES
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.gateway.admin.admin_token import get_admin_access, may_administer
+from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import decode_cursor, encode_cursor, make_wrong_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import decode_slashes
 
-_ACTOR = re.compile(r"[!-~]{1,100}")
 _Actor = Annotated[
     str | None,
     HeaderParameter(
@@ -106,6 +106,7 @@ def _build_handler(route: Route) -> HTTPRouteHandler:
         media_type=JSON_LINES if route.many == "lines" else None,
         responses=_list_other_successes(route),
         guards=[may_administer],
+        opt={ROUTE: route},
         request_max_body_size=route.max_bytes,
     )(handle)
 
@@ -145,14 +146,16 @@ def _list_other_successes(route: Route) -> dict[int, ResponseSpec]:
 
 async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> Response[Any]:
     """Call the route's function. Raises AdminError, Refusal, DatabaseUnavailable, BusUnavailable."""
-    admin = get_admin_access(request).admin
-    acting = msgspec.structs.replace(admin, actor=_read_actor(request, admin.actor))
+    admin: Admin = request.state.admin
+    query = _query(request, route, given)
     path = {
         each.argument: _read_path_part(each, request.path_params[each.name]) for each in route.path_parameters
     }
     data = given.get("data")
     body = {} if route.body is None else {route.body_argument: route.body() if data is None else data}
-    found = await route.call(acting, **_query(request, route, given), **path, **body)
+    fields = {} if route.body is None or data is None else msgspec.structs.asdict(data)
+    await check_named(admin, query | fields)
+    found = await route.call(admin, **query, **path, **body)
     status = route.status
     if isinstance(found, Deletion) and not found.dry_run:
         return Response(found, status_code=202) if found.pending else Response(None, status_code=204)
@@ -166,16 +169,6 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
     elif isinstance(found, tuple):
         found = {"data": found}
     return Response(found, status_code=status)
-
-
-def _read_actor(request: JsonRequest, default: str) -> str:
-    """Return who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
-    name = request.headers.get("x-admin-actor")
-    if name is None:
-        return default
-    if not _ACTOR.fullmatch(name):
-        raise build_field_refusal("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
-    return name
 
 
 def _query(request: JsonRequest, route: Route, given: dict[str, Any]) -> dict[str, Any]:

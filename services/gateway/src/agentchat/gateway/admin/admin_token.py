@@ -1,28 +1,50 @@
-"""Check the operator's token, then receive the body."""
+"""Check the administrator's token and role, then receive the body."""
 
 import hmac
+import re
 
+import msgspec
 from litestar.handlers.base import BaseRouteHandler
 
+from agentchat.administration.account_limits import check_path
+from agentchat.administration.route import Route
+from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import receive_data
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 
+ROUTE = "route"
+"""The key of the route in a handler's options."""
+
+OWNER = TokenHolder(name=ENVIRONMENT_TOKEN, role=Role.OWNER)
+_ACTOR = re.compile(r"[!-~]{1,100}")
 _SCHEME = "bearer "
 _CHALLENGE = {"www-authenticate": 'Bearer realm="agent-chat admin"'}
 
 
 async def may_administer(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check `Authorization: Bearer <the administrator's token>`, then receive the body.
+    """Check `Authorization: Bearer <token>`, its role and accounts, then receive the body.
 
-    Wrong tokens count towards the same bound of an address as wrong API keys; the right one is accepted from
-    any address. Raises Refusal: 401, 429 for an address that has tried too many; 415, 413, 400.
+    The token is the one of AGENTCHAT_ADMIN_TOKEN, or a named one. Wrong tokens count towards the same bound
+    of an address as wrong API keys; a right one is accepted from any address. Raises Refusal: 401, 403, 429
+    for an address that has tried too many; 415, 413, 400; AdminError, DatabaseUnavailable.
     """
-    _check_token(connection)
+    holder, route = await _find_holder(connection), handler.opt[ROUTE]
+    assert isinstance(route, Route)
+    needed, admin = route.role, get_admin_access(connection).admin
+    if holder.role < needed:
+        reason = (
+            f"This needs the role {needed.word}; the token {holder.name} has the role {holder.role.word}."
+        )
+        raise Refusal("not_allowed", reason)
+    actor = _read_actor(connection, admin.actor) if holder is OWNER else holder.name
+    admin = msgspec.structs.replace(admin, actor=actor, account_ids=holder.account_ids)
+    await check_path(admin, connection.path_params, filtered=route.filtered)
+    connection.state.admin = admin
     await receive_data(connection, handler)
 
 
@@ -33,24 +55,34 @@ def get_admin_access(connection: Connection) -> AdminAccess:
     return admin
 
 
-def _check_token(connection: Connection) -> None:
+def _read_actor(connection: Connection, default: str) -> str:
+    """Return who asks, for the audit log: whoever has the environment's token may say so. Raises Refusal."""
+    name = connection.headers.get("x-admin-actor")
+    if name is None:
+        return default
+    if not _ACTOR.fullmatch(name):
+        raise build_field_refusal("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
+    return name
+
+
+async def _find_holder(connection: Connection) -> TokenHolder:
     access, values = get_access(connection), connection.headers.getall("authorization", [])
     if not values:
         raise _make_refusal("missing")
-    if len(values) == 1 and _is_token(values[0], get_admin_access(connection).token):
-        return
+    admin = get_admin_access(connection)
+    if len(values) == 1 and values[0][: len(_SCHEME)].lower() == _SCHEME:
+        token = values[0][len(_SCHEME) :].strip()
+        # Compared in constant time: the time must not show how much of it is right.
+        if hmac.compare_digest(token.encode("latin-1"), admin.token):
+            return OWNER
+        if (holder := await find_holder(admin.admin.pool, token)) is not None:
+            return holder
     peer = find_peer(connection.scope, access.trusted_proxies)
     if (wait := access.wrong_keys.wait(peer)) is not None:
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
     access.wrong_keys.was_wrong(peer)
     raise _make_refusal("wrong")
-
-
-def _is_token(given: str, token: bytes) -> bool:
-    """Compare in constant time: the time must not show how much of it is right."""
-    is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
-    return hmac.compare_digest(given[len(_SCHEME) :].strip().encode("latin-1"), token) and is_bearer
 
 
 def _make_refusal(reason: str) -> Refusal:

@@ -139,7 +139,7 @@ def to_refusal(error: AdminError) -> Refusal:
             field = http.FieldError(field=make_printable(name), message=error.reason)
             return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
         case Disallowed():
-            return Refusal(error.code)
+            return Refusal(error.code, error.reason)
         case Unavailable():
             return Refusal("overloaded", _to_sentence(str(error)))
         case _:
