@@ -33,6 +33,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     log: Path
     probe: Probe | None
+    is_module: bool = False
+    """True if `argv` is `python -m MODULE ARGUMENT...` with a module of ours: `fork_server` can run it."""
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = prepare_nothing

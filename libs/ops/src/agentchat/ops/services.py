@@ -226,6 +226,7 @@ class Services:
             env=self._common | env,
             log=self._folder.log(name),
             probe=probe,
+            is_module=True,
             version=metadata.version("agentchat"),
             after=after,
             stop_rank=rank,

@@ -13,8 +13,9 @@ from agentchat.ops import environment, folder_secrets
 from agentchat.ops.environment import Environment
 from agentchat.ops.errors import SetupError
 from agentchat.ops.folder import RunFolder
+from agentchat.ops.fork_server import ForkServer
 from agentchat.ops.ports import GATEWAY_PORT
-from agentchat.ops.process import Spawn, spawn
+from agentchat.ops.process import Spawn
 from agentchat.ops.settings import Counts, UpSettings
 from agentchat.ops.stack import Stack, describe_stack
 from agentchat.ops.stack_report import Report
@@ -26,7 +27,7 @@ _START_SECONDS = 180.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 
-def run_stack(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
+def run_stack(counts: Counts, spawn: Spawn | None = None, *, start_seconds: float = _START_SECONDS) -> None:
     """Start the stack within `start_seconds`, run it until a signal, stop it. Raises StackError."""
     began = time.monotonic()
     try:
@@ -48,14 +49,21 @@ def run_stack(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _S
 
 
 async def _run(
-    folder: RunFolder, stack: Stack, began: float, spawn: Spawn, start_seconds: float, *, is_moved: bool
+    folder: RunFolder,
+    stack: Stack,
+    began: float,
+    spawn: Spawn | None,
+    start_seconds: float,
+    *,
+    is_moved: bool,
 ) -> None:
     report = Report()
     folder.demo_env.unlink(missing_ok=True)
     for process in stack.processes:
         folder.begin_log(process.name)
     stop = asyncio.Event()
-    supervisor = Supervisor(folder, stack.processes, report, spawn)
+    fork_server = ForkServer()
+    supervisor = Supervisor(folder, stack.processes, report, spawn or fork_server.spawn)
 
     def on_interrupt() -> None:
         """Stop; a second Ctrl-C kills. A second SIGTERM does not: make and an init may both send one."""
@@ -64,7 +72,7 @@ async def _run(
         stop.set()
 
     with handle_end_signals(on_interrupt, stop.set):
-        async with supervisor:
+        async with fork_server, supervisor:
             try:
                 await wait_first(stop.wait(), supervisor.wait_up(start_seconds))
                 if not stop.is_set():

@@ -1,0 +1,80 @@
+"""A fork is as its own process would be: its log, environment, session and end."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentchat.ops.fork_server import PRELOADED, ForkServer
+from agentchat.ops.process import Process
+from tests.stack.processes import running_for, until
+
+_MODULE = "tests.stack.said"
+
+
+@pytest.fixture
+async def fork_server() -> AsyncIterator[ForkServer]:
+    async with ForkServer(["asyncio"]) as started:
+        yield started
+
+
+def describe(folder: Path, *arguments: str) -> Process:
+    return Process(
+        name="said",
+        argv=(sys.executable, "-m", _MODULE, *arguments),
+        env={"SAID": "by the environment"},
+        log=folder / "said.log",
+        probe=None,
+        is_module=True,
+        stop_rank=0,
+    )
+
+
+@pytest.mark.parametrize("module", PRELOADED)
+def test_a_preloaded_module_exists(module: str) -> None:
+    assert find_spec(module)
+
+
+async def test_a_fork_has_its_own_environment_log_and_exit_code(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
+    child = await fork_server.spawn(describe(tmp_path, "7"))
+    assert await child.wait() == 7
+    log = (tmp_path / "said.log").read_text()
+    assert log.endswith("/tests/stack/said.py', '7'] {'SAID': 'by the environment'}\n")
+
+
+async def test_a_fork_leads_a_session_and_is_killed(fork_server: ForkServer, tmp_path: Path) -> None:
+    child = await fork_server.spawn(describe(tmp_path, "wait"))
+    await until(lambda: (tmp_path / "said.log").exists() and "wait" in (tmp_path / "said.log").read_text())
+    assert os.getsid(child.pid) == child.pid
+    assert _MODULE in " ".join(psutil.Process(child.pid).cmdline())
+    child.send_signal(signal.SIGKILL)
+    assert await child.wait() == -signal.SIGKILL
+    child.send_signal(signal.SIGTERM)  # to nobody
+
+
+async def test_forks_end_with_their_server_and_another_one_starts(tmp_path: Path) -> None:
+    async with ForkServer(["asyncio"]) as fork_server:
+        child = await fork_server.spawn(describe(tmp_path, "wait"))
+        server = psutil.Process(child.pid).parent()
+        assert server is not None
+        server.kill()
+        assert await child.wait() == -signal.SIGTERM
+        await until(lambda: not psutil.pid_exists(child.pid))
+        assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
+
+
+async def test_a_start_that_nobody_waits_for_leaves_no_fork(tmp_path: Path) -> None:
+    async with ForkServer(["agentchat.gateway.service"]) as fork_server:
+        starting = asyncio.create_task(fork_server.spawn(describe(tmp_path, "wait")))
+        await asyncio.sleep(0)
+        starting.cancel()
+        assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
+        await until(lambda: not [each for each in running_for(tmp_path) if each != os.getpid()])
