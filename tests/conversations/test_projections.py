@@ -219,6 +219,8 @@ async def test_fork_is_not_updated_before_it_was_created(storage: Storage, batch
         ],
     )
     await storage.follow(batch=batch)
+    copies = await storage.rows("SELECT is_copy FROM analytics.messages")
+    assert copies == [(True,), (True,)]
     [row] = await list_account_conversations(storage.pool, ACCOUNT, limit=10)
     assert (row.conversation_id, row.created_at, row.updated_at) == (fork.conversation_id, created, created)
     summary = await load_summary(storage.pool, fork.conversation_id, fork.version)
