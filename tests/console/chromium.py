@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 SCHEMES = ("light", "dark")
-WIDTHS = (360, 1600)
+WIDTHS = (390, 1440, 1920)
 _HEIGHT = 800
 _PATIENCE_MS = 60_000
 _SCROLLS_SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"

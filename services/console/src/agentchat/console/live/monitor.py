@@ -29,8 +29,8 @@ _TOKEN_KINDS = {
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """The events in the `seconds` before `at`, on the monotonic clock.
 
-    First deltas are in seconds. `usage` is by model. `failures` counts failed runs by error code,
-    `model_errors` calls of providers by "provider: kind".
+    First deltas are in seconds. `usage` is by model. `model_errors` counts failed calls of providers by
+    "provider: kind".
     """
 
     at: float
@@ -39,7 +39,6 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     first_delta_p50: float | None
     first_delta_p99: float | None
     usage: dict[str, Usage]
-    failures: dict[str, float]
     model_errors: dict[str, float]
 
     @property
@@ -91,12 +90,12 @@ class Monitor:
         if before is not None:
             self.points.append(build_point(before, after))
 
-    def count_recent(self, counted: str) -> list[tuple[str, int]]:
-        """Sum `failures` or `model_errors` of the last 15 minutes, the most frequent first."""
+    def count_model_errors(self) -> list[tuple[str, int]]:
+        """Sum `model_errors` of the last 15 minutes, the most frequent first."""
         since, total = time.monotonic() - RECENT_SECONDS, dict[str, float]()
         for each in self.points:
             if each.at >= since:
-                for name, count in getattr(each, counted).items():
+                for name, count in each.model_errors.items():
                     total[name] = total.get(name, 0.0) + count
         return sorted(((name, round(count)) for name, count in total.items()), key=lambda pair: -pair[1])
 
@@ -133,7 +132,6 @@ def build_point(before: Scrape, after: Scrape) -> Point:
         first_delta_p50=compute_quantile(0.5, before, after, "streams_first_delta_seconds"),
         first_delta_p99=compute_quantile(0.99, before, after, "streams_first_delta_seconds"),
         usage=used,
-        failures=count_by("runs_ended_total", "code", state="failed"),
         model_errors=errors,
     )
 

@@ -45,14 +45,13 @@ class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
 class Board(msgspec.Struct, frozen=True, kw_only=True):
     """The figures, failures and charts.
 
-    `failures` are counts of failed runs by error code, `model_errors` of failed provider calls.
-    `failed_last_hour` is None if Postgres does not answer. The charts go
-    `since` seconds back: an hour, or to the start of the console. Without a price table, `cost` is None.
+    `failed_last_hour` is None if Postgres does not answer. `model_errors` are counts of failed provider
+    calls. The charts go `since` seconds back: an hour, or to the start of the console. Without a price table,
+    `cost` is None.
     """
 
     figures: SystemFigures
     slots: WorkerSlots | None
-    failures: list[tuple[str, int]]
     failed_last_hour: int | None
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
@@ -93,8 +92,7 @@ class Boards:
             figures=figures,
             slots=self._monitor.slots,
             failed_last_hour=failed_last_hour,
-            failures=self._monitor.count_recent("failures"),
-            model_errors=self._monitor.count_recent("model_errors"),
+            model_errors=self._monitor.count_model_errors(),
             charts=build_charts(points, now),
             cost=compute_cost(points, self._prices),
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
