@@ -3,12 +3,12 @@
 import pytest
 from litestar.datastructures import FormMultiDict
 
-from agentchat.console.frame.confirmation import Choice, Question, describe_uses, find_unconfirmed
+from agentchat.console.frame.confirmation import DropDown, Question, describe_uses, find_unconfirmed
 from agentchat.contracts.admin_errors import Use
 
 PLAIN = Question(title="Revoke?", text="It fails.", button="Revoke", back="/")
 NAMED = Question(title="Delete?", text="It goes.", button="Delete", back="/", typed="Acme & Sons")
-HOURS = Choice(name="overlap", label="For", options={"0": "no time"})
+HOURS = DropDown(name="overlap", label="For", options={"0": "no time"})
 CHOSEN = Question(title="Rotate?", text="It changes.", button="Rotate", back="/", choice=HOURS)
 
 

@@ -30,9 +30,12 @@ async def test_approval_is_shown_with_its_conversation(stack: RunningStack, shop
     async with Browser(str(stack.environment.console_url)) as browser:
         assert f"/approvals/{approval_id}" in (await browser.get("/approvals")).text
         page = await browser.get(f"/approvals/{approval_id}")
-        assert "Cancel ORD-1005" in extract_text(page.text), "the conversation is next to it"
+        assert "The customer wrote Cancel ORD-1005" in extract_text(page.text)
+        assert "Its server says: changes something, destructive, safe to repeat" in extract_text(page.text)
         assert 'name="input.order_id"' in page.text, "the tool's schema made a form"
-        done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
+        asked = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
+        assert "with the model's input. It cannot be taken back." in extract_text(asked.text)
+        done = await browser.submit(asked.text)
         assert "approved by operator console:local" in extract_text(done.text)
         late = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "denied"})
         assert "Already decided by someone else" in extract_text(late.text)
@@ -45,7 +48,9 @@ async def test_input_is_edited_in_the_form(stack: RunningStack, shop: Caller) ->
         page = (await browser.get(f"/approvals/{approval_id}")).text
         names = dict.fromkeys(re.findall(r'name="(input\.[^"]+)"', page), "")
         fields = {**names, "has_input": "1", "decision": "approved", "input.order_id": "ORD-1007"}
-        done = await browser.post(f"/approvals/{approval_id}/decision", fields)
+        asked = await browser.post(f"/approvals/{approval_id}/decision", fields)
+        assert "with your changed input" in extract_text(asked.text)
+        done = await browser.submit(asked.text)
         assert '"ORD-1007"' in extract_text(done.text)
 
 
@@ -58,7 +63,7 @@ async def test_model_gets_the_reason_of_a_denial(stack: RunningStack, shop: Call
         assert "Not saved" in extract_text(wrong.text)
         part = await browser.post(
             f"/approvals/{approval_id}/decision",
-            {"decision": "denied", "reason": "not today"},
+            {"decision": "denied", "reason": "not today", "confirmed": "1"},
             **{"hx-request": "true"},
         )
         assert "<html" not in part.text
@@ -77,7 +82,8 @@ async def test_input_is_kept_if_the_tool_is_gone(stack: RunningStack, shop: Call
         refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
         assert "Not saved: input: cannot be edited" in extract_text(refused.text)
         assert 'value="she asked"' in refused.text
-        done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
+        given = {"decision": "approved", "confirmed": "1"}
+        done = await browser.post(f"/approvals/{approval_id}/decision", given)
         assert "approved by operator console:local" in extract_text(done.text)
         assert '"ORD-1007"' not in done.text
     assert await reply_of(shop, trace_id)

@@ -146,7 +146,7 @@ async def test_conversation_is_shown_at_an_earlier_event(watched: WatchedPage, c
     await page.wait_for_url(re.compile("at=1"))
     await watched.open(f"/conversations/{conversation}")
     await page.get_by_role("link", name="raw events").click()
-    await page.get_by_text("holds").first.wait_for()
+    await page.get_by_text("as stored").first.wait_for()
     await watched.judge()
 
 
@@ -201,6 +201,12 @@ async def test_an_approval_is_decided_where_it_is_listed(
     await card.locator("input[name=reason]").fill("As the customer wrote.")
     await watched.judge()
     await card.get_by_role("button", name=decision).click()
+    await watched.judge()
+    await card.get_by_role("button", name="Back").click()
+    await card.get_by_text("Its server says").wait_for()
+    assert await card.locator("input[name=reason]").input_value() == "As the customer wrote."
+    await card.get_by_role("button", name=decision).click()
+    await card.get_by_role("button", name=f"{decision} the call").click()
     await card.get_by_text("console:local").wait_for()
     await watched.judge()
 

@@ -7,6 +7,7 @@ import msgspec
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Page
+from agentchat.administration.approval_details import ApprovalDetails, build_details, find_tools_hash
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from agentchat.bus.commands import decide_approval
@@ -16,8 +17,10 @@ from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.text import clean_json, clean_text
 from agentchat.contracts.values import ApprovalDecision, Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval, list_approvals
+from agentchat.conversations.queries.find_tool import find_tool
 
 STATES: tuple[str, ...] = ("pending", *get_args(ApprovalDecision))
+_MOST_SAME = 101
 
 
 async def page(
@@ -45,12 +48,20 @@ async def page(
     return build_page(rows, limit)
 
 
-async def get(admin: Admin, approval_id: str) -> http.Approval:
-    """Get one approval. Raises NotFound, Unavailable."""
-    return (await _find(admin, approval_id)).approval
+async def get(admin: Admin, approval_id: str) -> ApprovalDetails:
+    """Get an approval with its tool, others like it, and the result. Raises NotFound, Unavailable."""
+    found = await _find(admin, approval_id)
+    tool, sha256, spec = found.approval.tool, find_tools_hash(found), None
+    with translate_errors():
+        if sha256 is not None:
+            spec = await find_tool(admin.pool, found.approval.conversation_id, sha256, tool.name)
+        pending = await list_approvals(
+            admin.pool, found.account_id, status="pending", tool=tool.name, limit=_MOST_SAME
+        )
+    return build_details(found, spec, pending)
 
 
-async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> http.Approval:
+async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> ApprovalDetails:
     """Approve or deny a tool call, whatever its agent's `approvers` are.
 
     Raises NotFound, Invalid, Disallowed, Unavailable.

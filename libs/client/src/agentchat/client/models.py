@@ -202,7 +202,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that needs approval, or was decided: pending, approved, denied, expired or cancelled."""
+    """A tool call that needs approval, or was decided: pending, approved, denied, expired or cancelled.
+
+    `message` is what the user wrote to start the run, cut after 4,000 characters.
+    """
 
     id: str
     status: str
@@ -215,6 +218,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
     elicitation: Elicitation | None = None
     decision: Decision | None = None
+    message: str | None = None
 
 
 class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):

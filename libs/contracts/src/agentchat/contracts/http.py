@@ -362,7 +362,8 @@ ApprovalStatus = Literal["pending"] | ApprovalDecision
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call that a person decides about, or has decided about. `input` is the model's own.
 
-    With an `elicitation` the tool asks the person during the call.
+    `message` is what the user wrote to start the run, cut after 4,000 characters. With an `elicitation` the
+    tool asks the person during the call.
     """
 
     id: str
@@ -376,6 +377,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: str
     elicitation: Elicitation | None = None
     decision: DecisionMade | None = None
+    message: str | None = None
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

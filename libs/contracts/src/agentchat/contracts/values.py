@@ -262,8 +262,8 @@ class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True):
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that may be offered to a model.
 
-    `name` is what the model sees; `server` and `tool` locate the tool. The hints are MCP's annotations with
-    MCP's defaults.
+    `name` is what the model sees; `server` and `tool` locate the tool. The hints are MCP's annotations, with
+    MCP's defaults; `destructive` and `open_world`, which people are shown, are unset if the server is silent.
     """
 
     name: str
@@ -273,3 +273,5 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any]
     read_only: bool = False
     idempotent: bool = False
+    destructive: bool | msgspec.UnsetType = msgspec.UNSET
+    open_world: bool | msgspec.UnsetType = msgspec.UNSET

@@ -11,6 +11,7 @@ import msgspec
 from agentchat.contracts import events, http, wire
 from agentchat.contracts.http import ApprovalStatus
 from agentchat.conversations.aggregate import approval_rules
+from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
@@ -25,12 +26,16 @@ _IS_REQUEST: LiteralString = (
 )
 
 
+MESSAGE_CHARACTERS = 4_000
+
+
 class FoundApproval(msgspec.Struct, frozen=True):
-    """An approval and the owner of its conversation."""
+    """An approval, the owner of its conversation, and its run."""
 
     account_id: str
     user_id: str | None
     approval: http.Approval
+    run: Run
 
 
 async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
@@ -49,7 +54,9 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     return (
         None
         if owner is None or asked is None or asked[1].is_client
-        else FoundApproval(owner.account_id, owner.user_id, _build_approval(conversation_id, *asked, now))
+        else FoundApproval(
+            owner.account_id, owner.user_id, _build_approval(conversation_id, run, *asked, now), run
+        )
     )
 
 
@@ -72,7 +79,9 @@ async def count_waiting_runs(pool: Pool) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _build_approval(conversation_id: str, call: Call, approval: CallApproval, now: str) -> http.Approval:
+def _build_approval(
+    conversation_id: str, run: Run, call: Call, approval: CallApproval, now: str
+) -> http.Approval:
     requested, decided = approval.requested, approval.decided
     # The event that ends an expired approval comes seconds later.
     undecided: ApprovalStatus = "expired" if requested.expires_at <= now else "pending"
@@ -88,6 +97,7 @@ def _build_approval(conversation_id: str, call: Call, approval: CallApproval, no
         expires_at=requested.expires_at,
         elicitation=None if approval.asked is None else approval.asked.elicitation,
         decision=None if decided is None else _build_decision(decided),
+        message=run.user_text[:MESSAGE_CHARACTERS],
     )
 
 
@@ -103,6 +113,7 @@ async def list_approvals(
     status: str | None = None,
     conversation_id: str | None = None,
     account_ids: Sequence[str] | None = None,
+    tool: str | None = None,
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
@@ -119,6 +130,8 @@ async def list_approvals(
         "user": user_id,
         "status": status,
         "conversation": conversation_id,
+        "tool": tool,
+        "characters": MESSAGE_CHARACTERS,
         "after": after,
         "limit": limit,
     }
@@ -150,7 +163,16 @@ def _build_listed(
     )
 
 
-_COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
+_COLUMNS = (
+    "id",
+    "conversation_id",
+    "trace_id",
+    "agent_id",
+    "requested_at",
+    "expires_at",
+    "status",
+    "message",
+)
 
 _FIND: LiteralString = f"""
 SELECT trace_id FROM readable_conversation_events
@@ -166,7 +188,7 @@ _COUNT_WAITING = (
 # A tool's question is only in the log; a page has few of them.
 _LIST: LiteralString = f"""
 SELECT input, requested.topic, requested.state, decided, name, server, approval_id, conversation_id, trace_id,
-       agent_id, requested_at, expires_at, shown
+       agent_id, requested_at, expires_at, shown, said.message
   FROM approvals
  CROSS JOIN LATERAL (
        SELECT CASE WHEN status = 'pending' AND expires_at::timestamptz <= clock_timestamp() THEN 'expired'
@@ -175,6 +197,12 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
        SELECT topic, state FROM readable_conversation_events
         WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = approval_id LIMIT 1
        ) AS requested ON call_id LIKE '%%#%%'
+  LEFT JOIN LATERAL (
+       SELECT left(event_field(state, 'content'), %(characters)s) AS message FROM readable_conversation_events
+        WHERE originator_id = approvals.conversation_id AND originator_version = (
+              SELECT min(originator_version) - 1 FROM readable_conversation_events AS started
+               WHERE started.topic = 'run_started.v1' AND started.trace_id = approvals.trace_id)
+       ) AS said ON true
  WHERE approval_id IS NOT NULL AND approvers <> 'client'
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
    AND (%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))
@@ -183,6 +211,7 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
          WHERE owned.conversation_id = approvals.conversation_id AND owned.user_id = %(user)s))
    AND (%(status)s::text IS NULL OR shown = %(status)s)
    AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
+   AND (%(tool)s::text IS NULL OR name = %(tool)s)
    AND (%(after)s::text IS NULL OR approval_id < %(after)s)
  ORDER BY approval_id DESC LIMIT %(limit)s
 """  # noqa: S608 - a constant

@@ -15,10 +15,10 @@ from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.rendering import render_page
 from agentchat.contracts.admin_errors import Use
 
-_OWN = ("_csrf_token", "confirmed", "typed")
+_OWN = ("_csrf_token", "confirmed", "typed", "back")
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class DropDown(msgspec.Struct, frozen=True, kw_only=True):
     """A drop-down of a question: words by the value that is sent as `name`, the default first."""
 
     name: str
@@ -29,16 +29,17 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a person confirms: `text` says what will happen, and `back` is the page to return to.
 
-    `typed` is a name that must be typed; "" if the button is enough. With `in_place` the question replaces
-    the card that it is about, as does the answer.
+    `shown` is what is sent, such as a tool's input. `typed` is a name that must be typed; "" if the button is
+    enough. With `in_place` the question replaces the card that it is about, as does the answer.
     """
 
     title: str
     text: str
     button: str
     back: str
+    shown: str = ""
     typed: str = ""
-    choice: Choice | None = None
+    choice: DropDown | None = None
     in_place: bool = False
 
 

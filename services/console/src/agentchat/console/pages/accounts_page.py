@@ -13,7 +13,7 @@ from agentchat.administration.admin_values import AccountChanges, NewAccount, Ne
 from agentchat.administration.checked_input import convert
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import Choice, Question, ask, describe_uses
+from agentchat.console.frame.confirmation import DropDown, Question, ask, describe_uses
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
 from agentchat.console.frame.rendering import render_page
@@ -30,7 +30,7 @@ _EDIT = BodyForm(AccountChanges)
 _USERS = 10
 _NEW_PLAN = BodyForm(NewPlan)
 _EDIT_PLAN = BodyForm(PlanChanges)
-_OVERLAP = Choice(
+_OVERLAP = DropDown(
     name="overlap_seconds",
     label="The old key works on for",
     options={"0": "no time", "3600": "1 hour", "86400": "1 day", "259200": "3 days", "604800": "7 days"},

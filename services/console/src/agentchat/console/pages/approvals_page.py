@@ -11,14 +11,17 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_agents, admin_approvals
+from agentchat.administration.approval_details import ApprovalDetails
 from agentchat.administration.checked_input import convert
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.frame.access import AnyRequest, get_admin
+from agentchat.console.frame.confirmation import OpenQuestion, Question, find_unconfirmed
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.read_audit import record_list_read, record_read
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import FormField, SchemaForm
+from agentchat.console.frame.template_filters import format_json
 from agentchat.console.services import get_services
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
@@ -41,19 +44,21 @@ INPUT = "input."
 class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     """An approval as its card shows it.
 
-    `agent` and `account` are names, or ids if they are deleted. `fields` are the form of the tool's input, or
-    of the tool's question; None if they cannot be edited. `trouble` says why a decision was refused; `reason`
-    is the reason that was written for it. `has_details`: with fields and context.
+    `agent` and `account` are names, or ids if they are deleted. `details` is the approval with its tool and
+    result; None in lists. `fields` are the form of the tool's input, or of the tool's question; None if they
+    cannot be edited. `trouble` says why a decision was refused; `reason` is the reason that was written for
+    it. `open` is the question whether the decision is meant.
     """
 
     approval: http.Approval
+    details: ApprovalDetails | None = None
     agent: str
     account: str
     context: tuple[SavedMessage, ...] = ()
     fields: tuple[FormField, ...] | None = None
-    has_details: bool = False
     trouble: str = ""
     reason: str = ""
+    open: OpenQuestion | None = None
 
     @property
     def can_be_decided(self) -> bool:
@@ -117,7 +122,14 @@ async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Resp
     given = await request.form()
     approval = await admin_approvals.get(get_admin(request), approval_id)
     try:
+        if "back" in given:
+            return _render_card(request, await _load_details(request, approval, given))
         body = await _read_decision(request, approval, given)
+        if approval.status == "pending" and (
+            unconfirmed := find_unconfirmed(given, build_question(approval, body))
+        ):
+            shown = await _load_details(request, approval)
+            return _render_card(request, msgspec.structs.replace(shown, open=unconfirmed))
         approval = await admin_approvals.decide(get_admin(request), approval_id, body)
     except NotFound:
         raise
@@ -132,8 +144,32 @@ async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Resp
         shown = await _load_details(request, approval, given, problem, trouble=f"Not saved: {error}")
         return _render_card(request, shown)
     if request.headers.get("hx-request"):
-        return _render_card(request, (await _add_names(request, [approval]))[0])
+        return _render_card(request, await _load_details(request, approval))
     return Redirect(f"/approvals/{approval_id}", status_code=303)
+
+
+def build_question(approval: http.Approval, body: http.DecisionBody) -> Question:
+    """Build the question whether a decision is meant."""
+    verb, noun = ("Answer", "question") if approval.elicitation else ("Approve", "call")
+    if body.decision == "denied":
+        verb, reason = "Deny", f", with your reason: {body.reason}" if body.reason else ""
+        denied = "The tool gets no answer" if approval.elicitation else f"{approval.tool.name} is not run"
+        text, shown = f"{denied}, and the model is told so{reason}. It cannot be taken back.", ""
+    elif approval.elicitation:
+        text = "The tool gets this answer and continues. It cannot be taken back."
+        shown = "" if body.input is None else format_json(body.input)
+    else:
+        changed = "your changed input" if body.input is not None else "the model's input"
+        text = f"{approval.tool.name} runs on {approval.tool.server} with {changed}. It cannot be taken back."
+        shown = format_json(approval.input if body.input is None else body.input)
+    return Question(
+        title=f"{verb} this {noun}?",
+        text=text,
+        shown=shown,
+        button=f"{verb} the {noun}",
+        back=f"/approvals/{approval.id}",
+        in_place=True,
+    )
 
 
 def _render_card(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
@@ -162,7 +198,7 @@ async def _read_decision(
 
 async def _load_details(
     request: AnyRequest,
-    approval: http.Approval,
+    approval: ApprovalDetails,
     given: FormMultiDict | None = None,
     problem: Invalid | None = None,
     trouble: str = "",
@@ -175,7 +211,7 @@ async def _load_details(
     fields = form.build_fields(values, prefixed, problem) if form and shown.can_be_decided else None
     reason = "" if given is None else str(given.get("reason", ""))
     return msgspec.structs.replace(
-        shown, context=context, fields=fields, has_details=True, trouble=trouble, reason=reason
+        shown, details=approval, context=context, fields=fields, trouble=trouble, reason=reason
     )
 
 
@@ -183,6 +219,8 @@ async def _build_form(
     request: AnyRequest, approval: http.Approval
 ) -> tuple[SchemaForm | None, dict[str, Any]]:
     """Build the form of the call's input, with its values; None if its schema is unknown."""
+    if approval.status != "pending":
+        return None, approval.input
     if approval.elicitation is not None:
         schema = approval.elicitation.requested_schema
         return (None if schema is None else SchemaForm(schema)), {}

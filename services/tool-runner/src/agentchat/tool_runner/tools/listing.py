@@ -93,6 +93,8 @@ def _build_specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ..
             input_schema=tool.input_schema,
             read_only=tool.read_only,
             idempotent=tool.idempotent,
+            destructive=tool.destructive,
+            open_world=tool.open_world,
         )
         for place, tool in by_place.items()
     )

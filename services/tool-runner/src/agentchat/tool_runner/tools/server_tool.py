@@ -28,6 +28,8 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: Schema
     read_only: bool
     idempotent: bool
+    destructive: bool | msgspec.UnsetType = msgspec.UNSET
+    open_world: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def repeatable(self) -> bool:
@@ -89,4 +91,6 @@ def _check(listed: mcp_types.Tool) -> OfferedTool | LeftOut:
         input_schema=schema,
         read_only=bool(hints.read_only_hint),
         idempotent=bool(hints.idempotent_hint),
+        destructive=msgspec.UNSET if hints.destructive_hint is None else hints.destructive_hint,
+        open_world=msgspec.UNSET if hints.open_world_hint is None else hints.open_world_hint,
     )
