@@ -1,23 +1,30 @@
-"""The projector's loop erases an account's conversations with it; the test plays the worker."""
+"""The projector's loops erase accounts' conversations: with them, and by age. The test plays the worker."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from agentchat.administration import Admin, admin_accounts
-from agentchat.administration.admin_values import Account, AccountChanges
+from agentchat.administration import Admin, admin_accounts, admin_agents, admin_audit, admin_retention
+from agentchat.administration.admin_values import Account, AccountChanges, NewAccount, NewAgent
+from agentchat.administration.checked_input import read_json
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, subjects, wire
-from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.messages import EraseAnswered, EraseConversation
+from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
+from agentchat.directory.agent_draft import AgentChanges
 from agentchat.projector.deletion_step import CONVERSATIONS_AT_ONCE, DeletionStep
+from agentchat.projector.retention_step import RetentionStep
 from agentchat.runtime.postgres import Pool, acquire_connection
+from tests.conversations.given import build_answer, build_run_started, build_user_message
 from tests.support.file_folder import OBJECTS
 
 AT = "2026-11-21T09:30:00Z"
@@ -30,6 +37,7 @@ class Worker:
         self._store = store
         self._follower = Follower(pool, Log(pool), [threads.PROJECTION, runs_table.PROJECTION])
         self.deletions = DeletionStep(bus, Log(pool), pool, OBJECTS)
+        self.retention = RetentionStep(bus, pool)
 
     async def handle(self, data: bytes) -> bytes:
         command = wire.decode_message(EraseConversation, data)
@@ -43,6 +51,21 @@ class Worker:
     async def begin(self, account: Account, conversation_id: str) -> None:
         started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
         await self._store.append(await self._store.load(conversation_id), [started])
+
+    async def add(self, account: Account, agent_id: str, days: int, *, is_open: bool = False) -> str:
+        """Add a conversation with one run, whose messages are so many days old; return its id."""
+        word = make_id()
+        answered = () if is_open else build_answer("It is on its way.", word)
+        stored = (build_user_message(word), build_run_started(word), *answered)
+        at = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="microseconds")[:-6] + "Z"
+        aged: list[events.Event] = [
+            events.ConversationStarted(trace_id="a" * 32, at=at, account_id=account.id)
+        ]
+        for each in stored:
+            mine = replace(each, agent_id=agent_id) if isinstance(each, events.MessageSaved) else each
+            aged.append(replace(mine, at=at))
+        await self._store.append(Conversation(conversation_id=word), aged)
+        return word
 
     async def project(self) -> None:
         while await self._follower.step():
@@ -103,6 +126,53 @@ async def test_account_that_is_not_to_be_deleted_keeps_all(
     assert not await worker.deletions.step()
     assert not (await Log(pool).load_conversation(kept)).erased
     assert await admin_accounts.get(admin, account.id) == account
+
+
+async def test_conversations_older_than_their_retention_are_deleted(
+    worker: Worker, admin: Admin, account: Account, pool: Pool
+) -> None:
+    new = NewAgent(account_id=account.id, name="Short", model="m", provider_key="offline", retention_days=7)
+    agent = await admin_agents.create(admin, new)
+    expired = {
+        await worker.add(account, make_id(), 31),
+        await worker.add(account, make_id(), 400),
+        await worker.add(account, agent.id, 8),
+    }
+    kept = {
+        await worker.add(account, make_id(), 29),
+        await worker.add(account, make_id(), 40, is_open=True),
+        await worker.add(account, agent.id, 6),
+        await worker.add(await admin_accounts.create(admin, NewAccount(name="Other")), make_id(), 400),
+    }
+    await worker.project()
+    preview = await admin_retention.get_of_account(admin, account.id, retention_days=30)
+    assert preview.conversations == len(expired)
+    await admin_accounts.change(admin, account.id, AccountChanges(retention_days=30))
+    assert await admin_retention.get_of_account(admin, account.id) == preview
+    assert (await admin_retention.get_of_account(admin, account.id, retention_days=28)).conversations == 4
+    assert (await admin_retention.get_of_agent(admin, agent.id)).conversations == 1
+    assert (await admin_retention.get_of_agent(admin, agent.id, retention_days=5)).conversations == 2
+
+    await worker.retention.step()
+    erased = {each for each in expired | kept if (await Log(pool).load_conversation(each)).erased}
+    assert erased == expired
+    assert (await admin_retention.get_of_account(admin, account.id)).conversations == 0
+    assert worker.retention.lag == 0
+
+    await admin_agents.change(admin, agent.id, AgentChanges(retention_days=None))
+    noted = [await admin_audit.page(admin, subject=each) for each in (account.id, agent.id)]
+    assert [page.items[0].after for page in noted] == [{"retention_days": 30}, {"retention_days": None}]
+    assert (await admin_agents.get(admin, agent.id)).version == 1
+    rest = await admin_retention.get_of_agent(admin, agent.id)
+    assert (rest.retention_days, rest.conversations) == (30, 0)
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "36501", "1.5", '"30"', "true"])
+def test_retention_is_a_number_of_days(days: str) -> None:
+    for kind in (NewAccount, AccountChanges, AgentChanges):
+        with pytest.raises(Invalid) as refused:
+            read_json(kind, f'{{"name": "n", "retention_days": {days}}}'.encode())
+        assert refused.value.field == "retention_days"
 
 
 _STRAY = """

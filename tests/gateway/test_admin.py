@@ -13,7 +13,7 @@ async def test_an_account_is_made_shown_and_changed(admin: AdminClient) -> None:
     budgets = {"monthly_budget": None, "user_monthly_budget": None}
     assert made.keys() == {
         *budgets,
-        *("id", "name", "plan", "require_user", "disabled", "created_at", "deleting"),
+        *("id", "name", "plan", "require_user", "disabled", "created_at", "deleting", "retention_days"),
     }
     assert made["created_at"].endswith("Z")
     fields = {"name": "Acme Ltd", "plan": "Pro", "require_user": False, "disabled": False} | budgets

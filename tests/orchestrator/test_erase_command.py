@@ -9,6 +9,7 @@ import pytest
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts import events, frames
 from agentchat.contracts.ids import make_id, make_unlisted_id
+from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
@@ -30,12 +31,15 @@ async def working(world: World) -> AsyncIterator[World]:
         yield world
 
 
-async def erase(world: World, caller: Listener, trace_id: str | None = None) -> bool:
+async def erase(
+    world: World, caller: Listener, trace_id: str | None = None, idle_since: str | None = None
+) -> bool:
     return await erase_conversation(
         world.bus.rpc,
         world.account_id,
         caller.request.conversation_id,
         trace_id=trace_id or os.urandom(16).hex(),
+        idle_since=idle_since,
     )
 
 
@@ -144,6 +148,20 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -
             case _:
                 raise AssertionError(last)
     await left(working, first)
+
+
+async def test_a_conversation_in_use_since_then_is_kept(working: World) -> None:
+    working.will(reply_with("shipped."), break_off("It has", how="hang"))
+    first = await working.answered(await working.agent())
+    assert not await erase(working, first, idle_since="2026-01-01T00:00:00.000000Z")
+    second = await working.go_on(first, "and now?")
+    await second.wait_until_said("It has")
+    assert not await erase(working, first, idle_since="2126-01-01T00:00:00.000000Z")
+    await working.bus.traces.cancel(
+        CancelRequested(trace_id=second.request.trace_id, account_id=working.account_id)
+    )
+    await second.until(frames.Failed)
+    assert await erase(working, first, idle_since="2126-01-01T00:00:00.000000Z")
 
 
 async def test_only_old_unlisted_conversations_are_removed(world: World) -> None:

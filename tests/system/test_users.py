@@ -50,7 +50,7 @@ async def _read_account(stack: RunningStack, one: Caller) -> str:
     return account_id
 
 
-def _run_admin(stack: RunningStack, *arguments: str) -> str:
+def run_admin(stack: RunningStack, *arguments: str) -> str:
     found = stack.environment
     environ = {"AGENTCHAT_ADMIN_URL": found.base_url, "AGENTCHAT_ADMIN_TOKEN": found.admin_token}
     result = CliRunner().invoke(app, ["admin", *arguments], env=environ)
@@ -92,9 +92,9 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
     assert {kind: kinds.count(kind) for kind in expected} == expected
     assert lines[-1]["conversations"] == 2
     path = f"/accounts/{(await _read_account(stack, one))}/users/{user}"
-    printed = await asyncio.to_thread(_run_admin, stack, "GET", f"{path}/export")
+    printed = await asyncio.to_thread(run_admin, stack, "GET", f"{path}/export")
     assert printed.splitlines() == exported, "the command line prints the lines as they are"
-    assert name in await asyncio.to_thread(_run_admin, stack, "GET", path)
+    assert name in await asyncio.to_thread(run_admin, stack, "GET", path)
 
     removed = await one.send("DELETE", f"/v1/users/{user}")
     assert (removed.status_code, removed.json()["conversations"]) == (202, 2)

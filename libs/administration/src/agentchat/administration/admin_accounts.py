@@ -160,12 +160,15 @@ _DELETING = "the account is being deleted"
 
 _ACCOUNT = """
 SELECT account_id, name, plan, require_user, disabled_at IS NOT NULL, created_at,
-       deletion_requested_at IS NOT NULL, monthly_budget::float8, user_monthly_budget::float8
+       deletion_requested_at IS NOT NULL, monthly_budget::float8, user_monthly_budget::float8,
+       retention_days
   FROM accounts"""
 
 _INSERT = """
-INSERT INTO accounts (account_id, name, plan, require_user, monthly_budget, user_monthly_budget)
-VALUES (%(id)s, %(name)s, %(plan)s, %(require_user)s, %(monthly_budget)s, %(user_monthly_budget)s)
+INSERT INTO accounts
+    (account_id, name, plan, require_user, monthly_budget, user_monthly_budget, retention_days)
+VALUES (%(id)s, %(name)s, %(plan)s, %(require_user)s, %(monthly_budget)s, %(user_monthly_budget)s,
+        %(retention_days)s)
 """
 
 _REQUEST_DELETION = "UPDATE accounts SET deletion_requested_at = now() WHERE account_id = %s"

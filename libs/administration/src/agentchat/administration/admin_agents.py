@@ -32,14 +32,12 @@ from agentchat.directory.agent_config import Fallback, McpServer, Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
 from agentchat.runtime.postgres import Connection
 
-_OURS = ("account_id", "id")
-
 
 async def create(admin: Admin, new: NewAgent) -> Agent:
     """Create an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = validate(new)
     await _check_addresses(admin, new.base_url, new.mcp_servers, new.fallbacks)
-    fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
+    fields = {name: getattr(new, name) for name in AgentDraft.__struct_fields__}
     async with admin.transaction() as conn:
         account_id = await admin_accounts.find_named_account(conn, new.account_id)
         await _check_retrieval(conn, account_id, new.retrieval)
@@ -50,6 +48,7 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
             AgentDraft(**fields),
             actor=admin.actor,
             agent_id=new.id and new.id.lower(),
+            retention_days=new.retention_days,
         )
         return build_agent(admin, await find_agent(conn, agent_id))
 
@@ -76,7 +75,10 @@ async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Ag
 
 
 async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
-    """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
+    """Change an agent: a new version, unless only `disabled` or `retention_days` change.
+
+    Raises NotFound, Invalid.
+    """
     changes = validate(changes)
     given = changes.to_dict()
     addresses = given.get("base_url"), given.get("mcp_servers") or (), given.get("fallbacks") or ()

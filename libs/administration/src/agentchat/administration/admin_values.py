@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Use
+from agentchat.contracts.retention import RetentionDays
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory import agent_draft
 from agentchat.directory.agent_config import (
@@ -78,6 +79,7 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     require_user: bool = False
     monthly_budget: Money | None = None
     user_monthly_budget: Money | None = None
+    retention_days: RetentionDays | None = None
     id: Id | None = None
 
 
@@ -89,6 +91,7 @@ class AccountChanges(Changes, frozen=True, kw_only=True):
     require_user: bool | UnsetType = UNSET
     monthly_budget: Money | UnsetType | None = UNSET
     user_monthly_budget: Money | UnsetType | None = UNSET
+    retention_days: RetentionDays | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
 
 
@@ -98,7 +101,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     `deleting`: its conversations are being erased, then it is gone.
     With `require_user` each chat and conversation request must name its end user (X-User-Id).
     `monthly_budget`, and `user_monthly_budget` of each end user, is the cost in a month (UTC) at which
-    messages are refused, in the currency of the price table.
+    messages are refused, in the currency of the price table. Conversations without a message for
+    `retention_days` are deleted; None keeps them.
     """
 
     id: str
@@ -110,6 +114,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     deleting: bool = False
     monthly_budget: float | None = None
     user_monthly_budget: float | None = None
+    retention_days: int | None = None
 
 
 class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,6 +151,7 @@ class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
 
     account_id: Id
     id: Id | None = None
+    retention_days: RetentionDays | None = None
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,6 +247,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     compaction: Compaction | None
     fallbacks: tuple[ShownFallback, ...]
     provider_key: SecretHint
+    retention_days: int | None = None
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from agentchat.administration.admin_rows import record
@@ -40,6 +41,7 @@ async def create_agent(
     *,
     actor: str,
     agent_id: str | None = None,
+    retention_days: int | None = None,
 ) -> str:
     """Create an agent at version 1; return its id. Raises Invalid, NotFound, Conflict."""
     draft = validate_draft(draft)
@@ -47,8 +49,9 @@ async def create_agent(
     async with conn.transaction():
         try:
             await conn.execute(
-                "INSERT INTO agents (agent_id, account_id, current_version) VALUES (%s, %s, 1)",
-                [agent_id, account_id],
+                "INSERT INTO agents (agent_id, account_id, current_version, retention_days) "
+                "VALUES (%s, %s, 1, %s)",
+                [agent_id, account_id, retention_days],
             )
         except psycopg.errors.ForeignKeyViolation:
             raise NotFound("account", account_id) from None
@@ -62,6 +65,8 @@ async def create_agent(
         config = _encode_config(draft)
         await _add_version(conn, agent_id, 1, config, sealed)
         after = {"account_id": account_id} | _describe_version(config, sealed)
+        if retention_days is not None:
+            after["retention_days"] = retention_days
         await record(conn, actor, "create", "agent", agent_id, after=after)
     return agent_id
 
@@ -71,11 +76,12 @@ async def change_agent(
 ) -> int:
     """Make a new version, which answers from the next request on; return its number.
 
-    `disabled` alone makes no version; active runs continue.
+    `disabled` and `retention_days` make no version; active runs continue.
     Raises Invalid, NotFound.
     """
     given = changes.to_dict()
     disabled = given.pop("disabled", None)
+    days = given.pop("retention_days", UNSET)
     async with conn.transaction():
         before = await find_agent(conn, agent_id, lock=True)
         version = before.version
@@ -83,6 +89,8 @@ async def change_agent(
             version = await _change_settings(conn, sealer, before, given, actor)
         if disabled not in (None, before.disabled):
             await _set_disabled(conn, before, disabled, actor)
+        if days not in (UNSET, before.retention_days):
+            await _set_retention(conn, before, days, actor)
     return version
 
 
@@ -172,6 +180,12 @@ async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, acto
     shown = {"disabled": before.disabled}, {"disabled": disabled}
     action = "disable" if disabled else "enable"
     await record(conn, actor, action, "agent", before.agent_id, before=shown[0], after=shown[1])
+
+
+async def _set_retention(conn: Connection, before: AgentRow, days: int | None, actor: str) -> None:
+    await conn.execute("UPDATE agents SET retention_days = %s WHERE agent_id = %s", [days, before.agent_id])
+    old, new = ({"retention_days": each} for each in (before.retention_days, days))
+    await record(conn, actor, "change", "agent", before.agent_id, before=old, after=new)
 
 
 async def _add_next_version(

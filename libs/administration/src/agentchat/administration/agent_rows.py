@@ -58,6 +58,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     provider_key: bytes | None
     fallback_keys: bytes | None
     mcp_headers: bytes | None
+    retention_days: int | None
 
     @property
     def sealed(self) -> Sealed:
@@ -213,7 +214,8 @@ def _show_key(key: str | None) -> SecretHint:
 
 _AGENT = """
 SELECT g.agent_id, g.account_id, g.current_version, g.disabled_at IS NOT NULL, g.created_at,
-       v.version, v.created_at, v.config::text, v.provider_key, v.fallback_keys, v.mcp_headers
+       v.version, v.created_at, v.config::text, v.provider_key, v.fallback_keys, v.mcp_headers,
+       g.retention_days
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id"""
 
 _VERSION = f"""{_AGENT} AND v.version = coalesce(%(version)s::integer, g.current_version)

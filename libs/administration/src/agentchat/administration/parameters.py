@@ -76,4 +76,7 @@ OfSubject = Annotated[str, Meta(min_length=1, description="The thing with this i
 ByActor = Annotated[str, Meta(min_length=1, description="By this one, such as admin-api.")]
 Query = Annotated[str, Meta(min_length=1, description="What is asked.")]
 TopK = Annotated[int, Meta(ge=1, le=50, description="How many passages at most.")]
+WithDays = Annotated[
+    int, Meta(ge=1, le=36_500, description="With so many days instead, as a preview; nothing changes.")
+]
 OfDelivery = Annotated[str, Meta(description="Such alone: waiting, delivered, failed or erased.")]

@@ -21,15 +21,26 @@ _NO_ORCHESTRATOR = "No orchestrator answered, so the model was not called."
 
 
 async def erase_conversation(
-    rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str, user_id: str | None = None
+    rpc: Rpc,
+    account_id: str,
+    conversation_id: str,
+    *,
+    trace_id: str,
+    user_id: str | None = None,
+    idle_since: str | None = None,
 ) -> bool:
     """Erase a conversation; return True if it is gone for every reader from now on.
 
     False: the account or its user has no such conversation; it may be unknown, another's, or erased before.
+    With `idle_since`, an ISO 8601 time, also if a run is open or a message has been saved since then.
     A repeat with the same `trace_id` (that of the request, 32 hex digits) returns True again.
     """
     command = messages.EraseConversation(
-        trace_id=trace_id, account_id=account_id, conversation_id=conversation_id, user_id=user_id
+        trace_id=trace_id,
+        account_id=account_id,
+        conversation_id=conversation_id,
+        user_id=user_id,
+        idle_since=idle_since,
     )
     return (await _send(rpc, command, messages.EraseAnswered)).outcome == "erased"
 

@@ -155,13 +155,15 @@ class EraseConversation(BusMessage, frozen=True, kw_only=True):
 
     Sent by `bus.commands`; answered by `orchestrator.rpc.conversation_commands`, as are the other commands.
     `trace_id` is that of the request for it; the stored ConversationErased carries it. A command with a
-    `user_id` is obeyed for that end user's conversations only.
+    `user_id` is obeyed for that end user's conversations only. With `idle_since` it is
+    refused if a run is open or a message has been saved since then.
     """
 
     trace_id: str
     account_id: str
     conversation_id: str
     user_id: str | None = None
+    idle_since: str | None = None
 
 
 class DescribeConversation(BusMessage, frozen=True, kw_only=True):

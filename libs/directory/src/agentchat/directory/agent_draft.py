@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.retention import RetentionDays
 from agentchat.contracts.text import is_line
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory.agent_calls import read_agent_name
@@ -127,6 +128,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     fallbacks: Fallbacks | UnsetType = UNSET
     provider_key: str | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
+    retention_days: RetentionDays | UnsetType | None = UNSET
 
 
 def validate_draft(draft: AgentDraft) -> AgentDraft:

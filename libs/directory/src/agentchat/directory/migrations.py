@@ -27,7 +27,8 @@ CREATE TABLE accounts (
     deletion_requested_at timestamptz,
     require_user boolean NOT NULL DEFAULT false,
     monthly_budget numeric CHECK (monthly_budget >= 0),
-    user_monthly_budget numeric CHECK (user_monthly_budget >= 0)
+    user_monthly_budget numeric CHECK (user_monthly_budget >= 0),
+    retention_days integer CHECK (retention_days > 0)
 );
 CREATE INDEX accounts_by_plan ON accounts (plan);
 CREATE INDEX accounts_to_delete ON accounts (account_id) WHERE deletion_requested_at IS NOT NULL;
@@ -53,7 +54,8 @@ CREATE TABLE agents (
     current_version integer NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     disabled_at timestamptz,
-    canary json
+    canary json,
+    retention_days integer CHECK (retention_days > 0)
 );
 CREATE INDEX agents_by_account ON agents (account_id);
 -- A version never changes. What the gateway reads for every request stands in columns of its own, so that a

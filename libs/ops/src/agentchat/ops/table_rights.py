@@ -61,7 +61,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
     "accounts": {"gateway": _WRITE, "orchestrator": _READ, "projector": "SELECT, DELETE"},
     "api_keys": {"gateway": _WRITE},
-    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
+    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ, "projector": _READ},
     "agent_versions": {
         "gateway": "SELECT, INSERT, UPDATE (provider_key, fallback_keys, mcp_headers)",
         "orchestrator": _READ,

@@ -199,6 +199,13 @@ LAG = Gauge(
 )
 WAITING_LINE = Gauge("agentchat_runs_in_line", "Runs that wait for an earlier one of their conversation.")
 APPROVALS = Gauge("agentchat_approvals_waiting", "Runs that wait for a person's decision.")
+RETENTION_DELETED = Counter(
+    "agentchat_retention_deleted_total", "Conversations deleted because they were kept long enough."
+)
+RETENTION_LAG = Gauge(
+    "agentchat_retention_lag_seconds",
+    "How long ago the oldest conversation that is still there was to be deleted; 0 if there is none.",
+)
 
 # Webhooks, of the projector that leads.
 ATTEMPTS = Counter("agentchat_webhooks_attempts_total", "Attempts at deliveries, by outcome.", ["outcome"])

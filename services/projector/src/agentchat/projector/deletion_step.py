@@ -33,6 +33,26 @@ CONVERSATIONS_AT_ONCE = 50
 _COMMANDS_AT_ONCE = 4
 
 
+async def erase_conversations(
+    bus: Bus, account_id: str, conversation_ids: Sequence[str], *, idle_since: str | None = None
+) -> int:
+    """Erase conversations, a few at a time; return how many were erased.
+
+    With `idle_since`, those in use since then stay. Raises BusUnavailable.
+    """
+
+    async def erase(conversation_id: str) -> bool:
+        trace_id = os.urandom(16).hex()
+        return await erase_conversation(
+            bus.rpc, account_id, conversation_id, trace_id=trace_id, idle_since=idle_since
+        )
+
+    erased = 0
+    for start in range(0, len(conversation_ids), _COMMANDS_AT_ONCE):
+        erased += sum(await asyncio.gather(*map(erase, conversation_ids[start : start + _COMMANDS_AT_ONCE])))
+    return erased
+
+
 class DeletionStep:
     """Erases some conversations of each account and user to delete, at each step."""
 
@@ -85,21 +105,13 @@ class DeletionStep:
         self, account_id: str, head: int, found: Sequence[str], finish: Callable[[], Awaitable[bool]]
     ) -> bool:
         """Erase these conversations, or finish if there are none and the read models are at `head`."""
-        outcomes: list[bool] = []
-        for start in range(0, len(found), _COMMANDS_AT_ONCE):
-            erasing = (self._erase(account_id, each) for each in found[start : start + _COMMANDS_AT_ONCE])
-            outcomes += await asyncio.gather(*erasing)
+        erased = await erase_conversations(self._bus, account_id, found)
         if found:
-            self._logger.info("conversations_erased", account_id=account_id, erased=sum(outcomes))
+            self._logger.info("conversations_erased", account_id=account_id, erased=erased)
         elif not await self._is_behind(head) and await finish():
             self._logger.info("deletion_finished", account_id=account_id)
-        return any(outcomes)
+        return erased > 0
 
     async def _is_behind(self, head: int) -> bool:
         async with acquire_connection(self._pool) as conn:
             return await is_behind(conn, head) or await is_behind(conn, head, "runs")
-
-    async def _erase(self, account_id: str, conversation_id: str) -> bool:
-        return await erase_conversation(
-            self._bus.rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
-        )

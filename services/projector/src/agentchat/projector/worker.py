@@ -19,7 +19,7 @@ from agentchat.conversations.projections.read_models import build_projections
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
 from agentchat.files import file_removal
 from agentchat.files.object_store import ObjectStore
-from agentchat.projector import deletion_step, erasure_step, feed_publisher
+from agentchat.projector import deletion_step, erasure_step, feed_publisher, retention_step
 from agentchat.projector.leader import Leader
 from agentchat.projector.log_follower import LogFollower
 from agentchat.projector.settings import ProjectorSettings
@@ -90,12 +90,15 @@ class Projector:
             erasure_step.ErasureStep(bus, pool, objects).step,
             poll_seconds=erasure_step.POLL_SECONDS,
         )
+        self._retention = retention_step.RetentionStep(bus, pool)
+        metrics.RETENTION_LAG.set_function(lambda: self._retention.lag if self._leader.is_leading else 0)
         self._tidying = (
             LogFollower(
                 "deletions",
                 deletion_step.DeletionStep(bus, log, pool, objects).step,
                 poll_seconds=deletion_step.POLL_SECONDS,
             ),
+            LogFollower("retention", self._retention.step, poll_seconds=retention_step.POLL_SECONDS),
             LogFollower(
                 "old tombstones",
                 partial(erasure_step.delete_tombstones, pool),

@@ -149,6 +149,11 @@ class Log:
         named = {"conversation": conversation_id, "trace": trace_id}
         return bool(await self._fetch_value(_SQL["is_under_way"], named))
 
+    async def has_message_since(self, conversation_id: str, since: str) -> bool:
+        """Return True if a message was saved at this ISO 8601 time or later."""
+        named = {"conversation": conversation_id, "since": since}
+        return bool(await self._fetch_value(_SQL["has_message_since"], named))
+
     async def load_conversation(
         self, conversation_id: str, start: Conversation | None = None
     ) -> Conversation:

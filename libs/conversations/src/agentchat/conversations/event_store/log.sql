@@ -56,6 +56,12 @@ SELECT EXISTS (SELECT FROM readable_conversation_events
                     WHERE trace_id = %(trace)s AND originator_id = %(conversation)s
                       AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'))
 
+-- name: has_message_since
+SELECT EXISTS (
+       SELECT FROM conversation_events
+        WHERE originator_id = %(conversation)s AND topic LIKE 'message_saved.v%%'
+          AND at >= %(since)s::timestamptz)
+
 -- name: newest_run
 -- The last event has the version, whatever it is. A message that steers is within its run.
 WITH last AS (

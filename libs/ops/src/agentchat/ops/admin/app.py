@@ -228,6 +228,23 @@ def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
     sys.exit(0 if works else 1)
 
 
+def _build_retention_command(kind: str) -> Callable[..., None]:
+    def command(
+        name: Annotated[str, typer.Argument(metavar="ID")],
+        days: Annotated[int | None, typer.Option(min=1, help="With so many days instead.")] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        """Count the conversations that are past their retention. Nothing changes."""
+        found = find_api().call("GET", f"/{kind}/{name}/retention", query={"retention_days": days})
+        show(found, as_json=as_json)
+
+    return command
+
+
+for kind, owners in (("accounts", accounts), ("agents", agents)):
+    owners.command("retention")(_build_retention_command(kind))
+
+
 def show(answer: Any, *, as_json: bool) -> int:
     """Print an answer of the API. Return the exit code of a comparison's verdict, else 0."""
     listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer

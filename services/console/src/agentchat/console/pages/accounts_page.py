@@ -8,7 +8,14 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from agentchat.administration import admin_accounts, admin_keys, admin_plans, admin_usage, admin_users
+from agentchat.administration import (
+    admin_accounts,
+    admin_keys,
+    admin_plans,
+    admin_retention,
+    admin_usage,
+    admin_users,
+)
 from agentchat.administration.admin_values import AccountChanges, NewAccount, NewPlan, PlanChanges
 from agentchat.administration.checked_input import convert
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
@@ -18,6 +25,7 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
+from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.contracts.values import TOKEN_KINDS, Usage
@@ -117,7 +125,15 @@ async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Respons
     admin = get_admin(request)
     present = await admin_accounts.get(admin, account_id)
     try:
-        await admin_accounts.change(admin, account_id, _EDIT.read_body_changes(given, present))
+        changes = _EDIT.read_body_changes(given, present)
+        if asked := await ask_about_retention(
+            request,
+            given,
+            changes.retention_days,
+            lambda days: admin_retention.get_of_account(admin, account_id, retention_days=days),
+        ):
+            return asked
+        await admin_accounts.change(admin, account_id, changes)
     except AdminError as error:
         return await _render_account(request, account_id, RefusedForm(given, error))
     return Redirect(f"/accounts/{account_id}", status_code=303)
@@ -221,6 +237,7 @@ async def _render_account(
         fields=_EDIT.fill(account, refused),
         refused=refused,
         changes=await list_changes(request, account.id),
+        retention=None if account.deleting else await admin_retention.get_of_account(admin, account_id),
         left=(await admin_accounts.delete(admin, account_id, dry_run=True)).goes if account.deleting else (),
     )
 

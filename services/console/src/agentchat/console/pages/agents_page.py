@@ -8,7 +8,14 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from agentchat.administration import Admin, admin_accounts, admin_agents, admin_canary, admin_mcp_servers
+from agentchat.administration import (
+    Admin,
+    admin_accounts,
+    admin_agents,
+    admin_canary,
+    admin_mcp_servers,
+    admin_retention,
+)
 from agentchat.administration.admin_canary import CanaryShares
 from agentchat.administration.admin_values import Agent, NewAgent, ServerBody
 from agentchat.bus.commands import list_tools
@@ -20,6 +27,7 @@ from agentchat.console.frame.directory_lists import list_account_choices, list_c
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
 from agentchat.console.frame.template_filters import format_json
+from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.tool_messages import ToolsListed
@@ -30,7 +38,7 @@ _EDIT = BodyForm(AgentChanges, leave_out=("mcp_servers",), secrets=("provider_ke
 _NEW = BodyForm(NewAgent, leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",))
 _NEW_SERVER = BodyForm(McpServer)
 _SERVER = BodyForm(ServerBody, secrets=("headers",))
-_IDENTITY = ("id", "account_id", "version", "disabled", "created_at", "changed_at")
+_IDENTITY = ("id", "account_id", "version", "disabled", "retention_days", "created_at", "changed_at")
 
 
 class DiffLine(msgspec.Struct, frozen=True):
@@ -103,6 +111,13 @@ async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     current = await admin_agents.get_current(admin, agent_id)
     try:
         changes = _EDIT.read_body_changes(given, _hide_key_hints(current))
+        if asked := await ask_about_retention(
+            request,
+            given,
+            changes.retention_days,
+            lambda days: admin_retention.get_of_agent(admin, agent_id, retention_days=days),
+        ):
+            return asked
         if changes.to_dict():
             await admin_agents.change(admin, agent_id, changes)
     except AdminError as error:
@@ -127,6 +142,7 @@ async def _render_agent(
         fields=_EDIT.fill(_hide_key_hints(current), refused),
         refused=refused,
         changes=await list_changes(request, current.id),
+        retention=await admin_retention.get_of_agent(admin, agent_id),
     )
 
 

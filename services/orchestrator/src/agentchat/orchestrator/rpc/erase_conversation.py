@@ -43,6 +43,8 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
         return found.erased_by == command.trace_id
     async with _go_first_in_line(services, command):
         while _is_there(found, command):
+            if await _is_in_use(services, command, found):
+                return False
             run = found.active
             if run is None or not await _has_ended(services, command, run, end):
                 with contextlib.suppress(VersionConflict):
@@ -55,6 +57,13 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
 
 def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
     return may_use(command, conversation) and not conversation.erased
+
+
+async def _is_in_use(services: WorkerServices, command: EraseConversation, found: Conversation) -> bool:
+    """Return True if a run is open, or a message has been saved since the command's `idle_since`."""
+    if command.idle_since is None:
+        return False
+    return found.active is not None or await services.log.has_message_since(found.id, command.idle_since)
 
 
 @contextlib.asynccontextmanager

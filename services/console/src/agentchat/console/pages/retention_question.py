@@ -1,0 +1,31 @@
+"""Ask before a number of days is saved that deletes conversations at once."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from litestar import Response
+from litestar.datastructures import FormMultiDict
+from msgspec import UnsetType
+
+from agentchat.administration.admin_retention import Retention
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.confirmation import Question, ask
+
+
+async def ask_about_retention(
+    request: AnyRequest,
+    given: FormMultiDict,
+    days: int | UnsetType | None,
+    count: Callable[[int], Awaitable[Retention]],
+) -> Response[Any] | None:
+    """Return the page that asks if conversations are older than `days`, None if the person has confirmed."""
+    if not isinstance(days, int) or not (found := (await count(days)).conversations):
+        return None
+    question = Question(
+        title=f"Keep conversations for {days:,} days?",
+        text=f"Would delete {found:,} {'conversation' if found == 1 else 'conversations'} now, with files "
+        "and feedback: the last message in them is older. It cannot be undone.",
+        button="Save and delete them",
+        back=request.url.path,
+    )
+    return ask(request, given, question)
