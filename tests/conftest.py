@@ -220,11 +220,13 @@ def indiscreet() -> Iterator[Indiscreet]:
 
 
 @pytest.fixture(scope="session")
-async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
+async def stack(spans: Collector, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningStack]:
     """The whole system, with two of each service that may run twice, started once per test process.
 
-    A test that kills a part of it waits until that part is ready again.
+    Of its models `demo-echo` has a price. A test that kills a part waits until that is ready again.
     """
-    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-    async with running_stack(counts, {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}) as running:
+    prices = tmp_path_factory.mktemp("prices") / "prices.json"
+    prices.write_text('{"currency": "USD", "models": {"demo-echo": {"input": 1, "output": 2}}}')
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint, "AGENTCHAT_PRICES": str(prices)}
+    async with running_stack(Counts(gateways=2, orchestrators=2, tool_runners=2), environ) as running:
         yield running

@@ -8,6 +8,7 @@ import pytest
 from agentchat.conversations.projections import messages_table
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.analytics_views import TABLES, build_views
+from agentchat.conversations.queries.find_runs import RunFilter, RunRow, find_runs
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -46,6 +47,17 @@ async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(stor
         assert await (await owner.execute(texts)).fetchall() == []
         await owner.execute("INSERT INTO messages_2 SELECT * FROM messages")
         assert await (await owner.execute(texts)).fetchall() == [("Hi",)]
+
+
+async def test_runs_are_those_of_the_admin_api(storage: Storage) -> None:
+    await storage.many(2)
+    await storage.follow()
+    (fields,) = await storage.rows("SELECT json_agg(run ORDER BY trace_id) FROM analytics.runs AS run")
+    listed = [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=10)]
+    common = fields[0][0].keys() & set(RunRow.__struct_fields__) - {"requested_at", "started_at", "ended_at"}
+    assert [{name: run[name] for name in common} for run in fields[0]] == [
+        {name: getattr(run, name) for name in common} for run in sorted(listed, key=lambda run: run.trace_id)
+    ]
 
 
 async def test_documented_columns_are_those_of_the_views(storage: Storage) -> None:

@@ -23,8 +23,7 @@ CREATE OR REPLACE VIEW analytics.runs AS
 SELECT trace_id, conversation_id, account_id, user_id, agent_id, agent_version, model, form, state, code, attempts,
        rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
        input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens, cost, first_token_ms,
-       (SELECT CASE WHEN avg(score) < 0 THEN 'bad' WHEN avg(score) > 0 THEN 'good' END
-          FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
+       (SELECT avg(score) FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
        round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)::bigint AS duration_ms,
        requested_at::timestamptz AS requested_at, started_at::timestamptz AS started_at,
        ended_at::timestamptz AS ended_at
@@ -40,8 +39,8 @@ COMMENT ON COLUMN analytics.runs.attempts IS 'More than 1 if a worker was lost o
 COMMENT ON COLUMN analytics.runs.rounds IS 'Calls of the model';
 COMMENT ON COLUMN analytics.runs.tokens IS 'The sum of the four kinds';
 COMMENT ON COLUMN analytics.runs.cost IS 'At the prices of its time; null if tokens have no price';
-COMMENT ON COLUMN analytics.runs.first_token_ms IS 'Time to the first token; null if there was no text';
-COMMENT ON COLUMN analytics.runs.rating IS 'good or bad: the mean score of its feedback is above or below 0';
+COMMENT ON COLUMN analytics.runs.first_token_ms IS 'From the message to the first token; null if there was no text';
+COMMENT ON COLUMN analytics.runs.rating IS 'The mean score of its reply''s feedback';
 COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at';
 
 CREATE OR REPLACE VIEW analytics.messages AS

@@ -21,12 +21,14 @@ class ExportLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class UserLine(ExportLine, frozen=True, kw_only=True, tag="user"):
-    """The first line."""
+    """The first line: the user, as lists of users have it."""
 
     user_id: str
     last_active_at: str
     conversations: int
     tokens: int
+    cost: float
+    unpriced: int
 
 
 class ConversationLine(ExportLine, frozen=True, kw_only=True, tag="conversation"):
