@@ -11,9 +11,9 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import fetch_all, record
 from agentchat.administration.admin_values import Agent, Version
 from agentchat.administration.agent_rows import AgentRow, find_agent
-from agentchat.administration.canary_comparison import VersionVerdict, compare, parse_prices
+from agentchat.administration.canary_comparison import VersionVerdict, compare
 from agentchat.administration.checked_input import parse_time, validate
-from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
+from agentchat.administration.parameters import Against, Compared, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.conversations.database import lift_time_limits, read_server_time
 from agentchat.conversations.queries.time_travel import log_time
@@ -85,13 +85,12 @@ async def get(
     since: RunsSince | None = None,
     version: Compared | None = None,
     against: Against | None = None,
-    prices: PriceTable | None = None,
 ) -> CanaryComparison:
     """Compare two versions of an agent by the conversations that each answered: better, worse or undecided.
 
     Counts the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
     """
-    begin, table = await _get_start(admin, since), parse_prices(prices)
+    begin = await _get_start(admin, since)
     async with admin.transaction(_COMPARE_SECONDS) as conn:
         await lift_time_limits(conn)
         row = await find_agent(conn, agent_id)
@@ -105,7 +104,7 @@ async def get(
             )
         if before == after:
             raise Invalid("version", "must differ from against")
-        compared = await compare(conn, row, before=before, after=after, since=begin, prices=table)
+        compared = await compare(conn, row, before=before, after=after, since=begin)
     preferred = {"better": after, "same": after, "worse": before}
     return CanaryComparison(
         agent_id=row.agent_id,

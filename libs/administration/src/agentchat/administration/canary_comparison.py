@@ -12,7 +12,6 @@ import msgspec
 
 from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.agent_rows import AgentRow
-from agentchat.contracts.admin_errors import Invalid
 from agentchat.evals.statistics import (
     LEAST,
     Bounds,
@@ -23,7 +22,6 @@ from agentchat.evals.statistics import (
     decide_states,
 )
 from agentchat.runtime.postgres import Connection
-from agentchat.runtime.prices import Prices
 
 MOST_RUNS = 10_000
 """Of a version, about. Of more, a share of its conversations is compared: a statement may take 5 s."""
@@ -131,22 +129,18 @@ class FigureSample(msgspec.Struct, frozen=True):
 _NOTHING = FigureSample(0, 0, "completed", 0, None, None)
 
 
-async def compare(
-    conn: Connection, row: AgentRow, *, before: int, after: int, since: str, prices: Prices
-) -> VersionVerdict:
+async def compare(conn: Connection, row: AgentRow, *, before: int, after: int, since: str) -> VersionVerdict:
     """Compare by the newest runs that were requested since then, while both versions answered."""
-    priced = [{"model": name, **msgspec.to_builtins(each)} for name, each in prices.models.items()]
     named = {
         "agent": row.agent_id,
         "account": row.account_id,
         "since": since,
         "versions": [before, after],
         "most": MOST_RUNS,
-        "prices": msgspec.json.encode(priced).decode(),
     }
     found = await fetch_all(conn, FigureSample, _SAMPLES, named)
     if not all(each.count == each.conversations for each in found if each.figure == "cost"):
-        found = [each for each in found if each.figure != "cost"]  # a model has no price
+        found = [each for each in found if each.figure != "cost"]  # a run has no price
     sides = ([each for each in found if each.version == version] for version in (before, after))
     return decide(*sides)
 
@@ -181,14 +175,6 @@ def decide(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> Ver
         comparisons=comparisons,
         more=max((each for each in needed if each), default=None) if None not in needed else None,
     )
-
-
-def parse_prices(text: str | None) -> Prices:
-    """Read a price table in JSON. Raises Invalid."""
-    try:
-        return Prices() if text is None else msgspec.json.decode(text, type=Prices)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid("prices", f"is not a price table: {error}") from None
 
 
 def _build_comparison(
@@ -283,14 +269,8 @@ WITH days AS (
                     THEN extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) END)::float8
                AS seconds,
            avg(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::float8 AS tokens,
-           CASE WHEN count(price.model) = count(*) THEN avg(
-               price.input * input_tokens + price.output * output_tokens
-               + CASE WHEN cache_read_tokens > 0 THEN price.cache_read * cache_read_tokens ELSE 0 END
-               + CASE WHEN cache_creation_tokens > 0 THEN price.cache_write * cache_creation_tokens ELSE 0 END
-           ) / 1e6 END AS cost
+           CASE WHEN count(cost) = count(*) THEN avg(cost)::float8 END AS cost
       FROM answered JOIN runs ON agent_version = version
-      LEFT JOIN json_to_recordset(%(prices)s) AS price (model text, input float8, output float8,
-                                                       cache_read float8, cache_write float8) USING (model)
      WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
        AND model = (SELECT config ->> 'model' FROM agent_versions  -- no fall-back answered
                      WHERE agent_versions.agent_id = %(agent)s AND agent_versions.version = agent_version)

@@ -28,9 +28,6 @@ Compared = Annotated[
 Against = Annotated[
     int, Meta(ge=1, le=2**31 - 1, description="With which; that with the largest share if unset.")
 ]
-PriceTable = Annotated[
-    str, Meta(max_length=32_768, description="Prices of models, in JSON: with them the cost is compared.")
-]
 Until = Annotated[str, Meta(description="In which something was said before then: ISO 8601, UTC.")]
 OfEnd = Annotated[str, Meta(description="With a run in this state: running, completed, failed or cancelled.")]
 OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was called.")]

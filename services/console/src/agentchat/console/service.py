@@ -53,7 +53,8 @@ async def run(
             enter(open_embedder(settings)),
         )
         assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.list_targets())
-        templates, prices = build_environment(assets), settings.load_prices()
+        prices = settings.load_prices()
+        templates = build_environment(assets, prices.currency)
         stack.callback(asyncio.create_task(monitor.run()).cancel)
         provider = _load_provider(settings)
         services = ConsoleServices(
@@ -74,7 +75,7 @@ async def run(
             assets=assets,
             templates=templates,
             badges=badges,
-            boards=Boards(pool, bus, monitor, prices),
+            boards=Boards(pool, bus, monitor),
             open_runs=OpenRuns(pool, bus),
             prices=prices,
             sessions=Sessions(pool, settings.build_sealer(), settings, settings.secret_key, provider),

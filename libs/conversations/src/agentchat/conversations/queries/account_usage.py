@@ -39,10 +39,30 @@ async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountF
     return AccountFigures(month_tokens=row[0], month_cost=row[1], stored_bytes=0)
 
 
+class DayCost(msgspec.Struct, frozen=True):
+    """The cost of the runs of all accounts that ended on a day; that of the `unpriced` is unknown."""
+
+    amount: float
+    unpriced: int
+
+
+async def load_cost_of_today(pool: Pool) -> DayCost:
+    """Sum the cost of the current day (UTC). Raises DatabaseUnavailable."""
+    async with acquire_connection(pool) as conn:
+        row = await (await conn.execute(_TODAY)).fetchone()
+    assert row is not None, "an aggregate without GROUP BY gives one row"
+    return DayCost(*row)
+
+
 async def read_current_month(pool: Pool) -> str:
     """Return the current month by Postgres' clock, in UTC: "2026-11". Raises DatabaseUnavailable."""
     return (await read_server_time(pool))[:7]
 
+
+_TODAY = """
+SELECT coalesce(sum(cost), 0)::float8, coalesce(sum(unpriced), 0)::bigint FROM usage_by_day
+ WHERE day = to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+"""
 
 _OF_USER = """
 SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,

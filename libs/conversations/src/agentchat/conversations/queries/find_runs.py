@@ -59,6 +59,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     `since` and `until` bound the last activity: [since, until), ISO 8601 UTC.
     """
 
+    trace_id: str | None = None
     account_id: str | None = None
     account_ids: list[str] | None = None
     user_id: str | None = None
@@ -152,7 +153,16 @@ _CONDITIONS = {
     "is_open": "(r.ended_at IS NULL) = %(is_open)s",
     **{
         name: f"r.{name} = %({name})s"
-        for name in ("account_id", "user_id", "agent_id", "agent_version", "model", "state", "code")
+        for name in (
+            "trace_id",
+            "account_id",
+            "user_id",
+            "agent_id",
+            "agent_version",
+            "model",
+            "state",
+            "code",
+        )
     },
     "account_ids": "r.account_id = ANY (%(account_ids)s)",
     "rating": _RATED.format(

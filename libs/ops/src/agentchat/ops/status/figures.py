@@ -14,6 +14,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.queues import Queue
 from agentchat.conversations.errors import ConversationsError
 from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.account_usage import DayCost, load_cost_of_today
 from agentchat.conversations.queries.current_activity import (
     Activity,
     FailedRuns,
@@ -63,11 +64,12 @@ class SystemFigures(msgspec.Struct, kw_only=True):
     """The state of a system. Unknown figures are None; `unknown` has the reasons.
 
     Lags are those of the read models and of EVENTS. `projector` is the leading one, `log_end` the last
-    position of the log.
+    position of the log, `cost_today` that of the runs of all accounts that ended today (UTC).
     """
 
     runs: Activity | None = None
     failed_runs: list[FailedRuns] | None = None
+    cost_today: DayCost | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
     projector: str | None = None
@@ -127,6 +129,7 @@ async def _ask_database(pool: Pool, figures: SystemFigures) -> None:
     """Read the last position of the log before those of the followers."""
     head = await Log(pool).read_head()
     figures.runs = await load_activity(pool)
+    figures.cost_today = await load_cost_of_today(pool)
     figures.failed_runs = await count_failed_runs(pool, seconds=FAILED_HOURS * 3600)
     figures.lags = [
         Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)

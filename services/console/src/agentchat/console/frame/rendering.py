@@ -51,7 +51,7 @@ NAVIGATION = (
 )
 
 
-def build_environment(assets: Assets) -> Environment:
+def build_environment(assets: Assets, currency: str) -> Environment:
     """Build Jinja's environment. All values are escaped; an undefined name is an error."""
     made = Environment(
         loader=FileSystemLoader(FOLDER),
@@ -62,7 +62,7 @@ def build_environment(assets: Assets) -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(asset=assets.build_url, navigation=NAVIGATION, most=MOST)
+    made.globals.update(asset=assets.build_url, navigation=NAVIGATION, most=MOST, currency=currency)
     for name, template in _MACROS.items():
         made.globals[name] = made.get_template(template).module
     return made

@@ -129,7 +129,6 @@ class TablePage(msgspec.Struct, frozen=True, kw_only=True):
     address: TableAddress
     rows: Sequence[Any] = ()
     names: DisplayNames = DisplayNames({}, {})
-    currency: str = ""
     total: int | None = None
     next_after: str = ""
 
@@ -154,7 +153,6 @@ async def build_page(
         address=address,
         rows=shown,
         names=names,
-        currency=services.prices.currency,
         total=total,
         next_after=rows[limit - 1][1] if len(rows) > limit else "",
     )

@@ -29,8 +29,7 @@ _TOKEN_KINDS = {
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """The events in the `seconds` before `at`, on the monotonic clock.
 
-    First deltas are in seconds. `usage` is by model. `model_errors` counts failed calls of providers by
-    "provider: kind".
+    First deltas are in seconds. `model_errors` counts failed calls of providers by "provider: kind".
     """
 
     at: float
@@ -38,13 +37,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     ended: dict[str, float]
     first_delta_p50: float | None
     first_delta_p99: float | None
-    usage: dict[str, Usage]
+    tokens: Usage
     model_errors: dict[str, float]
-
-    @property
-    def tokens(self) -> Usage:
-        """The tokens of all models."""
-        return sum(self.usage.values(), Usage())
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,21 +111,14 @@ def build_point(before: Scrape, after: Scrape) -> Point:
         for kind, count in count_by("model_calls_seconds_count", "outcome", provider=provider).items()
         if kind != "ok"
     }
-    used = {}
-    for model in after.sum_by("model_tokens_total", "model"):
-        counts = {
-            field: round(count("model_tokens_total", model=model, kind=kind))
-            for field, kind in _TOKEN_KINDS.items()
-        }
-        if any(counts.values()):
-            used[model] = Usage(**counts)
+    used = {field: round(count("model_tokens_total", kind=kind)) for field, kind in _TOKEN_KINDS.items()}
     return Point(
         at=after.at,
         seconds=max(after.at - before.at, 1e-3),
         ended={state: count("runs_ended_total", state=state) for state in _ENDS},
         first_delta_p50=compute_quantile(0.5, before, after, "streams_first_delta_seconds"),
         first_delta_p99=compute_quantile(0.99, before, after, "streams_first_delta_seconds"),
-        usage=used,
+        tokens=Usage(**used),
         model_errors=errors,
     )
 

@@ -59,6 +59,7 @@ class DayBar(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     tokens: int
     runs: int
+    cost: float
     x: int
     y: float
     height: float
@@ -72,6 +73,8 @@ class AgentUse(msgspec.Struct, kw_only=True):
     runs: int = 0
     failed: int = 0
     usage: Usage = Usage()
+    cost: float = 0.0
+    unpriced: int = 0
 
 
 @get("/accounts", role=Role.VIEWER)
@@ -281,15 +284,18 @@ def build_bars(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
     """Return a bar for each day with runs; the highest has the height 100."""
     tokens: dict[str, int] = {}
     runs: dict[str, int] = {}
+    costs: dict[str, float] = {}
     for line in lines:
         tokens[line.day] = tokens.get(line.day, 0) + line.tokens
         runs[line.day] = runs.get(line.day, 0) + line.runs
+        costs[line.day] = costs.get(line.day, 0.0) + line.cost
     most = max(tokens.values(), default=0) or 1
     return tuple(
         DayBar(
             day=day,
             tokens=count,
             runs=runs[day],
+            cost=costs[day],
             x=int(day[-2:]) - 1,
             y=round(100 - 100 * count / most, 2),
             height=round(100 * count / most, 2),
@@ -307,6 +313,8 @@ def sum_by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
         )
         each.runs += line.runs
         each.failed += line.failed
+        each.cost += line.cost
+        each.unpriced += line.unpriced
         each.usage += Usage(**{name: getattr(line, name) for name in TOKEN_KINDS})
     return tuple(sorted(sums.values(), key=lambda each: -each.runs))
 

@@ -16,6 +16,7 @@ from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, build_timeline
 from agentchat.conversations.queries.threads import find_thread
 from agentchat.directory.display_names import DisplayNames, load_display_names
@@ -66,6 +67,7 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[LogEntry, ...]
     run: Run | None
     timeline: Timeline | None
+    cost: float | None
     names: DisplayNames
 
     @property
@@ -176,10 +178,19 @@ async def load_view(
         entries=tuple(entries),
         run=run,
         timeline=None if run is None else build_timeline(run, until, now),
+        cost=await _load_cost(pool, run),
         names=await load_display_names(
             pool, [thread.account_id], {each.agent_id for each in conversation.runs}
         ),
     )
+
+
+async def _load_cost(pool: Pool, run: Run | None) -> float | None:
+    """Return the cost of a run that has ended, as the ledger has it."""
+    if run is None or run.state == "running":
+        return None
+    found = await find_runs(pool, RunFilter(trace_id=run.trace_id), limit=1)
+    return found[0][0].cost if found else None
 
 
 async def _find_erasure(log: Log, conversation_id: str) -> ErasedConversation | None:

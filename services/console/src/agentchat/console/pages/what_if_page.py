@@ -103,9 +103,7 @@ async def get_runs(
     await record_read(request, what_if_id, view.agent.account_id, kind="what-if")
     if view.chosen is not None:
         await record_read(request, view.chosen.conversation_id, view.agent.account_id)
-    return render_page(
-        request, "what_if_result.html", title="What if", **_build_context(request, view), problem=""
-    )
+    return render_page(request, "what_if_result.html", title="What if", view=view, problem="")
 
 
 @get("/what-if/{what_if_id:str}/stream", role=Role.OPERATOR)
@@ -123,9 +121,7 @@ async def get_stream(request: AnyRequest, what_if_id: FromPath[str], run: str = 
                     view = await _load_view(request, what_if_id, run, only)
                 except NotFoundException:
                     return  # stopped before the first answer, or erased
-                yield render_part(
-                    request, "parts/what_if.html", problem=problem, **_build_context(request, view)
-                )
+                yield render_part(request, "parts/what_if.html", problem=problem, view=view)
 
     return stream_parts(request, stream_results())
 
@@ -148,10 +144,6 @@ async def _load_view(request: AnyRequest, what_if_id: str, trace_id: str, only: 
         raise NotFoundException(_UNKNOWN)
     agent = await admin_agents.get(get_admin(request), rows[0].agent_id, rows[0].agent_version)
     return await build_view(rows, agent, trace_id, only_different=only == "different")
-
-
-def _build_context(request: AnyRequest, view: WhatIfView) -> dict[str, Any]:
-    return {"view": view, "currency": get_services(request).prices.currency}
 
 
 async def _find_agent_of(request: AnyRequest, runs: str) -> str:
@@ -188,7 +180,6 @@ async def _render_form(
         given=given,
         ends=ENDS,
         expected=expected,
-        currency=get_services(request).prices.currency,
         problem=problem,
         **({} if is_part else await load_choices(request, agent.id)),
     )

@@ -14,7 +14,6 @@ from agentchat.conversations.database import read_server_time
 from agentchat.conversations.queries.find_runs import count_matching_runs
 from agentchat.ops.status.figures import SystemFigures, gather_from
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
-from agentchat.runtime.prices import Prices
 
 FIGURES_SECONDS = 5.0
 
@@ -34,20 +33,11 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode({"unit": self.unit, "x": self.x, "lines": self.lines}).decode()
 
 
-class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of models in the time of the charts; `unpriced` are models without a price."""
-
-    amount: float
-    currency: str
-    unpriced: tuple[str, ...]
-
-
 class Board(msgspec.Struct, frozen=True, kw_only=True):
     """The figures, failures and charts.
 
     `failed_last_hour` is None if Postgres does not answer. `model_errors` are counts of failed provider
-    calls. The charts go `since` seconds back: an hour, or to the start of the console. Without a price table,
-    `cost` is None.
+    calls. The charts go `since` seconds back: an hour, or to the start of the console.
     """
 
     figures: SystemFigures
@@ -55,15 +45,14 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     failed_last_hour: int | None
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
-    cost: BoardCost | None
     since: float
 
 
 class Boards:
     """Builds the board, at most once in five seconds for all browsers."""
 
-    def __init__(self, pool: Pool, bus: Bus, monitor: Monitor, prices: Prices) -> None:
-        self._pool, self._bus, self._monitor, self._prices = pool, bus, monitor, prices
+    def __init__(self, pool: Pool, bus: Bus, monitor: Monitor) -> None:
+        self._pool, self._bus, self._monitor = pool, bus, monitor
         self._look = asyncio.Lock()
         self._made: tuple[float, Board] | None = None
 
@@ -94,23 +83,8 @@ class Boards:
             failed_last_hour=failed_last_hour,
             model_errors=self._monitor.count_model_errors(),
             charts=build_charts(points, now),
-            cost=compute_cost(points, self._prices),
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
         )
-
-
-def compute_cost(points: list[Point], prices: Prices) -> BoardCost | None:
-    """Sum the cost of all models; None without a price table."""
-    if not prices.models:
-        return None
-    amount, unpriced = 0.0, set()
-    for model, usage in ((model, usage) for each in points for model, usage in each.usage.items()):
-        cost = prices.compute_cost(model, usage)
-        if cost is None:
-            unpriced.add(model)
-        else:
-            amount += cost
-    return BoardCost(amount=amount, currency=prices.currency, unpriced=tuple(sorted(unpriced)))
 
 
 def build_charts(points: list[Point], now: float) -> list[Chart]:

@@ -53,7 +53,6 @@ async def get_now(request: AnyRequest) -> Template:
         chosen=chosen,
         choices=choices,
         query=str(request.url.query),
-        currency=services.prices.currency,
     )
 
 
@@ -70,8 +69,7 @@ async def _stream_parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerato
     async with aclosing(services.open_runs.watch(chosen)) as tables:
         async for table in tables:
             board, waiting = await services.boards.load(), await services.badges.count_approvals()
-            shown = {"table": table, "board": board, "currency": services.prices.currency}
-            yield render_part(request, "parts/now.html", **shown, waiting=waiting)
+            yield render_part(request, "parts/now.html", table=table, board=board, waiting=waiting)
 
 
 HANDLERS = (get_start, get_now, get_now_stream)
