@@ -5,7 +5,7 @@ script, the question alone, which `confirm.js` shows over the page.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from litestar import Response
@@ -30,7 +30,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a person confirms: `text` says what will happen, and `back` is the page to return to.
 
     `shown` is what is sent, such as a tool's input. `typed` is a name that must be typed; "" if the button is
-    enough. With `in_place` the question replaces the card that it is about, as does the answer.
+    enough. With `in_place` the question replaces the card that it is about, as does the answer. `look` is the
+    class of the button.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     typed: str = ""
     choice: DropDown | None = None
     in_place: bool = False
+    look: Literal["danger", "main"] = "danger"
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):

@@ -161,7 +161,7 @@ def build_question(approval: http.Approval, body: http.DecisionBody) -> Question
     else:
         changed = "your changed input" if body.input is not None else "the model's input"
         text = f"{approval.tool.name} runs on {approval.tool.server} with {changed}. It cannot be taken back."
-        shown = format_json(approval.input if body.input is None else body.input)
+        shown = "" if body.input is None else format_json(body.input)
     return Question(
         title=f"{verb} this {noun}?",
         text=text,
@@ -169,6 +169,7 @@ def build_question(approval: http.Approval, body: http.DecisionBody) -> Question
         button=f"{verb} the {noun}",
         back=f"/approvals/{approval.id}",
         in_place=True,
+        look="danger" if body.decision == "denied" else "main",
     )
 
 
