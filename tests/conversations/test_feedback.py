@@ -154,7 +154,7 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
             storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(rating=rating)
         )
         wanted = ConversationSearch(rating=rating)
-        assert [each.id for each in await find_conversations(storage.pool, wanted, limit=9)] == [
+        assert [each.id for each in (await find_conversations(storage.pool, wanted, limit=9)).rows] == [
             each.conversation_id for each in rows
         ]
         return [each.conversation_id for each in rows]

@@ -1,20 +1,34 @@
 """Conversations are found by words of their messages, titles and metadata, in all accounts."""
 
+from collections.abc import AsyncIterator
+from dataclasses import replace as replace_field
+
 import psycopg
 import pytest
 from msgspec.structs import replace
+from psycopg import sql
 
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.projections.search_table import MAX_CHARACTERS, build_tsvector
-from agentchat.conversations.queries import conversation_search
-from agentchat.conversations.queries.conversation_search import ConversationSearch, Hit, find_conversations
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections.projection import LoggedFact
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS, PROJECTION
+from agentchat.conversations.queries import text_matches
+from agentchat.conversations.queries.conversation_search import (
+    ConversationSearch,
+    ConversationSearchResult,
+    find_conversations,
+)
 from agentchat.conversations.queries.search_query import MAX_SNIPPET, parse_search
+from agentchat.conversations.queries.text_matches import Hit
+from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
     build_conversation_started,
+    build_feedback,
     build_held_call,
     build_run_failed,
     build_run_started,
@@ -22,60 +36,174 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import Storage
+from tests.conversations.read_models import Storage, empty
 
 
 async def find(storage: Storage, text: str | None = None, **more: object) -> list[str]:
     wanted = ConversationSearch(text=text, **more)  # type: ignore[arg-type] # of the caller's types
-    return [each.id for each in await find_conversations(storage.pool, wanted, limit=10)]
+    return [each.id for each in (await find_conversations(storage.pool, wanted, limit=10)).rows]
 
 
-async def begin(storage: Storage, word: str, text: str, reply: str = "Yes.") -> str:
-    stored = await storage.told(*turn(word, text, reply))
+async def find_one(storage: Storage, text: str) -> ConversationSearchResult:
+    (row,) = (await find_conversations(storage.pool, ConversationSearch(text=text), limit=10)).rows
+    return row
+
+
+async def begin(storage: Storage, word: str, text: str, reply: str = "Yes.", *more: events.Event) -> str:
+    stored = await storage.told(*turn(word, text, reply), *more)
     await storage.follow()
     return stored.conversation_id
 
 
-@pytest.mark.usefixtures("emptied")
-class TestWords:
-    """One conversation is there: what finds it, and what does not."""
+ENGLISH = (
+    "Where is ORD-1027? I want REFUNDS of 12.50 €, says Ärger; write to ada@shop.example. 退款请尽快",
+    "I have refunded it. Our policies allow that.",
+)
+GERMAN = ("Wo sind meine Rechnungen? Ich hätte gern ein Refund.", "Die Rechnung wurde gestern verschickt.")
 
-    TEXT = "Where is ORD-1027? I want a REFUND of 12.50 €, says Ärger; write to ada@shop.example. 退款请尽快"
+
+@pytest.fixture(scope="class")
+async def corpus(
+    store: ConversationStore, log: Log, migrated_database_url: str
+) -> AsyncIterator[tuple[Storage, dict[str, str]]]:
+    """A conversation in English (e) and one in German (g), which is the language of the database."""
+    await empty(migrated_database_url)
+    described = events.ConversationDescribed(
+        trace_id=trace("x"), at=AT, title="Lost parcel", metadata={"customer": "C-77"}
+    )
+    rated = build_feedback(-1, "ada", word="a", label="too_slow", comment="Took weeks to be answered")
+    with psycopg.connect(migrated_database_url, autocommit=True) as owner:
+        change = sql.SQL("ALTER DATABASE {} {}")
+        name, german = (
+            sql.Identifier(owner.info.dbname),
+            "SET default_text_search_config = 'pg_catalog.german'",
+        )
+        owner.execute(change.format(name, sql.SQL(german)))
+        async with open_pool(migrated_database_url, max_size=3) as pool:
+            storage = Storage(store, log, pool, migrated_database_url)
+            english = await begin(storage, "a", *ENGLISH, described, rated)
+            yield storage, {english: "e", await begin(storage, "b", *GERMAN): "g"}
+        owner.execute(change.format(name, sql.SQL("RESET default_text_search_config")))
+
+
+class TestWords:
+    """What is found in a corpus of two languages."""
 
     @pytest.mark.parametrize(
-        ("text", "is_found"),
+        ("text", "found"),
         [
-            ("refund", True),
-            ("refu", True),
-            ("REFUNDS", False),
-            ("efund", False),
-            ("ord-1027", True),
-            ("ORD-10", True),
-            ("1027", True),
-            ("ärger", True),
-            ("ada@shop.example", True),
-            ("example", True),
-            ("退款", True),
-            ("款退", False),
-            ("12.50", True),
-            ("where refund", True),
-            ("where nothing", False),
-            ('"where is"', True),
-            ('"is where"', False),
-            ('"whe is"', False),
-            ('"want a refund', True),
-            ("100%_nothing", False),
-            ("'; DROP TABLE search --", False),
-            ("\\ ' :* & | ! <->", False),
-            ("%", False),
-            ("yes", True),
+            ("refund", "eg"),
+            ("refu", "eg"),
+            ("REFUNDING", "eg"),
+            ("efund", ""),
+            ("policy", "e"),
+            ("Rechnung", "g"),
+            ("rechnungen verschicken", ""),
+            ("verschickten rechnung", "g"),
+            ('"rechnung"', "g"),
+            ('"refunding"', ""),
+            ('"refunds"', "e"),
+            ("ord-1027", "e"),
+            ("ORD-10", "e"),
+            ("1027", "e"),
+            ("ärger", "e"),
+            ("ada@shop.example", "e"),
+            ("退款", "e"),
+            ("款退", ""),
+            ("12.50", "e"),
+            ("where refund", "e"),
+            ("where nothing", ""),
+            ('"where is"', "e"),
+            ('"is where"', ""),
+            ('"whe is"', ""),
+            ('"want refunds', "e"),
+            ("the", ""),
+            ("it", "e"),
+            ("refund -rechnung", "e"),
+            ("refund -policy", "g"),
+            ("refund -pol", "eg"),
+            ('refund -"our policies"', "g"),
+            ("refund from:user", "eg"),
+            ("refund from:assistant", "e"),
+            ("refund from:assistant from:title", "e"),
+            ("refund from:title", ""),
+            ("parcel from:title", "e"),
+            ("c-77", "e"),
+            ("answer weeks", "e"),
+            ("too_slow from:feedback", "e"),
+            ("weeks from:user", ""),
+            ("refund metadata:customer=C-77", "e"),
+            ("metadata:customer=C-78", ""),
+            ('metadata:"customer=C-77"', "e"),
+            ("refund user:ada", ""),
+            ("100%_nothing", ""),
+            ("'; DROP TABLE search --", ""),
+            ("\\ ' :* & refund | ! <->", "eg"),
         ],
     )
-    async def test_words_and_their_beginnings_are_found(
-        self, storage: Storage, text: str, is_found: bool
+    async def test_queries_find(self, corpus: tuple[Storage, dict[str, str]], text: str, found: str) -> None:
+        storage, names = corpus
+        page = await find_conversations(storage.pool, ConversationSearch(text=text), limit=10)
+        assert "".join(sorted(names[each.id] for each in page.rows)) == found
+        assert page.total in (len(found), None)
+        assert page.is_total_exact
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("%", "no word"),
+            ('"', "no word"),
+            ("-refund", "no word"),
+            ("from:user", "no word"),
+            ("from:nobody refund", "from:nobody"),
+            ("metadata:customer refund", "KEY=VALUE"),
+            ("\0", "no word"),
+            ("refund " * 1_400, "more than 20"),
+        ],
+        ids=str,
+    )
+    async def test_wrong_queries_are_refused(
+        self, corpus: tuple[Storage, dict[str, str]], text: str, problem: str
     ) -> None:
-        there = await begin(storage, "a", self.TEXT)
-        assert await find(storage, text) == ([there] if is_found else [])
+        storage, _ = corpus
+        with pytest.raises(ValueError, match=problem):
+            await find(storage, text)
+
+    async def test_readers_with_another_language_find_words(
+        self, corpus: tuple[Storage, dict[str, str]]
+    ) -> None:
+        storage, names = corpus
+        async with open_pool(storage.url, max_size=1) as pool:
+            async with acquire_connection(pool) as conn:
+                await conn.execute("SET default_text_search_config TO 'pg_catalog.simple'")
+            other = replace_field(storage, pool=pool)
+            assert [names[each] for each in await find(other, "rechnungen")] == ["g"]
+            assert [names[each] for each in await find(other, "policy")] == ["e"]
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_better_matches_come_first_and_all_are_counted(storage: Storage) -> None:
+    texts = ("a refund of that", "refund refund", "refunds", "none", "refund")
+    ids = [await begin(storage, word, text) for word, text in zip("abcde", texts, strict=True)]
+    wanted = ConversationSearch(text="refund", sort="rank")
+    found: list[str] = []
+    before = None
+    for _ in range(3):
+        page = await find_conversations(storage.pool, wanted, before=before, limit=2)
+        found += [each.id for each in page.rows]
+        before = page.rows[-1].get_place("rank") if page.rows else before
+        assert page.total == 4
+    assert [ids.index(each) for each in found] == [1, 4, 2, 0]
+    (counted,) = await storage.rows(
+        "SELECT count(DISTINCT conversation_id) FROM search WHERE words @@ to_tsquery('english', 'refund')"
+    )
+    assert counted == (4,)
+    by_activity = replace(wanted, sort="last_activity")
+    assert await find(storage, **{name: getattr(by_activity, name) for name in ("text", "sort")}) == sorted(
+        [each for each in ids if each != ids[3]], reverse=True
+    )
+    with pytest.raises(ValueError, match="not a place"):
+        await find_conversations(storage.pool, wanted, before="x", limit=1)
 
 
 @pytest.mark.usefixtures("emptied")
@@ -87,9 +215,9 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
     await storage.follow()
     for text in ("parcel", "c-77"):
         assert await find(storage, text) == [first.conversation_id]
-    (hit,) = await find_conversations(storage.pool, ConversationSearch(text="parcel"), limit=1)
-    assert hit.hit is not None
-    assert (hit.hit.message_id, hit.hit.snippet.text) == (None, "Lost parcel · C-77")
+    hit = (await find_one(storage, "parcel")).hit
+    assert hit is not None
+    assert (hit.message_id, hit.origin, hit.snippet.text) == (None, "title", "Lost parcel · C-77")
     await storage.store.append(first, [replace(described, title="Found parrot", metadata={})])
     await storage.follow()
     assert await find(storage, "parcel") == []
@@ -97,24 +225,47 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
 
 
 @pytest.mark.usefixtures("emptied")
-@pytest.mark.parametrize("newest", [1, 2_000])
-async def test_rare_words_are_found_beyond_the_newest(
-    storage: Storage, newest: int, monkeypatch: pytest.MonkeyPatch
+async def test_feedback_is_found_as_it_is_now(storage: Storage) -> None:
+    rated = build_feedback(-1, "ada", label="late", comment="Terribly slow")
+    thread = await storage.told(*turn("a", "Hello", "Hi"), rated)
+    await storage.follow()
+    hit = (await find_one(storage, "slow")).hit
+    assert hit is not None
+    assert (hit.message_id, hit.trace_id, hit.role, hit.origin) == ("reply-a", trace("a"), None, "feedback")
+    assert hit.snippet.text == "late · Terribly slow"
+    thread = await storage.store.append(thread, [replace(rated, label=None, comment="Quick")])
+    await storage.follow()
+    assert (await find(storage, "slow"), await find(storage, "quick")) == ([], [thread.conversation_id])
+    withdrawal = events.FeedbackWithdrawn(
+        trace_id=rated.trace_id, message_id=rated.message_id, by=rated.by, at=AT, on_behalf_of="ada"
+    )
+    await storage.store.append(thread, [withdrawal])
+    await storage.follow()
+    assert await find(storage, "quick") == []
+
+
+@pytest.mark.usefixtures("emptied")
+@pytest.mark.parametrize(
+    ("bounds", "found", "is_exact"),
+    [
+        ({}, 3, True),
+        ({"NEWEST": 1}, 3, True),
+        ({"NEWEST": 1, "COMMON": 1}, 1, False),
+        ({"NEWEST": 1, "MOST_TEXTS": 2}, 2, False),
+    ],
+    ids=["all are looked through", "the index is asked", "a common word", "many texts"],
+)
+async def test_totals_say_if_they_are_bounds(
+    storage: Storage, bounds: dict[str, int], found: int, is_exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_search, "NEWEST", newest)
+    for name, value in bounds.items():
+        monkeypatch.setattr(text_matches, name, value)
     made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
-    assert await find(storage, "refund") == made[::-1]
-    pages = []
-    before = None
-    for _ in range(3):
-        page = await find_conversations(
-            storage.pool, ConversationSearch(text="refund"), before=before, limit=1
-        )
-        pages += [each.id for each in page]
-        before = page[-1].id
-    assert pages == made[::-1]
+    page = await find_conversations(storage.pool, ConversationSearch(text="refund"), limit=1)
+    assert (page.total, page.is_total_exact, len(page.rows)) == (found, is_exact, 1)
     newer = await find_conversations(storage.pool, ConversationSearch(text="refund"), after=made[0], limit=9)
-    assert [each.id for each in newer] == [made[2], made[1]]
+    assert made[2] in [each.id for each in newer.rows]
+    assert made[0] not in [each.id for each in newer.rows]
 
 
 @pytest.mark.usefixtures("emptied")
@@ -126,9 +277,9 @@ async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> No
     await storage.follow()
     wanted, found, before = ConversationSearch(sort="last_activity"), [], None
     for _ in range(3):
-        (row,) = await find_conversations(storage.pool, wanted, before=before, limit=1)
+        (row,) = (await find_conversations(storage.pool, wanted, before=before, limit=1)).rows
         found.append(row.id)
-        before = row.activity
+        before = row.get_place(wanted.sort)
     assert found == [first, third, second]
 
 
@@ -180,13 +331,19 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
 
 
 @pytest.mark.usefixtures("emptied")
-async def test_a_hit_shows_the_newest_text_with_what_was_found(storage: Storage) -> None:
-    await begin(storage, "a", "first: refundable?", f"{'word ' * 40}<b>Refund</b> refunded {'later ' * 60}")
-    (one, *_) = await find_conversations(storage.pool, ConversationSearch(text="refund"), limit=1)
-    assert isinstance(one.hit, Hit)
-    assert (one.hit.role, one.hit.trace_id, one.hit.message_id) == ("assistant", trace("a"), "reply-a")
-    snippet = one.hit.snippet
-    assert [snippet.text[start:end] for start, end in snippet.marks] == ["Refund", "refunded"]
+async def test_a_hit_shows_the_best_text_with_what_was_found(storage: Storage) -> None:
+    answer = f"{'word ' * 40}<b>Refund</b> refunding refund {'later ' * 60}"
+    await begin(storage, "a", f"first: refundable? {'no ' * 99}", answer)
+    hit = (await find_one(storage, "refunds")).hit
+    assert isinstance(hit, Hit)
+    assert (hit.role, hit.trace_id, hit.message_id, hit.origin) == (
+        "assistant",
+        trace("a"),
+        "reply-a",
+        "assistant",
+    )
+    snippet = hit.snippet
+    assert [snippet.text[start:end] for start, end in snippet.marks] == ["Refund", "refunding", "refund"]
     assert snippet.text.startswith("…word ")
     assert snippet.text.endswith("…")
     assert len(snippet.text) <= MAX_SNIPPET + 2
@@ -220,4 +377,8 @@ def test_marks_are_what_was_looked_for(typed: str, text: str, marked: list[str])
 )
 def test_any_text_has_words_that_postgres_takes(text: str, migrated_database_url: str) -> None:
     with psycopg.connect(migrated_database_url) as conn:
-        conn.execute("SELECT %s::tsvector", [build_tsvector(text)])
+        event = replace(build_user_message("a"), content=text.replace("\0", ""))
+        fact = LoggedFact(1, "c", ACCOUNT, event, 1)
+        for statement, parameters in PROJECTION.build_statements([fact]):
+            conn.execute(statement.encode(), parameters)
+        conn.rollback()

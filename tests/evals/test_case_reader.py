@@ -262,7 +262,7 @@ def test_collecting_again_keeps_the_owners_evaluators(shop: ShopLog, tmp_path: P
     assert [case.id for case in cases if case.evaluators] == [german.id]
     assert cases[0].evaluators == checked.evaluators
 
-    more = shop.collect_cases(tmp_path, "--text", "waited", "--sample", "5")
+    more = shop.collect_cases(tmp_path, "--text", '"waited"', "--sample", "5")
     assert len(more) == 6
     assert [case.message for case in more if case.id != german.id] == [
         "Where is my order? I have [wait 1] for it."

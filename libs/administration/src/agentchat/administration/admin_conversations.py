@@ -6,7 +6,7 @@ import os
 import msgspec
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import build_page
+from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import check_storable, parse_id, parse_time
 from agentchat.administration.parameters import (
@@ -32,12 +32,14 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
+    SORTS,
     ConversationSearch,
     ConversationSearchResult,
     Sort,
     find_conversations,
 )
 from agentchat.conversations.queries.find_run import count_runs
+from agentchat.conversations.queries.search_query import parse_search
 
 ENDS = ("running", "completed", "failed", "cancelled")
 _DELETIONS = 100
@@ -64,18 +66,22 @@ async def page(
 ) -> Page[ConversationSearchResult]:
     """List conversations of all accounts: the one that began last first, or with the last activity.
 
-    With `query`, those that have its words in a message, in their title or metadata, or have such an id.
-    Raises Invalid, Unavailable.
+    With `query`, those that it finds, the best first. Raises Invalid, Unavailable.
     """
-    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort, user)
+    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort, user, query)
     wanted = msgspec.structs.replace(wanted, account_ids=admin.limit["limited"])
-    if query is not None:
-        if wanted.sort != "created":
-            raise Invalid("sort", "cannot be combined with query: what is found is in the order of creation")
-        wanted = msgspec.structs.replace(wanted, text=check_storable("query", query))
     with translate_errors():
-        rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
-    return build_page(rows, limit, by="id" if wanted.sort == "created" else "activity")
+        try:
+            found = await find_conversations(admin.pool, wanted, before=after, limit=count_rows(limit))
+        except ValueError:
+            raise Invalid("cursor", "is not a cursor of this list") from None
+    more = found.rows[limit - 1].get_place(wanted.sort) if len(found.rows) > limit else None
+    return Page(
+        items=tuple(found.rows[:limit]),
+        after=more,
+        total=found.total,
+        is_total_exact=found.is_total_exact,
+    )
 
 
 def build_search(
@@ -89,12 +95,18 @@ def build_search(
     rating: str | None,
     sort: str | None = None,
     user: str | None = None,
+    query: str | None = None,
 ) -> ConversationSearch:
     """Check query parameters and build the search. Raises Invalid."""
     if end is not None and end not in ENDS:
         raise Invalid("end", f"must be one of {', '.join(ENDS)}")
     if rating not in (None, *RATINGS):
         raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
+    if query is not None:
+        try:
+            parse_search(check_storable("query", query))
+        except ValueError as error:
+            raise Invalid("query", str(error)) from None
     return ConversationSearch(
         account_id=account_id,
         user_id=None if user is None else check_storable("user", user),
@@ -105,17 +117,16 @@ def build_search(
         tool=tool,
         rating=rating,
         metadata=_parse_tag(tag),
-        sort=_parse_sort(sort),
+        text=query,
+        sort=_parse_sort(sort or ("created" if query is None else "rank")),
     )
 
 
-def _parse_sort(text: str | None) -> Sort:
-    match text:
-        case None | "created":
-            return "created"
-        case "last_activity":
-            return "last_activity"
-    raise Invalid("sort", "must be created or last_activity")
+def _parse_sort(text: str) -> Sort:
+    for sort in SORTS:
+        if text == sort:
+            return sort
+    raise Invalid("sort", f"must be one of {', '.join(SORTS)}")
 
 
 def _parse_tag(text: str | None) -> dict[str, str]:

@@ -65,10 +65,15 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A page of a list; `after` is the position of the next one, None on the last."""
+    """A page of a list; `after` is the position of the next one, None on the last.
+
+    `total` counts all pages' items, of lists that are counted; if not `is_total_exact` there may be more.
+    """
 
     items: tuple[T, ...]
     after: str | None = None
+    total: int | None = None
+    is_total_exact: bool = True
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

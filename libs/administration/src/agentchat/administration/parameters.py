@@ -34,7 +34,12 @@ OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was c
 OfRating = Annotated[
     str, Meta(description="With a reply whose feedback has a mean score below 0 (bad) or above (good).")
 ]
-SortBy = Annotated[str, Meta(description="created (default) or last_activity, the newest first.")]
+SortBy = Annotated[
+    str,
+    Meta(
+        description="created (default), last_activity or, the default with `query`, rank; the greatest first."
+    ),
+]
 OfState = Annotated[str, Meta(description="In this state: running, completed, failed or cancelled.")]
 OfCode = Annotated[str, Meta(min_length=1, description="Failed with this error code.")]
 OfModel = Annotated[str, Meta(min_length=1, description="Answered by this model.")]
@@ -59,8 +64,8 @@ SearchText = Annotated[
         min_length=1,
         max_length=500,
         description=(
-            "Words, or their beginnings, of a message, of the title or of metadata; in quotes they follow"
-            " each other. Or the id of the conversation, of a trace or of a message."
+            'Words, "a phrase", -word, from:user|assistant|feedback|title, user:ID, metadata:KEY=VALUE;'
+            " or the id of the conversation, of a trace or of a message."
         ),
     ),
 ]

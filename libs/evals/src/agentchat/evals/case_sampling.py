@@ -14,11 +14,10 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.conversation_search import (
     ConversationSearch,
-    ConversationSearchResult,
     find_conversations,
+    list_matching_traces,
 )
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
-from agentchat.conversations.queries.search_query import parse_search
 from agentchat.evals.language import UNDETERMINED, detect_language
 from agentchat.evals.run_choice import ENDS, MOST
 from agentchat.runtime.postgres import Pool
@@ -36,9 +35,9 @@ class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of ended runs. None: any.
 
     `since` and `until` bound the time of the request: [since, until), ISO 8601 UTC as in the log. `tool` was
-    called. `rating` is that of the reply: bad is a mean score below 0, good one above. `text` are words of
-    the question, the reply, the conversation's title or metadata; or the id of a conversation, run or
-    message. `cost` is the least cost.
+    called. `rating` is that of the reply: bad is a mean score below 0, good one above. `text` is a search for
+    words of the question, the reply, feedback, the conversation's title or metadata; or the id of a
+    conversation, run or message. `cost` is the least cost.
     """
 
     agent_id: str | None = None
@@ -90,19 +89,22 @@ class CandidateRuns:
 
     async def read(self) -> AsyncIterator[CandidateRun]:
         """Yield the runs. Raises DatabaseUnavailable."""
-        async for conversation_id, words in self._find_conversations():
+        async for conversation_id, traces in self._find_conversations():
             self.looked_through += 1
             try:
                 conversation = await self._log.load_conversation(conversation_id)
             except UnreadableEvent as error:
                 self.unreadable.append(f"conversation {conversation_id}: {error}")
                 continue
-            for run in self._filter_runs(conversation, words):
+            for run in self._filter_runs(conversation, traces):
                 slices = describe_slices(conversation, run)
                 yield CandidateRun(conversation_id=conversation_id, trace_id=run.trace_id, slices=slices)
 
-    async def _find_conversations(self) -> AsyncIterator[tuple[str, str | None]]:
-        """Yield conversations, with the words that a run of each must have."""
+    async def _find_conversations(self) -> AsyncIterator[tuple[str, set[str] | None]]:
+        """Yield conversations, with the traces of the runs that have the words.
+
+        None for all runs, if the words are in the title or the text is an id.
+        """
         wanted = self._wanted
         if wanted.tool is None and wanted.text is None:
             for each in await sample_conversations(
@@ -120,25 +122,17 @@ class CandidateRuns:
             rating=wanted.rating,
             text=wanted.text,
         )
-        before = None
-        while self.looked_through < MOST:
-            limit = min(_PAGE, MOST - self.looked_through)
-            page = await find_conversations(self._pool, asked, before=before, limit=limit)
-            for found in page:
-                yield found.id, self._get_words(found)
-            if len(page) < limit:
-                return
-            before = page[-1].id
+        found = (await find_conversations(self._pool, asked, limit=MOST)).rows
+        for start in range(0, len(found), _PAGE):
+            page = found[start : start + _PAGE]
+            in_messages = [each.id for each in page if each.hit and each.hit.message_id is not None]
+            traces: set[str] = set()
+            if wanted.text is not None and in_messages:
+                traces = await list_matching_traces(self._pool, in_messages, wanted.text)
+            for row in page:
+                yield row.id, traces if row.id in in_messages else None
 
-    def _get_words(self, found: ConversationSearchResult) -> str | None:
-        """Return the words that a run must have.
-
-        None for all runs, if the text is in the title or is an id.
-        """
-        hit = found.hit
-        return None if hit is None or hit.message_id is None else self._wanted.text
-
-    def _filter_runs(self, conversation: Conversation, words: str | None) -> Iterator[Run]:
+    def _filter_runs(self, conversation: Conversation, traces: set[str] | None) -> Iterator[Run]:
         wanted = self._wanted
         ids = {conversation.conversation_id, *(run.trace_id for run in conversation.runs)}
         trace_id = wanted.text.strip().lower() if wanted.text else ""
@@ -151,7 +145,7 @@ class CandidateRuns:
                 continue
             if wanted.rating not in (None, get_rating(run)):
                 continue
-            if words is not None and not _contains_words(run, words):
+            if traces is not None and run.trace_id not in traces:
                 continue
             if (
                 wanted.cost is not None
@@ -214,9 +208,3 @@ def get_rating(run: Run) -> Rating | Literal["none", "neutral"]:
 def list_tools(run: Run) -> set[str]:
     """Return the names of the tools that the run called."""
     return {call.name for each in run.rounds for call in each.calls}
-
-
-def _contains_words(run: Run, words: str) -> bool:
-    query = parse_search(words)
-    reply = run.reply.content if run.reply is not None else run.text
-    return query.matches(run.user_text) or query.matches(reply)

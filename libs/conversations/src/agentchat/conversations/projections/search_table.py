@@ -1,15 +1,22 @@
-"""The read model `search`: the words of messages, titles and metadata.
+"""The read model `search`: the words of messages, titles, metadata and feedback, and their stems.
 
 Words are split here and not by Postgres' parser, so that documents and searches follow one rule in every
 database. A word is a run of letters and digits in lower case, or one character of a script without spaces.
+Postgres adds stems at the places of their words: the English ones, and those of its setting
+`default_text_search_config` if that is another language. Words as written have the weight A, stems D.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
 
 from agentchat.contracts import events, ids
-from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
+from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+
+Origin = Literal["user", "assistant", "feedback", "title"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+"""Who or what a text is of; `title` is the title and the values of the metadata."""
 
 MAX_CHARACTERS = 100_000
 """The characters of a text that are indexed.
@@ -29,6 +36,7 @@ CREATE TABLE search (
     text_id text PRIMARY KEY,
     conversation_id text NOT NULL,
     account_id text NOT NULL,
+    origin text NOT NULL,
     at text COLLATE "C" NOT NULL,
     words tsvector NOT NULL
 );
@@ -46,45 +54,61 @@ def split_words(text: str) -> Iterator[str]:
     return (found.group()[:MAX_WORD] for found in _WORD.finditer(folded))
 
 
-def build_tsvector(text: str) -> str:
-    """Return a text as Postgres reads a tsvector: `'ada':1,7 'order':2`."""
+def build_tsvector(words: Sequence[str]) -> str:
+    """Return words as Postgres reads a tsvector: `'ada':1A,7A 'order':2A`."""
     places: dict[str, list[str]] = {}
-    for place, word in enumerate(split_words(text[:MAX_CHARACTERS]), start=1):
-        places.setdefault(word, []).append(str(min(place, _MAX_PLACE)))
+    for place, word in enumerate(words, start=1):
+        places.setdefault(word, []).append(f"{min(place, _MAX_PLACE)}A")
     return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
 
 
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[str, dict[str, object]] = {}
+    withdrawn: set[str] = set()
     for fact in facts:
         if ids.is_unlisted(fact.conversation_id):
             continue
         match fact.event:
-            case events.MessageSaved() as message:
-                rows.setdefault(message.message_id, _build_row(fact, message.message_id, message.content))
+            case events.MessageSaved(message_id=message_id, role=role, content=content):
+                rows.setdefault(message_id, _build_row(fact, message_id, role, content))
             case events.ConversationDescribed() as described:
-                rows[fact.conversation_id] = _build_label_row(fact, described)
+                rows[fact.conversation_id] = _build_title_row(fact, described)
             case events.ConversationStarted() as started if started.title or started.metadata:
-                rows[fact.conversation_id] = _build_label_row(fact, started)
+                rows[fact.conversation_id] = _build_title_row(fact, started)
+            case events.FeedbackGiven(label=label, comment=comment) as feedback if label or comment:
+                text_id = _build_feedback_id(feedback)
+                rows[text_id] = _build_row(fact, text_id, "feedback", f"{label or ''} {comment or ''}")
+                withdrawn.discard(text_id)
+            case events.FeedbackGiven() | events.FeedbackWithdrawn() as feedback:
+                text_id = _build_feedback_id(feedback)
+                rows.pop(text_id, None)
+                withdrawn.add(text_id)
             case _:
                 pass
-    return put(_UPSERT, list(rows.values()))
+    return [*put(_UPSERT, list(rows.values())), *remove(_WITHDRAW, withdrawn)]
 
 
-def _build_label_row(
+def _build_feedback_id(event: events.FeedbackGiven | events.FeedbackWithdrawn) -> str:
+    return f"{event.message_id} {event.on_behalf_of or ''}"
+
+
+def _build_title_row(
     fact: LoggedFact, event: events.ConversationStarted | events.ConversationDescribed
 ) -> dict[str, object]:
     text = " ".join((event.title or "", *event.metadata.values()))
-    return _build_row(fact, fact.conversation_id, text)
+    return _build_row(fact, fact.conversation_id, "title", text)
 
 
-def _build_row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
+def _build_row(fact: LoggedFact, text_id: str, origin: Origin, text: str) -> dict[str, object]:
+    words = list(split_words(text[:MAX_CHARACTERS]))
     return {
         "text_id": text_id,
         "conversation_id": fact.conversation_id,
         "account_id": fact.account_id,
+        "origin": origin,
         "at": fact.event.at,
-        "words": build_tsvector(text),
+        "words": build_tsvector(words),
+        "text": " ".join(words),
     }
 
 
@@ -96,6 +120,8 @@ PROJECTION = Projection(
             events.ConversationStarted,
             events.MessageSaved,
             events.ConversationDescribed,
+            events.FeedbackGiven,
+            events.FeedbackWithdrawn,
             events.ConversationErased,
         }
     ),
@@ -103,10 +129,17 @@ PROJECTION = Projection(
     changes=_build_statements,
 )
 
-# Only the row of a conversation's title changes, whose id is the conversation's; a message never does.
-_UPSERT = insert(
-    "search",
-    "text_id text, conversation_id text, account_id text, at text, words tsvector",
-    """(text_id) DO UPDATE SET at = excluded.at, words = excluded.words
- WHERE kept.text_id = kept.conversation_id""",
-)
+# Titles and feedback may change; a message never does.
+_UPSERT = """
+INSERT INTO search AS kept (text_id, conversation_id, account_id, origin, at, words)
+SELECT text_id, conversation_id, account_id, origin, at,
+       (words || ' ' || to_tsvector('pg_catalog.english', "text")::text || ' ' || CASE
+        WHEN get_current_ts_config() IN ('pg_catalog.english'::regconfig, 'pg_catalog.simple'::regconfig)
+        THEN '' ELSE to_tsvector("text")::text END)::tsvector
+  FROM json_to_recordset(%s) AS new(text_id text, conversation_id text, account_id text, origin text, at text,
+                                    words text, "text" text)
+    ON CONFLICT (text_id) DO UPDATE SET at = excluded.at, words = excluded.words
+ WHERE kept.origin IN ('title', 'feedback')
+"""
+
+_WITHDRAW = "DELETE FROM search WHERE text_id = ANY(%s)"

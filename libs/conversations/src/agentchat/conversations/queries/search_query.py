@@ -1,18 +1,21 @@
 """Parse a search for conversations into a query of `search` and marks in a text."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from agentchat.conversations.projections.search_table import MAX_CHARACTERS, split_words
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS, ORIGINS, Origin, split_words
 
 MAX_SNIPPET = 240
 """The characters of a text that are shown around a match."""
 
 _BEFORE = 60
-_MAX_TERMS = 20
-_TERM = re.compile(r'"([^"]*)"?|([^\s"]+)')
+MAX_TERMS = 20
+_TERM = re.compile(r'(?:(from|user|metadata):|(-))?(?:"([^"]*)"?|([^\s"]+))')
+
+Stems = Mapping[str, Sequence[str]]
+"""The stems of words in the languages of `search`."""
 
 
 class Snippet(msgspec.Struct, frozen=True):
@@ -25,16 +28,25 @@ class Snippet(msgspec.Struct, frozen=True):
 class _Term(msgspec.Struct, frozen=True):
     """Words that follow each other.
 
-    The last may be the beginning of a word, unless it is `exact`.
+    The last may be the beginning of a word, unless the term is `exact`. A single word that is not `exact` is
+    found by its stems too.
     """
 
     words: tuple[str, ...]
     exact: bool
 
     @property
-    def tsquery(self) -> str:
-        quoted = " <-> ".join(f"'{word}'" for word in self.words)
-        return f"({quoted})" if self.exact else f"({quoted}:*)"
+    def stemmed_word(self) -> str | None:
+        """The word whose stems are searched for."""
+        return self.words[0] if len(self.words) == 1 and not self.exact else None
+
+    def build_tsquery(self, stems: Stems, *, prefix: bool = True) -> str:
+        """Return the term as Postgres reads a tsquery. Only words as written have the weight A."""
+        if word := self.stemmed_word:
+            found = [f"'{word}'{':*' if prefix else ''}", *(f"'{stem}'" for stem in stems.get(word, ()))]
+            return f"({' | '.join(found)})"
+        quoted = " <-> ".join(f"'{word}':A" for word in self.words)
+        return f"({quoted})" if self.exact or not prefix else f"({quoted}*)"
 
     @property
     def pattern(self) -> str:
@@ -42,45 +54,88 @@ class _Term(msgspec.Struct, frozen=True):
         return rf"(?<![^\W_]){joined}" + ("(?![^\\W_])" if self.exact else r"[^\W_]*")
 
 
-class WordQuery(msgspec.Struct, frozen=True):
-    """Terms that must all be in one text: `late "where is" ORD-10` are three.
+class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person searches for: `late "where is" -parcel from:user` has two terms.
 
-    In quotes words are whole and follow each other; others may be the beginnings of words.
+    All `terms` must be in one text, which is of one of `origins`. Words in quotes are whole and follow each
+    other; others may be the beginnings of words. No text of the conversation may have one of the `excluded`.
     """
 
     terms: tuple[_Term, ...]
+    excluded: tuple[_Term, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    user_id: str | None = None
+    metadata: Mapping[str, str] = {}
 
     @property
-    def tsquery(self) -> str | None:
-        """The query as Postgres reads a tsquery; None if it has no terms."""
-        return " & ".join(term.tsquery for term in self.terms) or None
+    def stemmed_words(self) -> list[str]:
+        """The words whose stems are searched for."""
+        return [word for term in (*self.terms, *self.excluded) if (word := term.stemmed_word)]
 
-    def matches(self, text: str) -> bool:
-        """Return True if all terms are in the text, as `tsquery` finds them; False without terms."""
-        shown = text[:MAX_CHARACTERS]
-        return bool(self.terms) and all(re.search(term.pattern, shown, re.IGNORECASE) for term in self.terms)
+    def build_tsquery(self, stems: Stems) -> str:
+        """Return the terms as Postgres reads a tsquery."""
+        return " & ".join(term.build_tsquery(stems) for term in self.terms)
 
-    def build_snippet(self, text: str) -> Snippet:
-        """Return the part of a text that shows the match, or its beginning."""
-        if not self.terms:
+    def build_excluded_tsquery(self, stems: Stems) -> str | None:
+        """Return the excluded terms as Postgres reads a tsquery; None if there are none."""
+        return " | ".join(term.build_tsquery(stems, prefix=False) for term in self.excluded) or None
+
+    def build_snippet(self, text: str, forms: Sequence[str] = ()) -> Snippet:
+        """Return the part of a text that shows the match, or its beginning.
+
+        `forms` are words of the text that have a stem of the query.
+        """
+        patterns = [term.pattern for term in (*self.terms, *(_Term((form,), exact=True) for form in forms))]
+        if not patterns:
             return _cut_snippet(text, 0, ())
-        pattern = re.compile("|".join(term.pattern for term in self.terms), re.IGNORECASE)
-        found = [match.span() for match in pattern.finditer(text[:MAX_CHARACTERS])]
+        found = [
+            match.span() for match in re.finditer("|".join(patterns), text[:MAX_CHARACTERS], re.IGNORECASE)
+        ]
         first = found[0][0] if found else 0
         return _cut_snippet(text, _find_word_start(text, max(0, first - _BEFORE), first), found)
 
 
 def parse_search(text: str) -> WordQuery:
-    """Parse what a person typed; punctuation alone gives no terms."""
-    return WordQuery(tuple(_parse_terms(text))[:_MAX_TERMS])
+    """Parse what a person typed. Raises ValueError with what is wrong with it."""
+    terms: list[_Term] = []
+    excluded: list[_Term] = []
+    origins: list[Origin] = []
+    user_id, metadata = None, {}
+    for match in _TERM.finditer(text.replace("\0", " ")):
+        field, dash, quoted, word = match.groups()
+        value = word if quoted is None else quoted
+        match field:
+            case "from":
+                origins.append(_parse_origin(value))
+            case "user":
+                user_id = value
+            case "metadata":
+                key, equals, given = value.partition("=")
+                if not key or not equals:
+                    raise ValueError("needs metadata:KEY=VALUE")
+                metadata[key] = given
+            case _ if words := tuple(split_words(value)):
+                (excluded if dash else terms).append(_Term(words, exact=quoted is not None))
+            case _:
+                pass  # punctuation alone
+    if len(terms) + len(excluded) > MAX_TERMS:
+        raise ValueError(f"has more than {MAX_TERMS} words and phrases")
+    if not terms and (excluded or origins or not (user_id or metadata)):
+        raise ValueError("has no word to look for")
+    return WordQuery(
+        terms=tuple(terms),
+        excluded=tuple(excluded),
+        origins=tuple(origins),
+        user_id=user_id,
+        metadata=metadata,
+    )
 
 
-def _parse_terms(text: str) -> Iterator[_Term]:
-    for match in _TERM.finditer(text):
-        quoted, word = match.groups()
-        words = tuple(split_words(quoted or word or ""))
-        if words:
-            yield _Term(words, exact=quoted is not None)
+def _parse_origin(text: str) -> Origin:
+    for origin in ORIGINS:
+        if text == origin:
+            return origin
+    raise ValueError(f"has from:{text[:20]}, which must be one of {', '.join(ORIGINS)}")
 
 
 def _find_word_start(text: str, start: int, end: int) -> int:

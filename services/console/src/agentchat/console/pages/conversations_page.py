@@ -19,7 +19,11 @@ from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS
-from agentchat.conversations.queries.conversation_search import ConversationSearchResult, find_conversations
+from agentchat.conversations.queries.conversation_search import (
+    ConversationSearch,
+    ConversationSearchResult,
+    find_conversations,
+)
 from agentchat.directory.display_names import DisplayNames, load_display_names
 
 MOST = 25
@@ -56,7 +60,7 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_by_activity(self) -> bool:
         """True if the conversation with the last activity is first."""
-        return self.sort == "last_activity" and not self.q
+        return self.sort == "last_activity"
 
     def build_query(self, **more: str) -> str:
         """Build the query string of this search, with `more` fields."""
@@ -76,13 +80,16 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """A page of results.
 
-    `next_before` is the cursor of the next page, `newest` that of the first row.
+    `next_before` is the cursor of the next page, `newest` that of the first row. `total` counts what a search
+    for words found, or at least so many if not `is_total_exact`.
     """
 
     rows: list[ConversationSearchResult]
     names: DisplayNames
     next_before: str
     newest: str
+    total: int | None = None
+    is_total_exact: bool = True
 
 
 def _read_form(request: AnyRequest) -> SearchForm:
@@ -90,12 +97,12 @@ def _read_form(request: AnyRequest) -> SearchForm:
     return SearchForm(**{name: given.get(name, "").strip()[:500] for name in _FIELDS})
 
 
-async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
+async def _build_filter(request: AnyRequest, form: SearchForm) -> ConversationSearch:
     """Build the filter of a search. Raises Invalid, DatabaseUnavailable."""
     since, until = form.since or None, form.until or None
     if form.day in _DAYS:
         since, until = _compute_bounds(form.day, await read_server_time(get_services(request).pool))
-    wanted = build_search(
+    return build_search(
         form.account or None,
         form.agent or None,
         since,
@@ -106,8 +113,8 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> Any:
         form.rating or None,
         form.sort or None,
         form.user or None,
+        form.q or None,
     )
-    return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
 
 def _compute_bounds(day: str, now: str) -> tuple[str, str | None]:
@@ -121,8 +128,9 @@ def _compute_bounds(day: str, now: str) -> tuple[str, str | None]:
 async def _find_results(request: AnyRequest, form: SearchForm) -> Results:
     pool = get_services(request).pool
     before = request.query_params.get("before") or None
-    found = await find_conversations(pool, await _build_filter(request, form), before=before, limit=MOST + 1)
-    rows = found[:MOST]
+    wanted = await _build_filter(request, form)
+    found = await find_conversations(pool, wanted, before=before, limit=MOST + 1)
+    rows = found.rows[:MOST]
     names = await load_display_names(
         pool,
         {each.account_id for each in rows} | ({form.account} if form.account else set()),
@@ -131,13 +139,11 @@ async def _find_results(request: AnyRequest, form: SearchForm) -> Results:
     return Results(
         rows=rows,
         names=names,
-        next_before=_get_place(rows[-1], form) if len(found) > MOST else "",
-        newest=rows[0].id if rows and not form.is_by_activity else "",
+        next_before=rows[-1].get_place(wanted.sort) if len(found.rows) > MOST else "",
+        total=found.total,
+        is_total_exact=found.is_total_exact,
+        newest=rows[0].id if rows and wanted.sort == "created" else "",
     )
-
-
-def _get_place(row: ConversationSearchResult, form: SearchForm) -> str:
-    return row.activity if form.is_by_activity else row.id
 
 
 @get("/conversations", role=Role.VIEWER)
@@ -172,9 +178,8 @@ async def get_new_conversations(request: AnyRequest, after: Text) -> Template:
     """Show how many conversations are newer than the page."""
     form = _read_form(request)
     pool = get_services(request).pool
-    newer = await find_conversations(
-        pool, await _build_filter(request, form), after=after or None, limit=MOST_NEW + 1
-    )
+    wanted = await _build_filter(request, form)
+    newer = (await find_conversations(pool, wanted, after=after or None, limit=MOST_NEW + 1)).rows
     return render_page(
         request,
         "parts/conversations_new.html",

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
 from litestar.response import Stream
+from msgspec import UNSET, UnsetType
 
 from agentchat.administration import Admin
 from agentchat.administration.account_limits import check_named
@@ -41,10 +42,15 @@ T = TypeVar("T")
 
 
 class AdminPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A page of a list."""
+    """A page of a list.
+
+    A search has its `total`: all that was found, or at least so many if not `is_total_exact`.
+    """
 
     data: tuple[T, ...]
     next_cursor: str | None
+    total: int | UnsetType = UNSET
+    is_total_exact: bool | UnsetType = UNSET
 
 
 class AdminList(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -165,7 +171,10 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
         return stream_lines(found)
     if isinstance(found, Page):
         cursor = None if found.after is None else encode_cursor(found.after.encode())
-        found = {"data": found.items, "next_cursor": cursor}
+        counted = (
+            {} if found.total is None else {"total": found.total, "is_total_exact": found.is_total_exact}
+        )
+        found = {"data": found.items, "next_cursor": cursor, **counted}
     elif isinstance(found, tuple):
         found = {"data": found}
     return Response(found, status_code=status)
