@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from agentchat.administration import Admin
 from agentchat.administration.admin_versions import create_agent
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
@@ -74,3 +75,11 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
             return Caller(http, found.base_url, found.load_api_key, agent_id)
 
         yield make
+
+
+@pytest.fixture
+async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
+    found = stack.environment
+    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
+    async with open_pool(found.database_url) as pool:
+        yield Admin(pool=pool, sealer=sealer, actor="tests")

@@ -1,7 +1,6 @@
 """Limits on the whole system: two gateways and real runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import httpx
 import msgspec
@@ -12,9 +11,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.administration.key_values import NewKey
 from agentchat.directory.agent_draft import AgentDraft
-from agentchat.directory.secrets import Sealer
-from agentchat.ops import folder_secrets
-from agentchat.runtime.postgres import acquire_connection, open_pool
+from agentchat.runtime.postgres import acquire_connection
 from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller
@@ -29,14 +26,6 @@ class Account(msgspec.Struct, frozen=True):
     account_id: str
     slow: tuple[Caller, Caller]
     failing: Caller
-
-
-@pytest.fixture
-async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
-    found = stack.environment
-    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
-    async with open_pool(found.database_url) as pool:
-        yield Admin(pool=pool, sealer=sealer, actor="tests")
 
 
 @pytest.fixture
