@@ -39,11 +39,13 @@ class Tenant:
 
     def fill(self, path: str) -> str:
         """The path with its ids; what is not of an account stays unknown."""
-        return re.sub(r"{(\w+)}", lambda found: self.ids.get(found[1], UNKNOWN), path)
+        ids = {"version": "1"} | self.ids
+        return re.sub(r"{(\w+)}", lambda found: ids.get(found[1], UNKNOWN), path)
 
 
 def fill_unknown(path: str) -> str:
-    return re.sub(r"{(\w+)}", lambda found: "f" * 32 if found[1] == "trace_id" else UNKNOWN, path)
+    ids = {"version": "1", "trace_id": "f" * 32}
+    return re.sub(r"{(\w+)}", lambda found: ids.get(found[1], UNKNOWN), path)
 
 
 async def make_tenant(admin: Admin, storage: Storage, name: str) -> Tenant:

@@ -129,14 +129,19 @@ class Visitor:
 
     @classmethod
     async def open_session(
-        cls, console: ConsoleProcess, pool: Pool, secret_key: str, role: Role | None
+        cls,
+        console: ConsoleProcess,
+        pool: Pool,
+        secret_key: str,
+        role: Role | None,
+        token_name: str | None = None,
     ) -> "Visitor":
         settings = SignInSettings(admin_token=TOKEN, console_url=URL)
         sessions = Sessions(pool, build_sealer(secret_key), settings, secret_key)
         token = generate_csrf_token(sessions.secret.hex())
         cookies = {"_forms": token}
         if role is not None:
-            cookies[""] = await sessions.start(Person(name=role.word, role=role))
+            cookies[""] = await sessions.start(Person(name=role.word, role=role, token_name=token_name))
         return cls(console, role, cookies, token)
 
     async def answer(self, route: str, **fields: str) -> httpx.Response:

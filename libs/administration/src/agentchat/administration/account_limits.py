@@ -11,7 +11,7 @@ from typing import Any
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import Disallowed, NotFound
-from agentchat.contracts.ids import is_trace_id, is_uuid
+from agentchat.contracts.ids import is_trace_id
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import find_run
 
@@ -31,7 +31,6 @@ KINDS = {
     "trace_id": "run",
     "trace": "run",
     "run": "run",
-    "runs": "run",
     "what_if_id": "what-if",
 }
 """The kind of thing that a parameter names: of a path, a query, a form or a body."""
@@ -62,10 +61,9 @@ async def check_named(admin: Admin, given: Mapping[str, Any]) -> None:
     if admin.account_ids is None:
         return
     for name, value in given.items():
-        for text in value.replace(",", " ").split() if name in KINDS and isinstance(value, str) else ():
-            # A fork is a conversation and a message, joined by a colon; a what-if also has conversations.
-            kind, subject = KINDS[name], text.partition(":")[0]
-            await _check_owner(admin, "conversation" if kind == "run" and is_uuid(subject) else kind, subject)
+        # A fork is a conversation and a message, joined by a colon.
+        if name in KINDS and isinstance(value, str) and (subject := value.partition(":")[0]):
+            await _check_owner(admin, KINDS[name], subject)
 
 
 async def _check_owner(admin: Admin, kind: str, text: str) -> None:

@@ -37,14 +37,17 @@ class AgentOption(msgspec.Struct, frozen=True):
     account: str
 
 
-async def list_agent_names(pool: Pool, limit: int | None = None) -> list[AgentOption]:
-    """Return agents, sorted by account name and own name, without their configurations.
+async def list_agent_names(
+    pool: Pool, limit: int | None = None, *, account_ids: Collection[str] | None = None
+) -> list[AgentOption]:
+    """Return agents of all accounts or of some, by account name and own name, without their configurations.
 
     Raises:
         DatabaseUnavailable: If Postgres does not answer.
     """
     async with acquire_connection(pool) as conn:
-        rows = await (await conn.execute(_ALL_AGENTS, [limit])).fetchall()
+        limited = None if account_ids is None else list(account_ids)
+        rows = await (await conn.execute(_ALL_AGENTS, {"limited": limited, "limit": limit})).fetchall()
     return [AgentOption(*row) for row in rows]
 
 
@@ -65,5 +68,6 @@ SELECT agent.agent_id, version.name, account.name
   JOIN accounts AS account ON account.account_id = agent.account_id
   JOIN agent_versions AS version
     ON version.agent_id = agent.agent_id AND version.version = agent.current_version
- ORDER BY lower(account.name), lower(version.name), agent.agent_id LIMIT %s
+ WHERE %(limited)s::text[] IS NULL OR agent.account_id = ANY (%(limited)s)
+ ORDER BY lower(account.name), lower(version.name), agent.agent_id LIMIT %(limit)s
 """

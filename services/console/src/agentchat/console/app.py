@@ -9,9 +9,10 @@ from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
+from agentchat.administration.account_limits import has_account
 from agentchat.console.frame import access, error_pages, health, rendering, sign_in
 from agentchat.console.frame.console_middleware import ConsoleMiddleware
-from agentchat.console.frame.console_roles import KEY, Role, RoleTable
+from agentchat.console.frame.console_roles import FILTERED, KEY, Role, RoleTable
 from agentchat.console.pages import (
     accounts_page,
     agents_page,
@@ -87,7 +88,21 @@ def build(services: ConsoleServices) -> ConsoleMiddleware:
         state=State({"services": services}, deep_copy=False),
     )
     app.state.roles = build_role_table(app.routes)
+    app.state.closed = list_closed_routes(app.routes)
     return ConsoleMiddleware(app, services.settings.console_url)
+
+
+def list_closed_routes(routes: Iterable[object]) -> frozenset[str]:
+    """Return the routes that concern all accounts, by method and path: see `account_limits`."""
+    return frozenset(
+        f"{method} {route.path_format}"
+        for route in routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        for method in handler.http_methods
+        if handler.opt.get(KEY) is not None
+        and not (handler.opt.get(FILTERED) or has_account(route.path_parameters))
+    )
 
 
 class RoleMissing(Exception):  # noqa: N818 - a fault of this program, not of its input

@@ -72,10 +72,11 @@ async def find_requesting_run(pool: Pool, approval_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-async def count_waiting_runs(pool: Pool) -> int:
-    """Count the runs of all accounts that wait for approvals. Raises DatabaseUnavailable."""
+async def count_waiting_runs(pool: Pool, account_ids: Sequence[str] | None = None) -> int:
+    """Count the runs of all accounts, or of some, that wait for approvals. Raises DatabaseUnavailable."""
+    limited = None if account_ids is None else list(account_ids)
     async with acquire_connection(pool) as conn:
-        row = await (await conn.execute(_COUNT_WAITING)).fetchone()
+        row = await (await conn.execute(_COUNT_WAITING, {"limited": limited})).fetchone()
     return 0 if row is None else int(row[0])
 
 
@@ -183,6 +184,7 @@ _FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
 
 _COUNT_WAITING = (
     "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending' AND approvers <> 'client'"
+    " AND (%(limited)s::text[] IS NULL OR account_id = ANY (%(limited)s))"
 )
 
 # A tool's question is only in the log; a page has few of them.

@@ -60,7 +60,7 @@ async def check(request: AnyRequest) -> Response[Any] | None:
     if session.account_ids is not None:
         await _check_accounts(request)
     if request.method in _SAFE:
-        request.state.waiting = await services.badges.count_approvals()
+        request.state.waiting = await services.badges.count_approvals(session.account_ids)
     return None
 
 
@@ -100,8 +100,10 @@ def get_admin(request: AnyRequest) -> Admin:
 
 def get_rights(request: AnyRequest) -> Rights:
     """Return the rights of the person of a request."""
-    session = find_session(request)
-    return Rights(None if session is None else session.role, request.app.state.roles)
+    session, state = find_session(request), request.app.state
+    if session is None:
+        return Rights(None, state.roles)
+    return Rights(session.role, state.roles, () if session.account_ids is None else state.closed)
 
 
 def get_form_token(request: AnyRequest) -> str:

@@ -4,7 +4,7 @@ Each handler names the least role it needs: `@get("/now", role=Role.VIEWER)`. A 
 for anyone, signed in or not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -21,12 +21,18 @@ KEY = "role"
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """The rights of a role; None is a person who is not signed in."""
+    """The rights of a role; None is a person who is not signed in.
+
+    `closed` are routes that the person may not use whatever the role, being limited to some accounts.
+    """
 
     role: Role | None
     table: RoleTable
+    closed: Collection[str] = ()
 
     def __call__(self, route: str) -> bool:
         """Return True if the role may use a route. Templates call it as `may("POST /accounts")`."""
         needed = self.table[route]
+        if route in self.closed:
+            return False
         return needed is None or (self.role is not None and self.role >= needed)

@@ -29,7 +29,9 @@ async def list_filter_choices(request: AnyRequest) -> FilterChoices:
 
     Only names are read, no secrets.
     """
-    agents = await list_agent_names(get_services(request).pool, _MOST_CHOICES + 1)
+    agents = await list_agent_names(
+        get_services(request).pool, _MOST_CHOICES + 1, account_ids=get_admin(request).account_ids
+    )
     return FilterChoices(
         await list_account_choices(request),
         None if len(agents) > _MOST_CHOICES else {each.id: each.name for each in agents},

@@ -77,7 +77,7 @@ async def _check_credentials(request: AnyRequest, name: str, token: str) -> Pers
     return "Wrong token. Use a named token that is not revoked, or the value of AGENTCHAT_ADMIN_TOKEN."
 
 
-@post("/sign-out", role=Role.VIEWER)
+@post("/sign-out", role=Role.VIEWER, filtered=True)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
     """End the session on the server and delete its cookie. Raises DatabaseUnavailable."""
     services = get_services(request)

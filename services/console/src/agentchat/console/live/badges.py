@@ -4,9 +4,12 @@ import asyncio
 import time
 
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
+from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
+AccountIds = tuple[str, ...] | None
 _SECONDS = 2.0
+_MOST_LIMITS = 100
 
 
 class Badges:
@@ -15,16 +18,20 @@ class Badges:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._look = asyncio.Lock()
-        self._looked_at = -_SECONDS
-        self._approvals: int | None = None
+        self._counts: BoundedMap[AccountIds, tuple[float, int | None]] = BoundedMap(_MOST_LIMITS)
 
-    async def count_approvals(self) -> int | None:
-        """Return the number of runs that wait for a person; None if Postgres does not answer."""
+    async def count_approvals(self, account_ids: AccountIds = None) -> int | None:
+        """Return the number of runs that wait for a person; None if Postgres does not answer.
+
+        With `account_ids` those of these accounts.
+        """
         async with self._look:
-            if time.monotonic() - self._looked_at >= _SECONDS:
-                try:
-                    self._approvals = await count_waiting_runs(self._pool)
-                except DatabaseUnavailable:
-                    self._approvals = None
-                self._looked_at = time.monotonic()
-            return self._approvals
+            known = self._counts.get(account_ids)
+            if known is not None and time.monotonic() - known[0] < _SECONDS:
+                return known[1]
+            try:
+                count = await count_waiting_runs(self._pool, account_ids)
+            except DatabaseUnavailable:
+                count = None
+            self._counts.put(account_ids, (time.monotonic(), count))
+            return count

@@ -77,7 +77,7 @@ class AgentUse(msgspec.Struct, kw_only=True):
     unpriced: int = 0
 
 
-@get("/accounts", role=Role.VIEWER)
+@get("/accounts", role=Role.VIEWER, filtered=True)
 async def get_accounts(request: AnyRequest, month: str | None = None) -> Response[Any]:
     """Show all accounts with their usage of a month, and the plans."""
     return await _render_accounts(request, month)

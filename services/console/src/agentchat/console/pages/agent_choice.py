@@ -14,7 +14,8 @@ _VERSIONS = 50
 
 async def load_choices(request: AnyRequest, agent_id: str | None = None) -> dict[str, Any]:
     """Return all agents, by account and name, and the newest versions of one, for a template."""
-    chosen = {"agents": await list_agent_names(get_services(request).pool)}
+    pool = get_services(request).pool
+    chosen = {"agents": await list_agent_names(pool, account_ids=get_admin(request).account_ids)}
     if agent_id is None:
         return chosen
     found = await admin_agents.list_versions(get_admin(request), agent_id, limit=_VERSIONS)

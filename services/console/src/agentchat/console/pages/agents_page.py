@@ -48,7 +48,7 @@ class DiffLine(msgspec.Struct, frozen=True):
     text: str
 
 
-@get("/agents", role=Role.VIEWER)
+@get("/agents", role=Role.VIEWER, filtered=True)
 async def get_agents(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
@@ -66,13 +66,13 @@ async def get_agents(
     )
 
 
-@get("/agents/new", role=Role.OPERATOR)
+@get("/agents/new", role=Role.OPERATOR, filtered=True)
 async def get_new_agent(request: AnyRequest, account_id: str = "") -> Response[Any]:
     """Show the form of a new agent."""
     return await _render_new_agent(request, account_id)
 
 
-@post("/agents/new", status_code=200, role=Role.OPERATOR)
+@post("/agents/new", status_code=200, role=Role.OPERATOR, filtered=True)
 async def post_new_agent(request: AnyRequest) -> Response[Any]:
     """Create an agent. A refused form comes back as it was filled in."""
     given = await request.form()

@@ -66,7 +66,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
         return self.approval.status == "pending"
 
 
-@get("/approvals", role=Role.VIEWER)
+@get("/approvals", role=Role.VIEWER, filtered=True)
 async def get_approvals(
     request: AnyRequest, status: str = "pending", account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
@@ -93,7 +93,7 @@ async def get_approvals(
     )
 
 
-@get("/approvals/news", role=Role.VIEWER)
+@get("/approvals/news", role=Role.VIEWER, filtered=True)
 async def get_news(
     request: AnyRequest, newest: str = "", shown: int = 0, account_id: str | None = None
 ) -> Response[Any]:

@@ -10,7 +10,7 @@ from litestar.params import Parameter
 from litestar.response import Template
 
 from agentchat.administration.admin_conversations import ENDS, build_search
-from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_filter_choices
 from agentchat.console.frame.read_audit import record_list_read
@@ -102,7 +102,7 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> ConversationSe
     since, until = form.since or None, form.until or None
     if form.day in _DAYS:
         since, until = _compute_bounds(form.day, await read_server_time(get_services(request).pool))
-    return build_search(
+    wanted = build_search(
         form.account or None,
         form.agent or None,
         since,
@@ -115,6 +115,7 @@ async def _build_filter(request: AnyRequest, form: SearchForm) -> ConversationSe
         form.user or None,
         form.q or None,
     )
+    return msgspec.structs.replace(wanted, account_ids=get_admin(request).limit["limited"])
 
 
 def _compute_bounds(day: str, now: str) -> tuple[str, str | None]:
@@ -146,7 +147,7 @@ async def _find_results(request: AnyRequest, form: SearchForm) -> Results:
     )
 
 
-@get("/conversations", role=Role.VIEWER)
+@get("/conversations", role=Role.VIEWER, filtered=True)
 async def get_conversations(request: AnyRequest) -> Template:
     """Show the page; for htmx, the rows, or those after `before`."""
     form, wrong = _read_form(request), ""
@@ -173,7 +174,7 @@ async def get_conversations(request: AnyRequest) -> Template:
     )
 
 
-@get("/conversations/new", role=Role.VIEWER)
+@get("/conversations/new", role=Role.VIEWER, filtered=True)
 async def get_new_conversations(request: AnyRequest, after: Text) -> Template:
     """Show how many conversations are newer than the page."""
     form = _read_form(request)

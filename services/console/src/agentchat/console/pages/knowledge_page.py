@@ -30,13 +30,13 @@ _TEXTS: dict[str, Kind] = {
 }
 
 
-@get("/knowledge", role=Role.VIEWER)
+@get("/knowledge", role=Role.VIEWER, filtered=True)
 async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[Any]:
     """List the knowledge bases, with a form for a new one."""
     return await _render_bases(request, cursor)
 
 
-@post("/knowledge", status_code=200, role=Role.OPERATOR)
+@post("/knowledge", status_code=200, role=Role.OPERATOR, filtered=True)
 async def post_base(request: AnyRequest) -> Response[Any]:
     """Create a knowledge base."""
     given = await request.form()

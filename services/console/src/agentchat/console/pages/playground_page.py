@@ -53,7 +53,7 @@ class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
         return not self.fork_at and bool(own) and all(run.form == FORM for run in own)
 
 
-@get("/playground", role=Role.OPERATOR)
+@get("/playground", role=Role.OPERATOR, filtered=True)
 async def get_playground(
     request: AnyRequest,
     agent: str = "",
@@ -77,7 +77,7 @@ async def get_playground(
     return await _render_thread(request, found, thread, thread.again)
 
 
-@post("/playground", status_code=200, role=Role.OPERATOR)
+@post("/playground", status_code=200, role=Role.OPERATOR, filtered=True)
 async def post_message(request: AnyRequest) -> Response[Any]:
     """Send a message to a version of the agent and show its run."""
     form = await request.form()
@@ -103,7 +103,7 @@ async def post_message(request: AnyRequest) -> Response[Any]:
     return _redirect_to(found.id, found.version, run.conversation_id)
 
 
-@post("/playground/stop", status_code=200, role=Role.OPERATOR)
+@post("/playground/stop", status_code=200, role=Role.OPERATOR, filtered=True)
 async def post_stop(request: AnyRequest) -> Response[Any]:
     """Cancel the run under way; if it has ended meanwhile, just show it."""
     form = await request.form()
@@ -113,7 +113,7 @@ async def post_stop(request: AnyRequest) -> Response[Any]:
     return _redirect_to(read_text(form, "agent"), read_number(form, "version"), conversation)
 
 
-@get("/playground/stream", role=Role.OPERATOR)
+@get("/playground/stream", role=Role.OPERATOR, filtered=True)
 async def get_stream(request: AnyRequest, trace: str) -> Stream:
     """Stream a run as it proceeds. Raises NotFound."""
     services = get_services(request)

@@ -6,7 +6,7 @@ from litestar import get
 from litestar.response import Stream, Template
 
 from agentchat.administration.admin_ledger import STATES, build_run_filter
-from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_filter_choices
 from agentchat.console.frame.periods import PERIODS
@@ -79,6 +79,7 @@ async def _build_filter(request: AnyRequest, address: TableAddress) -> RunFilter
     since, until = await address.read_period(request)
     numbers = {field: _parse_number(name, given[name], kind) for name, (field, kind) in _NUMBERS.items()}
     return build_run_filter(
+        account_ids=get_admin(request).limit["limited"],
         state=given["state"],
         code=given["code"],
         agent_id=given["agent"],
@@ -104,7 +105,7 @@ def _parse_number(name: str, text: str | None, kind: type[int] | type[float]) ->
     return value
 
 
-@get("/runs", role=Role.VIEWER)
+@get("/runs", role=Role.VIEWER, filtered=True)
 async def get_runs(request: AnyRequest) -> Template:
     """Show the page; for htmx, what was found, or the rows after a place."""
     address, wrong = TABLE.read_address(request), ""
@@ -138,7 +139,7 @@ async def get_runs(request: AnyRequest) -> Template:
     )
 
 
-@get("/runs.csv", role=Role.VIEWER)
+@get("/runs.csv", role=Role.VIEWER, filtered=True)
 async def get_runs_csv(request: AnyRequest) -> Stream:
     """Stream the runs of an address as CSV. Raises Invalid, DatabaseUnavailable."""
     address = TABLE.read_address(request)

@@ -16,7 +16,7 @@ from agentchat.console.frame.rendering import render_page
 _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
 
 
-@get("/webhooks", role=Role.VIEWER)
+@get("/webhooks", role=Role.VIEWER, filtered=True)
 async def get_webhooks(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:

@@ -31,9 +31,10 @@ _CHARACTERS_A_TOKEN = 4
 
 
 class NowFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter of open runs; None means all."""
+    """A filter of open runs; None means all. `account_ids` are the accounts that a person is limited to."""
 
     account_id: str | None = None
+    account_ids: tuple[str, ...] | None = None
     agent_id: str | None = None
 
 
@@ -121,9 +122,16 @@ class OpenRuns:
 
     async def _read(self, chosen: NowFilter) -> RunTable:
         total, found = await open_runs(
-            self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=MOST_ROWS
+            self._pool,
+            account_id=chosen.account_id,
+            account_ids=chosen.account_ids,
+            agent_id=chosen.agent_id,
+            limit=MOST_ROWS,
         )
-        wanted = RunFilter(account_id=chosen.account_id, agent_id=chosen.agent_id, is_open=False)
+        limited = None if chosen.account_ids is None else list(chosen.account_ids)
+        wanted = RunFilter(
+            account_id=chosen.account_id, account_ids=limited, agent_id=chosen.agent_id, is_open=False
+        )
         ended = [run for run, _ in await find_runs(self._pool, wanted, limit=_ENDED_ROWS)]
         names = await load_display_names(
             self._pool,

@@ -8,12 +8,13 @@ import msgspec
 from litestar import get
 from litestar.response import Redirect, Stream, Template
 
-from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import FilterChoices, list_filter_choices
 from agentchat.console.frame.event_source import render_part, stream_parts
 from agentchat.console.frame.read_audit import record_live_read
 from agentchat.console.frame.rendering import render_page
+from agentchat.console.pages.now.now_board import Board
 from agentchat.console.pages.now.open_runs import NowFilter, RunTable
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Unavailable
@@ -22,16 +23,25 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 
 def _read_filter(request: AnyRequest) -> NowFilter:
     given: Any = request.query_params
-    return NowFilter(account_id=given.get("account") or None, agent_id=given.get("agent") or None)
+    return NowFilter(
+        account_id=given.get("account") or None,
+        account_ids=get_admin(request).account_ids,
+        agent_id=given.get("agent") or None,
+    )
 
 
-@get("/", role=Role.VIEWER)
+async def _load_board(request: AnyRequest) -> Board | None:
+    """Load the board; None for people limited to some accounts, since it has the figures of all."""
+    return None if get_admin(request).account_ids is not None else await get_services(request).boards.load()
+
+
+@get("/", role=Role.VIEWER, filtered=True)
 async def get_start() -> Redirect:
     """Redirect to the page Now."""
     return Redirect("/now")
 
 
-@get("/now", role=Role.VIEWER)
+@get("/now", role=Role.VIEWER, filtered=True)
 async def get_now(request: AnyRequest) -> Template:
     """Show the page, also if a part of the system does not answer."""
     services, chosen = get_services(request), _read_filter(request)
@@ -49,14 +59,14 @@ async def get_now(request: AnyRequest) -> Template:
         "now.html",
         title="Now",
         table=table,
-        board=await services.boards.load(),
+        board=await _load_board(request),
         chosen=chosen,
         choices=choices,
         query=str(request.url.query),
     )
 
 
-@get("/now/stream", role=Role.VIEWER)
+@get("/now/stream", role=Role.VIEWER, filtered=True)
 async def get_now_stream(request: AnyRequest) -> Stream:
     """Stream the table and the board every second."""
     chosen = _read_filter(request)
@@ -68,7 +78,8 @@ async def _stream_parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerato
     services = get_services(request)
     async with aclosing(services.open_runs.watch(chosen)) as tables:
         async for table in tables:
-            board, waiting = await services.boards.load(), await services.badges.count_approvals()
+            board = await _load_board(request)
+            waiting = await services.badges.count_approvals(chosen.account_ids)
             yield render_part(request, "parts/now.html", table=table, board=board, waiting=waiting)
 
 
