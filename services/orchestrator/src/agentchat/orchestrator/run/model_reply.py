@@ -173,7 +173,7 @@ class ReplyStreamer:
         return reply
 
     async def _send_checked_json(self, call: ModelCall, meter: Meter) -> ModelReply:
-        """Send a JSON reply when it is complete, and only if it is valid (docs/change/design.md 6).
+        """Send a JSON reply when it is complete, and only if it is valid (docs/change/rules.md 5).
 
         An invalid reply is repaired once: the model gets the validator's message and replies again.
         """
