@@ -22,7 +22,7 @@ async def find_tool(pool: Pool, conversation_id: str, tools_sha256: str, name: s
 
 _FIND: LiteralString = """
 SELECT topic, state FROM readable_conversation_events
- WHERE originator_id = %s AND topic = 'model_replied.v1' AND event_field(state, 'tools_sha256') = %s
-   AND event_field(state, 'offered_tools') IS NOT NULL
+ WHERE originator_id = %s AND topic = 'model_replied.v1' AND position('"offered_tools":['::bytea IN state) > 0
+   AND event_field(state, 'tools_sha256') = %s AND event_field(state, 'offered_tools') IS NOT NULL
  ORDER BY originator_version DESC LIMIT 1
 """
