@@ -71,6 +71,9 @@ def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
         == []
     )
     assert ids(cli, "/conversations/search", "query=100%_nothing") == [], "signs of a pattern are letters"
+    page = cli.json("GET", "/conversations/search", "query=cancelling ord-1030 -nothing")
+    assert (page["total"], page["is_total_exact"]) == (len(page["data"]), True)
+    assert page["data"][0]["hit"]["origin"] in ("user", "assistant")
 
 
 def test_pages_follow_each_other(cli: Cli, imported: dict[str, Imported]) -> None:
@@ -86,6 +89,7 @@ def test_pages_follow_each_other(cli: Cli, imported: dict[str, Imported]) -> Non
         ("end=lost", "end: must be one of running, completed, failed, cancelled"),
         ("since=soon", "since: must be a time in ISO 8601"),
         ("tag=customer", "tag: must be KEY=VALUE"),
+        ("query=-refund", "query: has no word to look for"),
     ],
 )
 def test_a_wrong_filter_is_named(cli: Cli, argument: str, reason: str) -> None:

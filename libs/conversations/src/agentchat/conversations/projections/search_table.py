@@ -54,6 +54,11 @@ def split_words(text: str) -> Iterator[str]:
     return (found.group()[:MAX_WORD] for found in _WORD.finditer(folded))
 
 
+def mark_origin(origin: Origin) -> str:
+    """Return the lexeme that texts of an origin have; no word begins so."""
+    return f"={origin}"
+
+
 def build_tsvector(words: Sequence[str]) -> str:
     """Return words as Postgres reads a tsvector: `'ada':1A,7A 'order':2A`."""
     places: dict[str, list[str]] = {}
@@ -107,7 +112,7 @@ def _build_row(fact: LoggedFact, text_id: str, origin: Origin, text: str) -> dic
         "account_id": fact.account_id,
         "origin": origin,
         "at": fact.event.at,
-        "words": build_tsvector(words),
+        "words": f"{build_tsvector(words)} '{mark_origin(origin)}'",
         "text": " ".join(words),
     }
 

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from agentchat.conversations.projections.search_table import MAX_CHARACTERS, ORIGINS, Origin, split_words
+from agentchat.conversations.projections.search_table import (
+    MAX_CHARACTERS,
+    ORIGINS,
+    Origin,
+    mark_origin,
+    split_words,
+)
 
 MAX_SNIPPET = 240
 """The characters of a text that are shown around a match."""
@@ -75,6 +81,11 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
     def build_tsquery(self, stems: Stems) -> str:
         """Return the terms as Postgres reads a tsquery."""
         return " & ".join(term.build_tsquery(stems) for term in self.terms)
+
+    def build_matching_tsquery(self, words: str) -> str:
+        """Return the tsquery of texts of the origins that match `words`, the tsquery of the terms."""
+        origins = " | ".join(f"'{mark_origin(origin)}'" for origin in self.origins)
+        return f"({words}) & ({origins})" if origins else words
 
     def build_excluded_tsquery(self, stems: Stems) -> str | None:
         """Return the excluded terms as Postgres reads a tsquery; None if there are none."""

@@ -4,12 +4,15 @@ A word is common if many of the newest conversations have it: then these are ran
 looked at. Otherwise the index of words is asked, which finds all (decision 133).
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import psycopg
 from psycopg import sql
 
+from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS, Origin
 from agentchat.conversations.queries.search_query import Snippet, Stems, WordQuery
@@ -23,6 +26,9 @@ COMMON = 100
 
 MOST_TEXTS = 10_000
 """The most texts that are taken from the index."""
+
+LOOKUP_SECONDS = 5
+"""The longest time for the index: a phrase of common words is compared with all texts that have the words."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,17 +76,15 @@ class TextSearch:
         await self._load_words()
         newest, enough = max(NEWEST, limit), max(COMMON, limit)
         rows = await self._fetch(_WALKED, newest=newest)
-        found = [(row[0], row[1]) for row in rows if row[2]]
-        is_complete = len(rows) < newest
-        if not is_complete and len(found) < enough:
-            await self._conn.execute(
-                "SET LOCAL enable_seqscan TO off"
-            )  # it would misjudge beginnings of words
-            rows = await self._fetch(_LOOKED_UP, most=MOST_TEXTS)
-            found, is_complete = [row[:2] for row in rows if row[0] is not None], rows[0][2] < MOST_TEXTS
+        is_complete = rows[0][2] < newest
+        if not is_complete and sum(row[0] is not None for row in rows) < enough:
+            with contextlib.suppress(psycopg.errors.QueryCanceled):
+                rows = await self._look_up()
+                is_complete = rows[0][2] < MOST_TEXTS
+        found = [row for row in rows if row[0] is not None]
         return TextMatches(
-            ids=[found_id for found_id, _ in found],
-            ranks=[rank for _, rank in found],
+            ids=[row[0] for row in found],
+            ranks=[row[1] for row in found],
             is_complete=is_complete,
         )
 
@@ -96,26 +100,35 @@ class TextSearch:
         await self._load_words()
         return {trace_id for (trace_id,) in await self._fetch(_TRACES, ids=ids)}
 
+    async def _look_up(self) -> list[tuple[Any, ...]]:
+        """Look the words up in their index. Raises QueryCanceled if that takes too long."""
+        async with self._conn.transaction():
+            await self._conn.execute(f"SET LOCAL statement_timeout TO '{LOOKUP_SECONDS}s'")
+            await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings of words are misjudged
+            rows = await self._fetch(_LOOKED_UP, most=MOST_TEXTS)
+            await lift_time_limits(self._conn)
+            return rows
+
     async def _load_words(self) -> None:
         rows = await self._fetch(_STEMS, asked=self._query.stemmed_words)
         stems: Stems = dict(rows)
+        words = self._query.build_tsquery(stems)
         self._values |= {
-            "words": self._query.build_tsquery(stems),
+            "words": words,
+            "matching": self._query.build_matching_tsquery(words),
             "excluded": self._query.build_excluded_tsquery(stems),
-            "origins": list(self._query.origins) or None,
             "stems": [stem for found in stems.values() for stem in found],
         }
 
     async def _fetch(self, form: sql.SQL, **more: object) -> list[tuple[Any, ...]]:
-        """Execute a statement, with {conditions} on conversations and {texts} on texts."""
+        """Execute a statement, with {conditions} on conversations and {matches} for texts."""
         values = self._values | more
-        texts = [condition for name, condition in _TEXTS.items() if values.get(name) is not None]
-        without = [_WITHOUT] if values.get("excluded") is not None else []
+        matches = [condition for name, condition in _MATCHES.items() if values.get(name) is not None]
         query = form.format(
             conditions=sql.SQL("").join(self._conditions),
             not_erased=NOT_ERASED,
-            texts=sql.SQL("").join(texts),
-            without=sql.SQL("").join(without),
+            matches=sql.SQL(" AND ").join(matches),
+            without=_WITHOUT if values.get("excluded") is not None else sql.SQL(""),
         )
         return await (await self._conn.execute(query, values)).fetchall()
 
@@ -126,26 +139,31 @@ SELECT word, tsvector_to_array(to_tsvector('pg_catalog.english', word) || to_tsv
 """)
 
 _WALKED = sql.SQL("""
-SELECT c.conversation_id, hit.rank, hit.rank IS NOT NULL AND {not_erased}{without}
-  FROM (SELECT * FROM conversations AS c WHERE listed{conditions}
-         ORDER BY c.conversation_id DESC LIMIT %(newest)s) AS c,
-       LATERAL (SELECT max(ts_rank_cd(words, %(words)s::tsquery, 1)) AS rank FROM search
-                 WHERE search.conversation_id = c.conversation_id
-                   AND words @@ %(words)s::tsquery{texts}) AS hit
+WITH walked AS MATERIALIZED (
+  SELECT * FROM conversations AS c WHERE listed{conditions} ORDER BY c.conversation_id DESC LIMIT %(newest)s
+)
+SELECT found.conversation_id, found.rank, walked.count
+  FROM (SELECT count(*) FROM walked) AS walked
+  LEFT JOIN (SELECT c.conversation_id, hit.rank
+               FROM walked AS c, LATERAL (
+                    SELECT max(ts_rank_cd(words, %(words)s::tsquery, 1)) AS rank FROM search
+                     WHERE search.conversation_id = c.conversation_id AND {matches} OFFSET 0) AS hit
+              WHERE hit.rank IS NOT NULL AND {not_erased}{without}) AS found ON true
 """)
 
+# OFFSET keeps the order of the joins: few conversations are found.
 _LOOKED_UP = sql.SQL("""
 WITH hit AS MATERIALIZED (
   SELECT conversation_id, ts_rank_cd(words, %(words)s::tsquery, 1) AS rank FROM search
-   WHERE words @@ %(words)s::tsquery{texts} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
-   LIMIT %(most)s
+   WHERE {matches} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s) LIMIT %(most)s
 )
-SELECT c.conversation_id, c.rank, texts.count
+SELECT found.conversation_id, found.rank, texts.count
   FROM (SELECT count(*) FROM hit) AS texts
-  LEFT JOIN (SELECT c.conversation_id, best.rank
-               FROM (SELECT conversation_id, max(rank) AS rank FROM hit GROUP BY conversation_id) AS best
-               JOIN conversations AS c USING (conversation_id)
-              WHERE listed AND {not_erased}{conditions}{without}) AS c ON true
+  LEFT JOIN (SELECT best.*
+               FROM (SELECT conversation_id, max(rank) AS rank FROM hit GROUP BY 1 OFFSET 0) AS best,
+                    LATERAL (
+                    SELECT FROM conversations AS c WHERE c.conversation_id = best.conversation_id AND listed
+                       AND {not_erased}{conditions}{without} OFFSET 0) AS c) AS found ON true
 """)
 
 _HITS = sql.SQL("""
@@ -161,7 +179,7 @@ SELECT hit.conversation_id,
        json_build_object('message_id', coalesce(m.message_id, f.message_id), 'role', m.role,
                          'trace_id', coalesce(m.trace_id, f.trace_id), 'at', hit.at, 'origin', hit.origin)
   FROM (SELECT DISTINCT ON (search.conversation_id) search.* FROM search
-         WHERE search.conversation_id = ANY (%(ids)s) AND words @@ %(words)s::tsquery{texts}
+         WHERE search.conversation_id = ANY (%(ids)s) AND {matches}
          ORDER BY search.conversation_id, ts_rank_cd(words, %(words)s::tsquery, 1) DESC, search.at DESC
        ) AS hit
   LEFT JOIN messages AS m ON m.message_id = hit.text_id
@@ -172,15 +190,16 @@ SELECT hit.conversation_id,
 
 _TRACES = sql.SQL("""
 SELECT DISTINCT m.trace_id FROM search JOIN messages AS m ON m.message_id = split_part(search.text_id, ' ', 1)
- WHERE search.conversation_id = ANY (%(ids)s) AND words @@ %(words)s::tsquery{texts}
+ WHERE search.conversation_id = ANY (%(ids)s) AND {matches}
 """)
 
+# Counted, as a join would read the whole table for NOT EXISTS.
 _WITHOUT = sql.SQL("""
-   AND NOT EXISTS (SELECT FROM search AS other WHERE other.conversation_id = c.conversation_id
-                                                 AND other.words @@ %(excluded)s::tsquery)""")
+   AND (SELECT count(*) FROM search AS other WHERE other.conversation_id = c.conversation_id
+                                               AND other.words @@ %(excluded)s::tsquery) = 0""")
 
-_TEXTS = {
-    "origins": sql.SQL(" AND search.origin = ANY (%(origins)s)"),
-    "since": sql.SQL(" AND search.at >= %(since)s"),
-    "until": sql.SQL(" AND search.at < %(until)s"),
+_MATCHES = {
+    "matching": sql.SQL("words @@ %(matching)s::tsquery"),
+    "since": sql.SQL("search.at >= %(since)s"),
+    "until": sql.SQL("search.at < %(until)s"),
 }
