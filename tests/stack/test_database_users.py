@@ -1,11 +1,13 @@
 """What the logins of the embedded Postgres may do, statement by statement."""
 
+import asyncio
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from agentchat.ops import folder_secrets, table_rights
+from agentchat.ops import connections, folder_secrets, table_rights
+from agentchat.ops.errors import SetupError
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, Service, get_role
 from agentchat.runtime.postgres import act_as
@@ -133,6 +135,8 @@ def test_an_analyst_reads_the_views_of_analytics_alone(cluster: tuple[Cluster, i
         conn.execute("SET default_transaction_read_only = off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("DELETE FROM analytics.usage_by_day")
+    with pytest.raises(SetupError, match=r"needs an operator's login .*: agentchat_operator"):
+        asyncio.run(connections.check_reachable(url))  # as `agentchat export conversations` does
 
 
 def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple[Cluster, int]) -> None:

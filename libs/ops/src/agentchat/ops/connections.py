@@ -22,6 +22,7 @@ from agentchat.ops.environment import Environment, get_variable
 from agentchat.ops.errors import NotRunningError, RefusedError, SetupError, StackError, StoppedError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.servers import nats
+from agentchat.runtime.database_roles import OPERATOR as OPERATOR_LOGIN
 from agentchat.runtime.database_roles import SERVICE_ROLE
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 from agentchat.runtime.settings import SettingsError, load
@@ -121,6 +122,11 @@ async def check_reachable(url: str, *, role: str | None = SERVICE_ROLE) -> None:
     try:
         connection = await psycopg.AsyncConnection.connect(url, **connect_options(url, role=role))
     except psycopg.OperationalError as error:
+        if f'set role "{role}"' in str(error):
+            raise SetupError(
+                f"this command needs an operator's login in {DATABASE_URL}: {OPERATOR_LOGIN}, the owner,"
+                f" or a member of {role}"
+            ) from None
         raise StackError(f"the database cannot be reached: {error}") from None
     except psycopg.Error as error:
         raise SetupError(f"{DATABASE_URL} cannot be used: {error}") from None
