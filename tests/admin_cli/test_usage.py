@@ -1,13 +1,11 @@
-"""A month's tokens in the command line and in the documented SQL are those of the API."""
+"""A month's tokens in the command line are those of the API."""
 
 import re
-from pathlib import Path
 
 import psycopg
 
 from tests.admin_cli.conftest import Cli
 
-PAGE = Path(__file__).parents[2] / "docs/operate/administration.md"
 KINDS = ("input", "cache_read", "cache_creation", "output")
 ROWS = (
     ("2026-10-01", "m-1", 100, 20, 7, 3),
@@ -20,15 +18,11 @@ INSERT INTO usage_by_day (account_id, day, agent_id, agent_version, model, runs,
 VALUES (%s, %s, 'a', 1, %s, 1, 0, 0, 1, 1, %s, %s, %s, %s)"""
 
 
-def test_tokens_of_cli_and_documented_sql_add_up(cli: Cli, migrated_database_url: str) -> None:
+def test_tokens_of_the_cli_add_up(cli: Cli, migrated_database_url: str) -> None:
     account = cli.account("Counting")
-    (query,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
     with psycopg.connect(migrated_database_url) as conn:
         conn.cursor().executemany(INSERT, [(account, *row) for row in ROWS])
-        found = {row[:2]: [int(count) for count in row[2:]] for row in conn.execute(query.encode())}
     kinds = [sum(counts) for counts in zip(*(row[2:] for row in ROWS), strict=True)]
-    assert found[account, "2026-10"] == [*kinds, sum(kinds)]
-
     month = cli.json("usage", "--account", account, "--month", "2026-10")
     for shown in (month, *month["lines"]):
         assert shown["tokens"] == sum(shown[f"{kind}_tokens"] for kind in KINDS)
