@@ -1,5 +1,7 @@
 """Tokens are four kinds that do not overlap, and their sum, wherever they are shown."""
 
+import csv
+import io
 import re
 from typing import Any
 
@@ -76,6 +78,14 @@ async def test_columns_of_the_account_page_add_up(browser: Browser, account: str
     assert kinds == [100, 20, 7, 3]
     assert sum(kinds) == total
     assert f"Tokens {total} of 50.0M" in extract_text(page)
+
+
+async def test_usage_of_a_month_is_downloaded_as_csv(browser: Browser, admin: Admin, account: str) -> None:
+    answer = await browser.get(f"/accounts/{account}/usage.csv?month={AT[:7]}")
+    (row,) = csv.DictReader(io.StringIO(answer.text))
+    (line,) = (await admin_usage.get_month(admin, account, AT[:7])).lines
+    shown = {name: row[name] for name in (*KINDS, "tokens", "cost", "day")}
+    assert shown == {name: str(getattr(line, name)) for name in shown}
 
 
 async def test_columns_of_a_run_add_up(browser: Browser, storage: Storage, account: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from litestar.response import Stream
+from litestar.response import Response, Stream
 
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.periods import PERIODS, compute_bounds
@@ -35,6 +35,7 @@ Kind = Literal[
     "rating",
     "time",
 ]
+_CSV = "text/csv; charset=utf-8"
 _CSV_ROWS = 1_000
 _MAX_TEXT = 500
 
@@ -162,8 +163,16 @@ def stream_csv(
     name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[Rows[Any]]]
 ) -> Stream:
     """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place."""
-    headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}.csv"'}
-    return Stream(_iterate_csv(columns, find), media_type="text/csv; charset=utf-8", headers=headers)
+    return Stream(_iterate_csv(columns, find), media_type=_CSV, headers=_build_csv_headers(name))
+
+
+def respond_with_csv(name: str, rows: Iterable[Sequence[object]]) -> Response[str]:
+    """Return rows as a CSV file; the first has the columns' names."""
+    return Response(_write_csv(rows), media_type=_CSV, headers=_build_csv_headers(name))
+
+
+def _build_csv_headers(name: str) -> dict[str, str]:
+    return {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}.csv"'}
 
 
 async def _iterate_csv(

@@ -25,6 +25,7 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_all, list_changes
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
+from agentchat.console.frame.table_view import respond_with_csv
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
@@ -119,6 +120,17 @@ async def get_account(
 ) -> Response[Any]:
     """Show an account: its plan and usage, its keys, its changes."""
     return await _render_account(request, account_id, month=month)
+
+
+@get("/accounts/{account_id:str}/usage.csv", role=Role.VIEWER)
+async def get_usage_csv(
+    request: AnyRequest, account_id: FromPath[str], month: str | None = None
+) -> Response[str]:
+    """Download an account's usage of a month by day, agent and model."""
+    usage = await admin_usage.get_month(get_admin(request), account_id, month or None)
+    names = await load_display_names(get_services(request).pool, (), {line.agent_id for line in usage.lines})
+    rows = [(names.agents.get(line.agent_id, ""), *msgspec.structs.astuple(line)) for line in usage.lines]
+    return respond_with_csv(f"usage-{usage.month}", [("agent", *UsageLine.__struct_fields__), *rows])
 
 
 @post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
@@ -323,6 +335,7 @@ HANDLERS = (
     get_accounts,
     post_account,
     get_account,
+    get_usage_csv,
     post_change,
     post_delete,
     post_key,

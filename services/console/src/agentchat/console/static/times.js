@@ -16,7 +16,7 @@ function describe(at) {
   const now = new Date(), seconds = (now - at) / 1000, distance = Math.abs(seconds);
   if (seconds >= 3600) return clock(at, now);
   const [, unit, size] = STEPS.find(([below]) => distance < below);
-  const text = `${Math.floor(distance / size)} ${unit}`;
+  const text = `${seconds < 0 ? Math.round(distance / size) : Math.floor(distance / size)} ${unit}`;
   return `${distance < 1 ? "now" : seconds < 0 ? `in ${text}` : `${text} ago`} · ${clock(at, now)}`;
 }
 
