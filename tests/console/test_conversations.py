@@ -35,7 +35,7 @@ async def test_search_by_words_account_and_day(storage: Storage, browser: Browse
     assert "I want a &lt;b&gt;<mark>refund</mark>&lt;/b&gt;" in html
     assert f'?run={trace("a")}"' in html, "it leads to the run in which that was said"
     assert f'value="{ACCOUNT}" selected' in html, "the form holds what the address does"
-    nothing = await browser.open_page("/conversations?q=refund&day=yesterday")
+    nothing = await browser.open_page("/conversations?q=refund&when=yesterday")
     assert "No conversations match" in nothing
     assert len(read_ids((await browser.get("/conversations")).text)) == 2
 
@@ -62,7 +62,7 @@ async def test_list_has_pages_and_counts_new_conversations(storage: Storage, bro
     made = sorted(each.conversation_id for each in told)  # two of one millisecond are in any order
     await storage.follow()
     first = (await browser.get("/conversations?q=refund")).text
-    (more,) = re.findall(r'class="more"><a class="button" href="([^"]+)"', first)
+    (more,) = re.findall(r'class="more"><td colspan="10"><a class="button" href="([^"]+)"', first)
     second = (await browser.get(more.replace("&amp;", "&"), **{"hx-request": "true"})).text
     assert "<html" not in second
     assert read_ids(first) + read_ids(second) == made[::-1]

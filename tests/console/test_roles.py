@@ -43,6 +43,7 @@ ROLES: dict[str, Role | None] = {
     "GET /now/stream": Role.VIEWER,
     "GET /conversations": Role.VIEWER,
     "GET /conversations/new": Role.VIEWER,
+    "GET /conversations.csv": Role.VIEWER,
     "GET /conversations/{conversation_id}": Role.VIEWER,
     "GET /conversations/{conversation_id}/stream": Role.VIEWER,
     "GET /conversations/{conversation_id}/events": Role.VIEWER,

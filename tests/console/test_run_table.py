@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
@@ -86,10 +87,28 @@ async def test_a_wrong_filter_of_runs_is_named(browser: Browser, query: str) -> 
     assert re.search(r"must be|not a place", extract_text(answer.text))
 
 
-async def test_count_on_now_is_the_total_of_its_link(browser: Browser, migrated_database_url: str) -> None:
+@pytest.fixture
+async def filled(migrated_database_url: str) -> AsyncIterator[None]:
     await empty(migrated_database_url)
     fill_read_models(migrated_database_url, 300, open_runs=10)
+    yield
+    await empty(migrated_database_url)
+
+
+@pytest.mark.usefixtures("filled")
+async def test_count_on_now_is_the_total_of_its_link(browser: Browser) -> None:
     html = (await browser.get("/now")).text
     ((link, count),) = re.findall(r'<a href="(/runs\?[^"]+)">(\d+)</a>', html)
     assert int(count) > 0
     assert f"{count} runs" in await browser.open_page(unescape(link))
+
+
+@pytest.mark.usefixtures("filled")
+async def test_conversations_sort_and_export_as_runs_do(browser: Browser) -> None:
+    html = (await browser.get("/conversations?columns=cost,updated_at&sort=cost")).text
+    assert "300 conversations" in extract_text(html)
+    ids = re.findall(r'class="title" href="/conversations/([0-9a-f-]{36})', html)
+    rows = read_rows((await browser.get("/conversations.csv?columns=cost&sort=cost")).text)
+    costs = [float(row["cost"]) for row in rows]
+    assert (len(rows), costs) == (300, sorted(costs, reverse=True))
+    assert ids == [row["id"] for row in rows[: len(ids)]]

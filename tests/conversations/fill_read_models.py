@@ -31,7 +31,8 @@ SELECT '019ac9e4-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'account-' || n %
 _RUNS = f"""
 INSERT INTO runs (trace_id, conversation_id, account_id, user_id, agent_id, agent_version, model, form, state,
                   code, attempts, rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens,
-                  cache_creation_tokens, cost, first_token_ms, requested_at, started_at, ended_at)
+                  cache_creation_tokens, cost, first_token_ms, duration_ms, requested_at, started_at,
+                  ended_at)
 SELECT md5(n::text), '019ac9e4-0000-7000-8000-' || lpad(to_hex((n - 1) / %(each)s + 1), 12, '0'),
        'account-' || c %% 20, 'user-' || c %% 5000, 'agent-' || c %% 50, 1 + c %% 7, 'model-' || c %% 5,
        'form1', CASE WHEN is_open THEN 'running' WHEN n %% 10 = 0 THEN 'failed'
@@ -40,6 +41,7 @@ SELECT md5(n::text), '019ac9e4-0000-7000-8000-' || lpad(to_hex((n - 1) / %(each)
             THEN (ARRAY['provider_error', 'timeout', 'overloaded'])[1 + n %% 3] END,
        1, 2, n %% 4, hashint4(n) & 8191, hashint4(n + 1) & 1023, hashint4(n + 2) & 4095, 0,
        (hashint4(n + 3) & 65535) / 1000000.0, hashint4(n + 4) & 2047,
+       CASE WHEN NOT is_open THEN 19900 - (hashint4(n) & 1023) * 50 / 3 END,
        {_AT.format("20 + since")}, {_AT.format("19.9 + since")},
        CASE WHEN NOT is_open THEN {_AT.format("since + (hashint4(n) & 1023) / 60.0")} END
   FROM generate_series(1, %(conversations)s * %(each)s) AS n,

@@ -51,14 +51,14 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
     await storage.follow()
     columns = (
         "state, code, agent_id, agent_version, model, form, attempts, rounds, tool_calls, input_tokens,"
-        " requested_at, started_at, ended_at"
+        " duration_ms, requested_at, started_at, ended_at"
     )
     first = ("agent-1", 3, "demo-shop-1", "form1")
     assert await storage.rows(f"SELECT {columns} FROM runs ORDER BY trace_id") == [
-        ("completed", None, *first, 2, 2, 2, 15, AT, AT, LATER),
-        ("failed", "provider_error", "agent-1", 4, "demo-shop-1", "form1", 1, 0, 0, 0, AT, AT, LATER),
-        ("cancelled", "cancelled", *first, 1, 0, 0, 0, AT, AT, LATER),
-        ("running", None, "agent-1", None, None, None, 0, 0, 0, 0, AT, None, None),
+        ("completed", None, *first, 2, 2, 2, 15, 60_000, AT, AT, LATER),
+        ("failed", "provider_error", "agent-1", 4, "demo-shop-1", "form1", 1, 0, 0, 0, 60_000, AT, AT, LATER),
+        ("cancelled", "cancelled", *first, 1, 0, 0, 0, 60_000, AT, AT, LATER),
+        ("running", None, "agent-1", None, None, None, 0, 0, 0, 0, None, AT, None, None),
     ]
 
 

@@ -22,6 +22,7 @@ from agentchat.conversations.queries.conversation_search import (
     find_conversations,
 )
 from agentchat.conversations.queries.search_query import MAX_SNIPPET, parse_search
+from agentchat.conversations.queries.sorted_list import BY_ACTIVITY, RowCount, SortOrder
 from agentchat.conversations.queries.text_matches import Hit
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.conversations.given import (
@@ -145,8 +146,7 @@ class TestWords:
         storage, names = corpus
         page = await find_conversations(storage.pool, ConversationSearch(text=text), limit=10)
         assert "".join(sorted(names[each.id] for each in page.rows)) == found
-        assert page.total in (len(found), None)
-        assert page.is_total_exact
+        assert page.total in (RowCount(len(found)), None)
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -185,20 +185,20 @@ class TestWords:
 async def test_better_matches_come_first_and_all_are_counted(storage: Storage) -> None:
     texts = ("a refund of that", "refund refund", "refunds", "none", "refund")
     ids = [await begin(storage, word, text) for word, text in zip("abcde", texts, strict=True)]
-    wanted = ConversationSearch(text="refund", sort="rank")
+    wanted = ConversationSearch(text="refund", sort=SortOrder("rank"))
     found: list[str] = []
     before = None
     for _ in range(3):
         page = await find_conversations(storage.pool, wanted, before=before, limit=2)
         found += [each.id for each in page.rows]
-        before = page.rows[-1].get_place("rank") if page.rows else before
-        assert page.total == 4
+        before = page.places[-1] if page.places else before
+        assert page.total == RowCount(4)
     assert [ids.index(each) for each in found] == [1, 4, 2, 0]
     (counted,) = await storage.rows(
         "SELECT count(DISTINCT conversation_id) FROM search WHERE words @@ to_tsquery('english', 'refund')"
     )
     assert counted == (4,)
-    by_activity = replace(wanted, sort="last_activity")
+    by_activity = replace(wanted, sort=BY_ACTIVITY)
     assert await find(storage, **{name: getattr(by_activity, name) for name in ("text", "sort")}) == sorted(
         [each for each in ids if each != ids[3]], reverse=True
     )
@@ -262,7 +262,7 @@ async def test_totals_say_if_they_are_bounds(
         monkeypatch.setattr(text_matches, name, value)
     made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
     page = await find_conversations(storage.pool, ConversationSearch(text="refund"), limit=1)
-    assert (page.total, page.is_total_exact, len(page.rows)) == (found, is_exact, 1)
+    assert (page.total, len(page.rows)) == (RowCount(found, is_exact), 1)
     newer = await find_conversations(storage.pool, ConversationSearch(text="refund"), after=made[0], limit=9)
     assert made[2] in [each.id for each in newer.rows]
     assert made[0] not in [each.id for each in newer.rows]
@@ -275,11 +275,11 @@ async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> No
         said = replace(build_user_message(f"d{number}"), at=f"2027-01-0{number + 1}T10:00:00.000000Z")
         await storage.store.append(await storage.store.load(conversation_id), [said])
     await storage.follow()
-    wanted, found, before = ConversationSearch(sort="last_activity"), [], None
+    wanted, found, before = ConversationSearch(sort=BY_ACTIVITY), [], None
     for _ in range(3):
-        (row,) = (await find_conversations(storage.pool, wanted, before=before, limit=1)).rows
-        found.append(row.id)
-        before = row.get_place(wanted.sort)
+        page = await find_conversations(storage.pool, wanted, before=before, limit=1)
+        found.append(page.rows[0].id)
+        before = page.places[0]
     assert found == [first, third, second]
 
 

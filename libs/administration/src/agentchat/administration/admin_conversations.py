@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Deletion, Page
-from agentchat.administration.checked_input import check_storable, parse_id, parse_time
+from agentchat.administration.checked_input import check_storable, parse_id, parse_order, parse_time
 from agentchat.administration.parameters import (
     After,
     DryRun,
@@ -32,10 +32,9 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
-    SORTS,
+    CONVERSATIONS,
     ConversationSearch,
     ConversationSearchResult,
-    Sort,
     find_conversations,
 )
 from agentchat.conversations.queries.find_run import count_runs
@@ -75,12 +74,11 @@ async def page(
             found = await find_conversations(admin.pool, wanted, before=after, limit=count_rows(limit))
         except ValueError:
             raise Invalid("cursor", "is not a cursor of this list") from None
-    more = found.rows[limit - 1].get_place(wanted.sort) if len(found.rows) > limit else None
     return Page(
         items=tuple(found.rows[:limit]),
-        after=more,
-        total=found.total,
-        is_total_exact=found.is_total_exact,
+        after=found.places[limit - 1] if len(found.rows) > limit else None,
+        total=None if found.total is None else found.total.count,
+        is_total_exact=found.total is None or found.total.is_exact,
     )
 
 
@@ -118,15 +116,8 @@ def build_search(
         rating=rating,
         metadata=_parse_tag(tag),
         text=query,
-        sort=_parse_sort(sort or ("created" if query is None else "rank")),
+        sort=parse_order(CONVERSATIONS, sort or ("created" if query is None else "rank")),
     )
-
-
-def _parse_sort(text: str) -> Sort:
-    for sort in SORTS:
-        if text == sort:
-            return sort
-    raise Invalid("sort", f"must be one of {', '.join(SORTS)}")
 
 
 def _parse_tag(text: str | None) -> dict[str, str]:

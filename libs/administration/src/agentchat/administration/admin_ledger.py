@@ -1,9 +1,10 @@
 """List the runs of all accounts, sorted and filtered."""
 
 from agentchat.administration.admin import Admin, translate_errors
+from agentchat.administration.admin_conversations import ENDS
 from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Page
-from agentchat.administration.checked_input import check_storable, parse_time
+from agentchat.administration.checked_input import check_storable, parse_order, parse_time
 from agentchat.administration.parameters import (
     ActiveSince,
     ActiveUntil,
@@ -25,9 +26,6 @@ from agentchat.administration.parameters import (
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.find_runs import RUNS, RunFilter, RunRow, find_runs
-from agentchat.conversations.queries.sorted_list import SortedList, SortOrder
-
-STATES = ("running", "completed", "failed", "cancelled")
 
 
 async def page(
@@ -81,8 +79,8 @@ def build_run_filter(
     *, state: str | None, rating: str | None, since: str | None, until: str | None, **others: object
 ) -> RunFilter:
     """Check query parameters and build the filter; `others` are its other fields. Raises Invalid."""
-    if state not in (None, *STATES):
-        raise Invalid("state", f"must be one of {', '.join(STATES)}")
+    if state not in (None, *ENDS):
+        raise Invalid("state", f"must be one of {', '.join(ENDS)}")
     if rating not in (None, *RATINGS):
         raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
     for name, value in others.items():
@@ -95,11 +93,3 @@ def build_run_filter(
         until=None if until is None else parse_time("until", until),
         **others,  # type: ignore[arg-type] # fields of it
     )
-
-
-def parse_order(listed: SortedList, text: str | None) -> SortOrder:
-    """Parse what a list is sorted by. Raises Invalid."""
-    order = SortOrder() if text is None else SortOrder.parse(text)
-    if order.column not in listed.keys:
-        raise Invalid("sort", f"must be one of {', '.join(listed.keys)}, with :asc for the least first")
-    return order

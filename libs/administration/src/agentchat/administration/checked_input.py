@@ -10,6 +10,7 @@ from msgspec import inspect
 from agentchat.administration.admin_values import UUID
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
+from agentchat.conversations.queries.sorted_list import SortedList, SortOrder
 from agentchat.conversations.queries.time_travel import log_time
 
 T = TypeVar("T")
@@ -22,6 +23,14 @@ def parse_time(name: str, text: str) -> str:
         return log_time(text)
     except ValueError:
         raise Invalid(name, "must be a time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+
+
+def parse_order(listed: SortedList, text: str | None) -> SortOrder:
+    """Parse what a list is sorted by; None is its last activity. Raises Invalid."""
+    order = SortOrder() if text is None else SortOrder.parse(text)
+    if order.column not in listed.keys:
+        raise Invalid("sort", f"must be one of {', '.join(listed.keys)}, with :asc for the least first")
+    return order
 
 
 def read_json(kind: type[T], data: bytes) -> T:

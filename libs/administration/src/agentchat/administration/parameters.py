@@ -37,7 +37,8 @@ OfRating = Annotated[
 SortBy = Annotated[
     str,
     Meta(
-        description="created (default), last_activity or, the default with `query`, rank; the greatest first."
+        description="created (default), rank (default with `query`), last_activity, message_count, tokens,"
+        " cost, rating or another field, the greatest first; with :asc the least first."
     ),
 ]
 OfState = Annotated[str, Meta(description="In this state: running, completed, failed or cancelled.")]

@@ -36,6 +36,12 @@ WITH_RATING: LiteralString = """EXISTS (
 """SQL for whether a conversation has a reply with a Rating."""
 
 
+HAS_RATING: LiteralString = """{alias}.{id} IN (
+       SELECT {id} FROM feedback GROUP BY conversation_id, trace_id
+       HAVING CASE {rating} WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END)"""
+"""The same for runs or conversations of all accounts: it reads all feedback once."""
+
+
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     newest: dict[tuple[str, str], tuple[LoggedFact, events.FeedbackGiven | events.FeedbackWithdrawn]] = {}
     for fact in facts:

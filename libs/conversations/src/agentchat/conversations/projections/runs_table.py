@@ -54,6 +54,7 @@ CREATE TABLE runs (
     cache_creation_tokens bigint NOT NULL,
     cost numeric,
     first_token_ms integer,
+    duration_ms bigint,
     requested_at text COLLATE "C",
     started_at text COLLATE "C",
     ended_at text COLLATE "C"
@@ -250,8 +251,7 @@ _SUMS = """
 SELECT account_id, substr(ended_at, 1, 10), coalesce(agent_id, ''), coalesce(agent_version, 0),
        coalesce(model, ''), count(*), count(*) FILTER (WHERE state = 'failed'),
        count(*) FILTER (WHERE state = 'cancelled'), sum(rounds)::bigint,
-       coalesce(sum(round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)),
-                0)::bigint,
+       coalesce(sum(duration_ms), 0)::bigint,
        sum(input_tokens)::bigint, sum(output_tokens)::bigint,
        sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint,
        coalesce(sum(cost), 0), count(*) FILTER (WHERE cost IS NULL)
@@ -276,6 +276,8 @@ def build_projection(prices: Prices) -> Projection:
 PROJECTION = build_projection(Prices())
 """The read model for its name and tables, without prices."""
 
+
+_DURATION = "round(extract(epoch FROM {ended}::timestamptz - {started}::timestamptz) * 1000)"
 
 _UPSERT = insert(
     "runs",
@@ -302,10 +304,17 @@ _UPSERT = insert(
        first_token_ms = coalesce(kept.first_token_ms, excluded.first_token_ms),
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),
+       duration_ms = coalesce(kept.duration_ms, excluded.duration_ms, """
+    + _DURATION.format(
+        ended="coalesce(kept.ended_at, excluded.ended_at)",
+        started="coalesce(kept.started_at, excluded.started_at)",
+    )
+    + """),
        ended_at = coalesce(kept.ended_at, excluded.ended_at)""",
     computed={
         "user_id": "(SELECT event_field(state, 'user_id') FROM conversation_events"
-        " WHERE originator_id = new.conversation_id AND originator_version = 1)"
+        " WHERE originator_id = new.conversation_id AND originator_version = 1)",
+        "duration_ms": _DURATION.format(ended="new.ended_at", started="new.started_at"),
     },
 )
 

@@ -24,7 +24,7 @@ SELECT trace_id, conversation_id, account_id, user_id, agent_id, agent_version, 
        rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
        input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens, cost, first_token_ms,
        (SELECT avg(score) FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
-       round(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) * 1000)::bigint AS duration_ms,
+       duration_ms,
        requested_at::timestamptz AS requested_at, started_at::timestamptz AS started_at,
        ended_at::timestamptz AS ended_at
   FROM {runs} AS run;

@@ -5,7 +5,7 @@ activity, or of the rank that words give (`text_matches`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 from psycopg import sql
@@ -14,10 +14,11 @@ from psycopg.types.json import Jsonb
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
-from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
+from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
 from agentchat.conversations.queries.search_query import parse_search
+from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, SortedList, SortKey, SortOrder
 from agentchat.conversations.queries.text_matches import Hit, TextSearch
-from agentchat.runtime.postgres import Connection, Pool, acquire_connection
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 SEARCH_SECONDS = 20.0
 """The longest time of a search."""
@@ -25,6 +26,9 @@ SEARCH_SECONDS = 20.0
 
 class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, as lists have it; times are ISO 8601 UTC. `agent_id` answered last.
+
+    `state` is that of the last run, `tokens` and `cost` are sums of the runs, `rating` is the mean of all
+    scores. The cost is None if a model has no price.
 
     `hit` is the best matching text and `rank` its rank, if words were searched for.
     """
@@ -39,33 +43,20 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
     user_id: str | None = None
     external_id: str | None = None
+    state: str | None = None
+    tokens: int = 0
+    cost: float | None = None
+    rating: float | None = None
     rank: float = 0.0
     hit: Hit | None = None
 
-    def get_place(self, sort: "Sort") -> str:
-        """Return its place in an order, from which the next page continues."""
-        match sort:
-            case "created":
-                return self.id
-            case "last_activity":
-                return f"{self.updated_at} {self.id}"
-            case "rank":
-                return f"{self.rank!r} {self.updated_at} {self.id}"
-
 
 class ConversationSearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a search. `total` counts all that match the words, None without words.
-
-    If not `is_total_exact`, there may be more (`TextMatches`).
-    """
+    """A page of a search, the places of its rows in the order, and how many match, if that was counted."""
 
     rows: list[ConversationSearchResult]
-    total: int | None = None
-    is_total_exact: bool = True
-
-
-Sort = Literal["created", "last_activity", "rank"]
-SORTS: tuple[Sort, ...] = get_args(Sort)
+    places: list[str]
+    total: RowCount | None = None
 
 
 class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +81,7 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     rating: Rating | None = None
     metadata: Mapping[str, str] = {}
     text: str | None = None
-    sort: Sort = "created"
+    sort: SortOrder = SortOrder("created")
 
 
 async def find_conversations(
@@ -100,10 +91,12 @@ async def find_conversations(
     before: str | None = None,
     after: str | None = None,
     limit: int,
+    counts: bool = False,
 ) -> ConversationSearchPage:
     """Find up to `limit` conversations in the order of the search, without erased ones.
 
     `before` is the place of the last one of the page before; with `after` those that are newer than that id.
+    Those that have words are always counted, others if it `counts`.
     Raises ValueError for a text that is no search or no place, DatabaseUnavailable.
     """
     text = (wanted.text or "").strip()
@@ -112,7 +105,6 @@ async def find_conversations(
     values: dict[str, Any] = msgspec.structs.asdict(wanted) | {
         "metadata": Jsonb(dict(wanted.metadata)) if wanted.metadata else None,
         "after": after,
-        "limit": limit,
         "id": text.lower() if has_id else None,
         "asked_user_id": query.user_id if query else None,
         "asked_metadata": Jsonb(dict(query.metadata)) if query and query.metadata else None,
@@ -121,18 +113,20 @@ async def find_conversations(
     async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         if query is None or not query.terms:
-            return ConversationSearchPage(
-                rows=_build_results(await _fetch_rows(conn, _LISTED, conditions, values, wanted.sort, before))
+            matching = _LISTED.format(not_erased=NOT_ERASED, conditions=sql.SQL("").join(conditions))
+            rows = await CONVERSATIONS.fetch_page(
+                conn, matching, values, order=wanted.sort, after=before, limit=limit
             )
+            total = await CONVERSATIONS.count_rows(conn, matching, values) if counts else None
+            return _build_page(rows, {}, total)
         search = TextSearch(conn, query, conditions, values)
         matches = await search.match(limit)
-        values |= {"ids": matches.ids, "ranks": matches.ranks}
-        rows = await _fetch_rows(conn, _MATCHED, [], values, wanted.sort, before)
-        return ConversationSearchPage(
-            rows=_build_results(rows, await search.fetch_hits([row[0] for row in rows])),
-            total=len(matches.ids),
-            is_total_exact=matches.is_complete,
+        found = {"ids": matches.ids, "ranks": matches.ranks}
+        rows = await _MATCHES.fetch_page(
+            conn, sql.SQL("TRUE"), found, order=wanted.sort, after=before, limit=limit
         )
+        hits = await search.fetch_hits([row[0] for row in rows])
+        return _build_page(rows, hits, RowCount(len(matches.ids), matches.is_complete))
 
 
 async def list_matching_traces(pool: Pool, conversation_ids: Sequence[str], text: str) -> set[str]:
@@ -145,84 +139,60 @@ async def list_matching_traces(pool: Pool, conversation_ids: Sequence[str], text
         return await TextSearch(conn, parse_search(text), [], {}).list_traces(conversation_ids)
 
 
-async def _fetch_rows(
-    conn: Connection,
-    form: sql.SQL,
-    conditions: list[sql.SQL],
-    values: dict[str, Any],
-    sort: Sort,
-    before: str | None,
-) -> list[tuple[Any, ...]]:
-    """Fetch the page after a place. Raises ValueError."""
-    order = _ORDERS[sort]
-    if before is not None:
-        place = before.split(" ")
-        if len(place) != order.columns:
-            raise ValueError(f"not a place in a list: {before[:100]}")
-        values = values | {"place": place, "rank": float(place[0]) if sort == "rank" else None}
-        conditions = [*conditions, order.follows]
-    query = form.format(
-        columns=_COLUMNS, not_erased=NOT_ERASED, wanted=sql.SQL("").join(conditions), order=order.by
-    )
-    return await (await conn.execute(query, values)).fetchall()
-
-
-def _build_results(
-    rows: list[tuple[Any, ...]], hits: Mapping[str, Hit] | None = None
-) -> list[ConversationSearchResult]:
+def _build_page(
+    rows: list[tuple[Any, ...]], hits: Mapping[str, Hit], total: RowCount | None
+) -> ConversationSearchPage:
     names = ConversationSearchResult.__struct_fields__[:-1]
-    return [
-        ConversationSearchResult(**dict(zip(names, row, strict=True)), hit=(hits or {}).get(row[0]))
-        for row in rows
-    ]
+    return ConversationSearchPage(
+        rows=[
+            ConversationSearchResult(**dict(zip(names, row, strict=False)), hit=hits.get(row[0]))
+            for row in rows
+        ],
+        places=[row[-1] for row in rows],
+        total=total,
+    )
 
 
-class _Order(msgspec.Struct, frozen=True):
-    """An order: its keys, how many there are, and the condition on those that follow a place."""
+_OF_RUNS = "FROM runs WHERE runs.conversation_id = c.conversation_id"
+_TITLE = "coalesce(c.given_title, c.title)"
+_STATE = f"(SELECT state {_OF_RUNS} ORDER BY requested_at DESC NULLS LAST LIMIT 1)"
+_SUM = "sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)"
+_TOKENS = f"(SELECT coalesce({_SUM}, 0)::bigint {_OF_RUNS})"
+_COST = f"(SELECT CASE WHEN count(*) = count(cost) THEN sum(cost) END {_OF_RUNS})"
+_RATING = "(SELECT avg(score) FROM feedback WHERE feedback.conversation_id = c.conversation_id)"
 
-    columns: int
-    by: sql.SQL
-    follows: sql.SQL
+CONVERSATIONS = SortedList(
+    table="(SELECT *, 0::real AS rank FROM conversations)",
+    alias="c",
+    id="c.conversation_id",
+    columns=f"""c.conversation_id, c.account_id, {_TITLE}, c.agent_id, c.message_count, c.created_at,
+       c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_TOKENS}, {_COST}::float8, {_RATING},
+       c.rank""",
+    keys={
+        ACTIVITY: SortKey("c.updated_at", "text", has_index=True),
+        "created": SortKey("c.conversation_id", "text", has_index=True),
+        "rank": SortKey("c.rank::numeric"),
+        "title": SortKey(f"coalesce({_TITLE}, '')", "text"),
+        "state": SortKey(f"coalesce({_STATE}, '')", "text"),
+        "agent_id": SortKey("coalesce(c.agent_id, '')", "text"),
+        "account_id": SortKey("c.account_id", "text"),
+        "user_id": SortKey("coalesce(c.user_id, '')", "text"),
+        "message_count": SortKey("c.message_count"),
+        "tokens": SortKey(_TOKENS),
+        "cost": SortKey(f"coalesce({_COST}, -1)"),
+        "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
+    },
+)
+"""Conversations as a list. Ids begin with the time, so that they sort by creation."""
 
+_MATCHES = msgspec.structs.replace(
+    CONVERSATIONS,
+    table="""(SELECT conversations.*, rank
+          FROM unnest(%(ids)s::text[], %(ranks)s::real[]) AS hit (conversation_id, rank)
+          JOIN conversations USING (conversation_id))""",
+)
 
-_ORDERS: Mapping[Sort, _Order] = {
-    "created": _Order(
-        1,
-        sql.SQL("c.conversation_id DESC"),
-        sql.SQL("\n   AND c.conversation_id < (%(place)s::text[])[1]"),
-    ),
-    "last_activity": _Order(
-        2,
-        sql.SQL("c.updated_at DESC, c.conversation_id DESC"),
-        sql.SQL(
-            "\n   AND (c.updated_at, c.conversation_id) < ((%(place)s::text[])[1], (%(place)s::text[])[2])"
-        ),
-    ),
-    "rank": _Order(
-        3,
-        sql.SQL("rank DESC, c.updated_at DESC, c.conversation_id DESC"),
-        sql.SQL(
-            "\n   AND (rank, c.updated_at, c.conversation_id)"
-            " < (%(rank)s::real, (%(place)s::text[])[2], (%(place)s::text[])[3])"
-        ),
-    ),
-}
-
-_COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c.title), c.agent_id,
-       c.message_count, c.created_at, c.updated_at, c.metadata, c.user_id, c.external_id""")
-
-_LISTED = sql.SQL("""
-SELECT {columns}, rank FROM conversations AS c, (VALUES (0::real)) AS hit (rank)
- WHERE listed AND {not_erased}{wanted}
- ORDER BY {order} LIMIT %(limit)s
-""")
-
-_MATCHED = sql.SQL("""
-SELECT {columns}, rank
-  FROM unnest(%(ids)s::text[], %(ranks)s::real[]) AS hit (conversation_id, rank)
-  JOIN conversations AS c USING (conversation_id)
- WHERE TRUE{wanted} ORDER BY {order} LIMIT %(limit)s
-""")
+_LISTED = sql.SQL("c.listed AND {not_erased}{conditions}")
 
 _CONDITIONS = {
     "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
@@ -244,7 +214,7 @@ _CONDITIONS = {
         "\n   AND EXISTS (SELECT FROM tools WHERE tools.conversation_id = c.conversation_id"
         " AND tools.name = %(tool)s)"
     ),
-    "rating": sql.SQL("\n   AND " + WITH_RATING.format(conversation="c", rating="%(rating)s")),
+    "rating": sql.SQL("\n   AND " + HAS_RATING.format(alias="c", id="conversation_id", rating="%(rating)s")),
     "id": sql.SQL("""
    AND c.conversation_id IN (
        SELECT %(id)s

@@ -6,10 +6,11 @@ import msgspec
 from psycopg import sql
 
 from agentchat.conversations.database import lift_time_limits
-from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,
     BY_ACTIVITY,
+    RowCount,
     SortedList,
     SortKey,
     SortOrder,
@@ -99,8 +100,8 @@ async def find_runs(
     return [(RunRow(**dict(zip(names, row, strict=False))), row[-1]) for row in rows]
 
 
-async def count_matching_runs(pool: Pool, wanted: RunFilter) -> int:
-    """Count the runs that match, at most `sorted_list.MOST` + 1. Raises DatabaseUnavailable."""
+async def count_matching_runs(pool: Pool, wanted: RunFilter) -> RowCount:
+    """Count the runs that match. Raises DatabaseUnavailable."""
     conditions, values = wanted.build_conditions()
     async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
@@ -108,7 +109,6 @@ async def count_matching_runs(pool: Pool, wanted: RunFilter) -> int:
 
 
 _TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"
-_DURATION = "round(extract(epoch FROM r.ended_at::timestamptz - r.started_at::timestamptz) * 1000)::bigint"
 _RATING = "(SELECT avg(score) FROM feedback WHERE feedback.trace_id = r.trace_id)"
 _LAST_ACTIVITY = "coalesce(r.ended_at, r.requested_at)"
 
@@ -118,10 +118,10 @@ RUNS = SortedList(
     id="r.trace_id",
     columns=f"""r.trace_id, r.conversation_id, r.account_id, r.user_id, r.agent_id, r.agent_version, r.model,
        r.form, r.state, r.code, {_TOKENS}, r.input_tokens, r.output_tokens, r.cache_read_tokens,
-       r.cache_creation_tokens, r.cost::float8, r.tool_calls, {_DURATION}, r.first_token_ms, {_RATING},
+       r.cache_creation_tokens, r.cost::float8, r.tool_calls, r.duration_ms, r.first_token_ms, {_RATING},
        r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
     keys={
-        ACTIVITY: SortKey(_LAST_ACTIVITY, "text"),
+        ACTIVITY: SortKey(_LAST_ACTIVITY, "text", has_index=True),
         "state": SortKey("r.state", "text"),
         "code": SortKey("coalesce(r.code, '')", "text"),
         "agent_id": SortKey("coalesce(r.agent_id, '')", "text"),
@@ -137,7 +137,7 @@ RUNS = SortedList(
         "cache_creation_tokens": SortKey("r.cache_creation_tokens"),
         "cost": SortKey("coalesce(r.cost, -1)"),
         "tool_calls": SortKey("r.tool_calls"),
-        "duration_ms": SortKey(f"coalesce({_DURATION}, -1)"),
+        "duration_ms": SortKey("coalesce(r.duration_ms, -1)"),
         "first_token_ms": SortKey("coalesce(r.first_token_ms, -1)"),
         "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
         "requested_at": SortKey("coalesce(r.requested_at, '')", "text"),
@@ -146,8 +146,6 @@ RUNS = SortedList(
     },
 )
 """The ledger as a list. What a run does not have is less than any value."""
-
-_RATED = "r.trace_id IN (SELECT trace_id FROM feedback GROUP BY trace_id HAVING {mean})"
 
 _CONDITIONS = {
     "is_open": "(r.ended_at IS NULL) = %(is_open)s",
@@ -165,12 +163,10 @@ _CONDITIONS = {
         )
     },
     "account_ids": "r.account_id = ANY (%(account_ids)s)",
-    "rating": _RATED.format(
-        mean="CASE %(rating)s WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END"
-    ),
+    "rating": HAS_RATING.format(alias="r", id="trace_id", rating="%(rating)s"),
     "since": f"{_LAST_ACTIVITY} >= %(since)s",
     "until": f"{_LAST_ACTIVITY} < %(until)s",
     "min_cost": "r.cost >= %(min_cost)s",
     "min_tokens": f"{_TOKENS} >= %(min_tokens)s",
-    "min_duration_ms": f"{_DURATION} >= %(min_duration_ms)s",
+    "min_duration_ms": "r.duration_ms >= %(min_duration_ms)s",
 }

@@ -1,6 +1,6 @@
 """Sort the rows of a read model by a column, page through them by keys, and count them.
 
-A list in the order of the last activity reads an index. Any other order sorts the `MOST` newest rows that
+A list in the order of its last activity reads an index. Most other orders sort the `MOST` newest rows that
 match, so that a page of a large table costs no more than one of a small table.
 """
 
@@ -14,7 +14,7 @@ from psycopg import sql
 from agentchat.runtime.postgres import Connection
 
 MOST = 10_000
-"""How many rows are counted, sorted by a column and exported. A count of one more means "more"."""
+"""How many rows are counted, sorted by a column without an index, and exported."""
 
 ACTIVITY = "last_activity"
 """The column that a list is sorted by if none is named."""
@@ -23,10 +23,14 @@ _ASCENDING = ":asc"
 
 
 class SortKey(msgspec.Struct, frozen=True):
-    """The SQL of a column to sort by, which is never null, and the type of its values."""
+    """The SQL of a column to sort by, which is never null, and the type of its values.
+
+    With an index all rows are sorted, else the newest.
+    """
 
     expression: LiteralString
     kind: Literal["text", "numeric"] = "numeric"
+    has_index: bool = False
 
 
 class SortOrder(msgspec.Struct, frozen=True):
@@ -46,6 +50,13 @@ class SortOrder(msgspec.Struct, frozen=True):
 
 
 BY_ACTIVITY = SortOrder()
+
+
+class RowCount(msgspec.Struct, frozen=True):
+    """A number of rows; if not `is_exact`, there are more."""
+
+    count: int
+    is_exact: bool = True
 
 
 class SortedList(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,17 +100,18 @@ class SortedList(msgspec.Struct, frozen=True, kw_only=True):
             "direction": sql.SQL("ASC" if order.ascending else "DESC"),
             "follows": follows,
         }
-        query = (_BY_ACTIVITY if order.column == ACTIVITY else _BY_COLUMN).format(**parts)
+        query = (_BY_INDEX if key.has_index else _BY_COLUMN).format(**parts)
         return await (await conn.execute(query, {**values, **place, "limit": limit})).fetchall()
 
     async def count_rows(
         self, conn: Connection, conditions: sql.Composable, values: Mapping[str, Any]
-    ) -> int:
-        """Count the rows that match, at most `MOST` + 1. Raises psycopg.Error."""
+    ) -> "RowCount":
+        """Count the rows that match. Raises psycopg.Error."""
         row = await (
             await conn.execute(_COUNT.format(**self._build_parts(conditions)), dict(values))
         ).fetchone()
-        return row[0] if row else 0
+        found = row[0] if row else 0
+        return RowCount(min(found, MOST), found <= MOST)
 
     def _build_parts(self, conditions: sql.Composable) -> dict[str, sql.Composable]:
         return {
@@ -126,7 +138,7 @@ def parse_place(text: str, key: SortKey) -> dict[str, str]:
 
 _FOLLOWS = sql.SQL(" AND ({key}, {id}) {sign} (%(place)s::{kind}, %(place_id)s::text)")
 
-_BY_ACTIVITY = sql.SQL("""
+_BY_INDEX = sql.SQL("""
 SELECT {columns}, json_build_array(({key})::text, {id})::text
   FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}{follows}
          ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}

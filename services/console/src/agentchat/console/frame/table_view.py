@@ -2,8 +2,8 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -13,12 +13,11 @@ from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.periods import PERIODS, compute_bounds
 from agentchat.console.services import get_services
 from agentchat.conversations.database import read_server_time
-from agentchat.conversations.queries.sorted_list import ACTIVITY, BY_ACTIVITY, MOST, SortOrder
+from agentchat.conversations.queries.sorted_list import BY_ACTIVITY, MOST, RowCount, SortKey, SortOrder
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.ops.export.row_writers import format_csv_cell
 
-T = TypeVar("T")
-Rows = Sequence[tuple[T, str]]
+RowsWithPlaces = Sequence[tuple[Any, str]]
 """Rows of a list, each with its place in the order."""
 
 Kind = Literal[
@@ -36,16 +35,26 @@ Kind = Literal[
     "time",
 ]
 _CSV = "text/csv; charset=utf-8"
+_BY_RANK = SortOrder("rank")
 _CSV_ROWS = 1_000
 _MAX_TEXT = 500
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column: a field of the rows and of the sort keys, its label, and how a cell shows the value."""
+    """A column: a field of the rows, its label, and how a cell shows the value.
+
+    `sorts_by` is the sort key, if it is not named like the field.
+    """
 
     key: str
     label: str
     kind: Kind = "text"
+    sorts_by: str = ""
+
+    @property
+    def order(self) -> SortOrder:
+        """Return the order by this column, the greatest first."""
+        return SortOrder(self.sorts_by or self.key)
 
     @property
     def is_number(self) -> bool:
@@ -64,7 +73,7 @@ class TableLayout(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[TableColumn, ...]
     shown: tuple[str, ...]
     filters: tuple[str, ...]
-    sorts: Collection[str]
+    sorts: Mapping[str, SortKey]
 
     def read_address(self, request: AnyRequest) -> "TableAddress":
         """Read the filters, the order and the columns of a request's address."""
@@ -72,12 +81,14 @@ class TableLayout(msgspec.Struct, frozen=True, kw_only=True):
         filters = {name: given.get(name, "").replace("\0", "").strip()[:_MAX_TEXT] for name in self.filters}
         asked = {key for text in given.getall("columns", []) for key in text.split(",")}
         columns = tuple(each for each in self.columns if each.key in (asked or self.shown))
+        default = _BY_RANK if filters.get("q") else BY_ACTIVITY
         order = SortOrder.parse(given.get("sort", ""))
         return TableAddress(
             table=self,
             filters=filters,
             columns=columns or self.columns,
-            order=order if order.column in self.sorts else BY_ACTIVITY,
+            order=order if order.column in self.sorts else default,
+            default=default,
         )
 
 
@@ -88,6 +99,7 @@ class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
     filters: dict[str, str]
     columns: tuple[TableColumn, ...]
     order: SortOrder
+    default: SortOrder = BY_ACTIVITY
 
     @property
     def named(self) -> dict[str, str]:
@@ -99,16 +111,19 @@ class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
         keys = tuple(each.key for each in self.columns)
         given = {
             **self.filters,
-            "sort": "" if self.order == BY_ACTIVITY else str(self.order),
+            "sort": self._format_order(self.order),
             "columns": "" if keys == self.table.shown else ",".join(keys),
         }
         return urlencode({name: value for name, value in (given | more).items() if value})
 
     def build_sort_query(self, column: TableColumn) -> str:
         """Build the query string of this page sorted by a column, the other way round if it is already."""
-        is_other_way = self.order == SortOrder(column.key)
-        order = SortOrder(column.key, ascending=is_other_way)
-        return self.build_query(sort="" if order == BY_ACTIVITY else str(order))
+        is_other_way = self.order == column.order
+        order = SortOrder(column.order.column, ascending=is_other_way)
+        return self.build_query(sort=self._format_order(order))
+
+    def _format_order(self, order: SortOrder) -> str:
+        return "" if order == self.default else str(order)
 
     async def read_period(self, request: AnyRequest) -> tuple[str | None, str | None]:
         """Return the bounds of the filter `when`, else those of `since` and `until`.
@@ -123,24 +138,29 @@ class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
 class TablePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list for its template.
 
-    `total` is at most `MOST` + 1, None where nothing is counted. `next_after` is the place of its last row,
-    "" on the last page.
+    `total` is None where nothing is counted. `next_after` is the place of its last row, "" on the last page.
     """
 
     address: TableAddress
     rows: Sequence[Any] = ()
     names: DisplayNames = DisplayNames({}, {})
-    total: int | None = None
+    total: RowCount | None = None
     next_after: str = ""
 
     @property
     def is_partly_sorted(self) -> bool:
         """Return True if only the newest rows are sorted by the column."""
-        return (self.total or 0) > MOST and self.address.order.column != ACTIVITY
+        address = self.address
+        return self.has_more_than_most and not address.table.sorts[address.order.column].has_index
+
+    @property
+    def has_more_than_most(self) -> bool:
+        """Return True if the CSV has not all rows."""
+        return self.total is not None and not self.total.is_exact and self.total.count >= MOST
 
 
 async def build_page(
-    request: AnyRequest, address: TableAddress, rows: Rows[Any], limit: int, total: int | None
+    request: AnyRequest, address: TableAddress, rows: RowsWithPlaces, limit: int, total: RowCount | None
 ) -> TablePage:
     """Build a page of `limit` rows, of one more where more follow. Raises DatabaseUnavailable."""
     shown = [row for row, _ in rows[:limit]]
@@ -160,7 +180,7 @@ async def build_page(
 
 
 def stream_csv(
-    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[Rows[Any]]]
+    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowsWithPlaces]]
 ) -> Stream:
     """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place."""
     return Stream(_iterate_csv(columns, find), media_type=_CSV, headers=_build_csv_headers(name))
@@ -176,7 +196,7 @@ def _build_csv_headers(name: str) -> dict[str, str]:
 
 
 async def _iterate_csv(
-    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[Rows[Any]]]
+    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowsWithPlaces]]
 ) -> AsyncIterator[str]:
     yield _write_csv([[each.key for each in columns]])
     after = None

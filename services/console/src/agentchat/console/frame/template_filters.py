@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from agentchat.conversations.queries.search_query import Snippet
-from agentchat.conversations.queries.sorted_list import MOST
+from agentchat.conversations.queries.sorted_list import RowCount
 
 NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8
@@ -61,9 +61,9 @@ def format_number(value: float | None, digits: int = 0) -> Markup:
     return NONE if value is None else _mark_zero(value, f"{value:,.{digits}f}")
 
 
-def format_total(count: int) -> Markup:
-    """Format a count that is at most `MOST` + 1, which stands for more."""
-    return Markup("{}").format(f"{MOST:,}+" if count > MOST else f"{count:,}")
+def format_total(total: RowCount) -> Markup:
+    """Format a number of rows, with a plus sign if there are more."""
+    return Markup("{}{}").format(f"{total.count:,}", "" if total.is_exact else "+")
 
 
 def format_tokens(value: int | None) -> Markup:

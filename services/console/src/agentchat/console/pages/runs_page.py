@@ -5,7 +5,8 @@ from typing import Any
 from litestar import get
 from litestar.response import Stream, Template
 
-from agentchat.administration.admin_ledger import STATES, build_run_filter
+from agentchat.administration.admin_conversations import ENDS
+from agentchat.administration.admin_ledger import build_run_filter
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_filter_choices
@@ -131,7 +132,7 @@ async def get_runs(request: AnyRequest) -> Template:
         "runs.html",
         title="Runs",
         choices=await list_filter_choices(request),
-        states=STATES,
+        states=ENDS,
         ratings=RATINGS,
         periods=PERIODS,
         status_code=400 if wrong else 200,

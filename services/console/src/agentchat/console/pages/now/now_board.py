@@ -12,6 +12,7 @@ from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.queries.find_runs import count_matching_runs
+from agentchat.conversations.queries.sorted_list import RowCount
 from agentchat.ops.status.figures import SystemFigures, gather_from
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
@@ -42,7 +43,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
     figures: SystemFigures
     slots: WorkerSlots | None
-    failed_last_hour: int | None
+    failed_last_hour: RowCount | None
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
     since: float
@@ -65,7 +66,7 @@ class Boards:
                 self._made = time.monotonic(), self._build_board(figures, failed)
             return self._made[1]
 
-    async def _count_failed_last_hour(self) -> int | None:
+    async def _count_failed_last_hour(self) -> RowCount | None:
         """Count what /runs?state=failed&when=hour lists."""
         try:
             since, _ = compute_bounds("hour", await read_server_time(self._pool))
@@ -75,7 +76,7 @@ class Boards:
         except DatabaseUnavailable:
             return None
 
-    def _build_board(self, figures: SystemFigures, failed_last_hour: int | None) -> Board:
+    def _build_board(self, figures: SystemFigures, failed_last_hour: RowCount | None) -> Board:
         points, now = list(self._monitor.points), time.monotonic()
         return Board(
             figures=figures,

@@ -1,11 +1,16 @@
-"""The list of runs: each sort and each filter, page by page, against a model in Python."""
+"""The lists of runs and of conversations: each sort and filter, page by page, against a model in Python."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from agentchat.conversations.queries.conversation_search import (
+    CONVERSATIONS,
+    ConversationSearch,
+    find_conversations,
+)
 from agentchat.conversations.queries.find_runs import (
     RUNS,
     RunFilter,
@@ -13,7 +18,7 @@ from agentchat.conversations.queries.find_runs import (
     count_matching_runs,
     find_runs,
 )
-from agentchat.conversations.queries.sorted_list import SortOrder
+from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, SortOrder
 from tests.conversations.given import AT
 from tests.conversations.read_models import Storage
 
@@ -22,6 +27,9 @@ pytestmark = pytest.mark.usefixtures("emptied")
 _TEXTS = ("account_id", "user_id", "agent_id", "model", "form", "code")
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 _NUMBERS = {"agent_version": 1, "first_token_ms": 400, "cost": 0.25}
+
+
+_CONVERSATIONS = [f"019ac9e4-0000-7000-8000-00000000000{number}" for number in range(9)]
 
 
 def build_row(number: int, chance: random.Random) -> dict[str, Any]:
@@ -33,7 +41,7 @@ def build_row(number: int, chance: random.Random) -> dict[str, Any]:
     }
     return {
         "trace_id": f"{number:032}",
-        "conversation_id": "c",
+        "conversation_id": chance.choice(_CONVERSATIONS[:7]),
         "attempts": 1,
         "rounds": 1,
         **texts,
@@ -41,6 +49,7 @@ def build_row(number: int, chance: random.Random) -> dict[str, Any]:
         **{name: chance.randrange(100) for name in _TOKENS},
         "tool_calls": chance.randrange(3),
         "state": "running" if took is None else chance.choice(["completed", "failed", "cancelled"]),
+        "duration_ms": None if took is None else (60 + took - start) * 60_000 - 500,
         "requested_at": f"2026-11-21T09:{start:02}:00.000000Z",
         "started_at": f"2026-11-21T09:{start:02}:01.000000Z",
         "ended_at": None if took is None else f"2026-11-21T10:{took:02}:00.500000Z",
@@ -49,27 +58,33 @@ def build_row(number: int, chance: random.Random) -> dict[str, Any]:
 
 async def put_rows(storage: Storage) -> list[RunRow]:
     chance = random.Random(36)
-    rows = [build_row(number, chance) for number in range(40)]
     async with storage.as_owner() as owner:
-        for row in rows:
+
+        async def insert(table: str, **row: object) -> None:
             names, places = ", ".join(row), ", ".join(["%s"] * len(row))
-            await owner.execute(f"INSERT INTO runs ({names}) VALUES ({places})".encode(), list(row.values()))
+            query = f"INSERT INTO {table} ({names}) VALUES ({places})"
+            await owner.execute(query.encode(), list(row.values()))
+
+        for row in [build_row(number, chance) for number in range(40)]:
+            await insert("runs", **row)
+            rated = {"trace_id": row["trace_id"], "conversation_id": row["conversation_id"], "given_at": AT}
             for name, score in enumerate(chance.choices([-1, 0.5, 1], k=chance.randrange(3))):
-                feedback = (row["trace_id"], str(name), row["trace_id"], "c", "a", score, AT)
-                await owner.execute(
-                    "INSERT INTO feedback (message_id, on_behalf_of, trace_id, conversation_id, account_id,"
-                    " score, given_at) VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                    feedback,
-                )
+                given = {"message_id": row["trace_id"], "on_behalf_of": str(name), "score": score}
+                await insert("feedback", account_id="a", **rated, **given)
+        for number, conversation_id in enumerate(_CONVERSATIONS):
+            at = f"2026-11-21T12:{chance.randrange(9)}0:00.000000Z"
+            sizes = {"message_count": number % 3, "events": 1, "bytes": 1, "listed": True}
+            said = {"title": chance.choice(["x", "y", None]), "created_at": AT, "updated_at": at}
+            await insert("conversations", conversation_id=conversation_id, account_id="a", **sizes, **said)
     return [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=100)]
 
 
-def sort_rows(rows: list[RunRow], order: SortOrder) -> list[str]:
-    def build_key(row: RunRow) -> tuple[bool, Any, str]:
+def sort_rows(rows: Sequence[object], order: SortOrder, name: str = "trace_id") -> list[str]:
+    def build_key(row: object) -> tuple[bool, Any, str]:
         value = getattr(row, order.column)
-        return value is not None, "" if value is None else value, row.trace_id
+        return value is not None, "" if value is None else value, getattr(row, name)
 
-    return [each.trace_id for each in sorted(rows, key=build_key, reverse=not order.ascending)]
+    return [getattr(each, name) for each in sorted(rows, key=build_key, reverse=not order.ascending)]
 
 
 async def read_pages(storage: Storage, wanted: RunFilter, order: SortOrder) -> list[str]:
@@ -116,7 +131,31 @@ async def test_each_filter_finds_and_counts_what_matches(storage: Storage) -> No
     for wanted, matches in FILTERS:
         expected = sort_rows([row for row in rows if matches(row)], SortOrder("tokens"))
         assert await read_pages(storage, wanted, SortOrder("tokens")) == expected, wanted
-        assert await count_matching_runs(storage.pool, wanted) == len(expected), wanted
+        assert await count_matching_runs(storage.pool, wanted) == RowCount(len(expected)), wanted
+
+
+async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storage) -> None:
+    runs = await put_rows(storage)
+    listed = (await find_conversations(storage.pool, ConversationSearch(), limit=100)).rows
+    assert len(listed) == len(_CONVERSATIONS)
+    for row in listed:
+        own = [each for each in runs if each.conversation_id == row.id]
+        assert row.tokens == sum(each.tokens for each in own)
+        costs = [each.cost for each in own if each.cost is not None]
+        assert row.cost == (sum(costs) if costs and len(costs) == len(own) else None)
+        assert row.state in [each.state for each in own] or (row.state, own) == (None, [])
+    fields = {"created": "id", ACTIVITY: "updated_at"}
+    for column in CONVERSATIONS.keys:
+        for order in (SortOrder(column), SortOrder(column, ascending=True)):
+            found: list[str] = []
+            before = None
+            wanted = ConversationSearch(sort=order)
+            while (page := await find_conversations(storage.pool, wanted, before=before, limit=4)).rows:
+                found += [row.id for row in page.rows]
+                before = page.places[-1]
+            assert found == sort_rows(listed, SortOrder(fields.get(column, column), order.ascending), "id")
+    first = await find_conversations(storage.pool, ConversationSearch(), limit=1, counts=True)
+    assert first.total == RowCount(len(listed))
 
 
 @pytest.mark.parametrize("place", ["", "[]", '["NaN", "1"]', '["soon", "1"]', "[1, 2]"])
