@@ -27,8 +27,8 @@ from agentchat.ops.services import Servers
 from agentchat.ops.settings import Counts
 from agentchat.runtime.cancellation import repair_wait_for
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool
-from tests.bus.nats_server import NatsServer
-from tests.harness import RunningStack, embedded_nats, embedded_servers, new_database, running_stack
+from tests.bus.nats_server import NatsServer, render_accounts
+from tests.harness import RunningStack, embedded_servers, new_database, running_stack, temporary_folder
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
@@ -143,11 +143,21 @@ def redis_url(servers: Servers) -> str:
     return servers.redis_url
 
 
+@pytest.fixture(scope="session")
+async def nats_accounts() -> AsyncIterator[Iterator[str]]:
+    """The URLs of accounts of one NATS server, which see nothing of each other."""
+    names = [f"account{number}" for number in range(400)]
+    with temporary_folder() as folder:
+        server = NatsServer(folder, render_accounts(names))
+        await server.start()
+        yield (f"nats://{name}:x@127.0.0.1:{server.port}" for name in names)
+        await server.kill()
+
+
 @pytest.fixture(scope="module")
-async def fresh_nats_url() -> AsyncIterator[str]:
-    """A NATS server of the module's own: stream names are global."""
-    async with embedded_nats() as url:
-        yield url
+def fresh_nats_url(nats_accounts: Iterator[str]) -> str:
+    """NATS with streams and subjects of the module's own."""
+    return next(nats_accounts)
 
 
 @pytest.fixture

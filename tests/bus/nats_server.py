@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,9 @@ import psutil
 BINARY = Path(sys.executable).parent / "nats-server"
 _SETTINGS = """
 max_payload: 8MB
-jetstream { max_memory_store: 512MB, max_file_store: 16GB }
+jetstream { max_memory_store: 10TB, max_file_store: 100TB, sync_interval: 1s }
 """
+"""Streams reserve their most bytes, for each account on a shared server."""
 
 
 class NatsServer:
@@ -77,3 +79,9 @@ def _read_port(folder: Path) -> int | None:
         with contextlib.suppress(json.JSONDecodeError):
             return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
     return None
+
+
+def render_accounts(names: Sequence[str]) -> str:
+    """Settings for accounts with streams and subjects of their own, each with a user of its name."""
+    lines = (f"{name}: {{jetstream: enabled, users: [{{user: {name}, password: x}}]}}" for name in names)
+    return "accounts {\n" + "\n".join(lines) + "\n}\n"

@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser
 from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage
-from tests.harness import embedded_nats, new_database
+from tests.harness import new_database
 from tests.support.file_folder import FILES_URL
 
 PRICES = """{"currency": "EUR", "models": {
@@ -28,9 +28,8 @@ def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-async def fresh_nats_url() -> AsyncIterator[str]:
-    async with embedded_nats() as url:
-        yield url
+def fresh_nats_url(nats_accounts: Iterator[str]) -> str:
+    return next(nats_accounts)
 
 
 @pytest.fixture(scope="session")
