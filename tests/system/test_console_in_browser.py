@@ -305,8 +305,11 @@ async def test_a_delivery_of_a_webhook_is_sent_again(
     await watched.judge()
 
 
-async def test_health_names_every_process(watched: WatchedPage) -> None:
+async def test_health_names_every_process(watched: WatchedPage, stack: RunningStack) -> None:
+    stack.kill("tool-runner-1")
+    await stack.wait_ready("tool-runner-1")
     await watched.open("/health")
+    await watched.page.get_by_role("cell", name="was killed by SIGKILL").wait_for()
     for name in ("gateway-1", "orchestrator-1", "console-1", "postgres"):
         await watched.page.get_by_role("cell", name=name, exact=True).first.wait_for()
     await watched.judge()

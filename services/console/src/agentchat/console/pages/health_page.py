@@ -1,6 +1,7 @@
 """Show the health of the system: processes, readers of the log, migrations, last errors."""
 
 import asyncio
+from datetime import UTC, datetime
 from importlib import metadata
 from urllib.parse import urlsplit
 
@@ -27,7 +28,8 @@ _ERRORS = 8
 class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of a process. `reason` says why it is not ready; None if it is.
 
-    Version, restarts and memory are None if the local stack did not start the process.
+    Version, restarts and memory are None if the local stack did not start the process. `ended_at` and
+    `end_reason` tell of its last end.
     """
 
     name: str
@@ -35,6 +37,8 @@ class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     version: str | None = None
     restarts: int | None = None
+    ended_at: datetime | None = None
+    end_reason: str | None = None
     memory: float | None = None
 
 
@@ -84,6 +88,8 @@ async def _check_processes(services: ConsoleServices) -> list[ProcessHealth]:
                 reason=reason,
                 version=entry.version,
                 restarts=entry.restarts,
+                ended_at=None if entry.ended_at is None else datetime.fromtimestamp(entry.ended_at, UTC),
+                end_reason=entry.end_reason,
                 memory=memory.get(entry.name),
             )
             for (entry, _), reason in zip(entries, await asyncio.gather(*looks), strict=True)
