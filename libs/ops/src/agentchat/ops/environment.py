@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -11,6 +12,7 @@ from agentchat.ops.errors import NotRunningError
 from agentchat.ops.folder import VARIABLE, RunFolder, write_private
 
 _DEFAULT_FOLDER = ".run"
+REHEARSAL = "Rehearsal: no webhooks are sent, no runs continue, and nothing can be changed."
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omit_defaults=True):
@@ -39,6 +41,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     load_api_key: str
     load_agent_id: str
     admin_token: str
+    rehearsal: Literal["1"] | None = None
 
     def __repr__(self) -> str:
         """Leave out the keys."""

@@ -73,6 +73,10 @@ def up(
     orchestrators: _Count = 1,
     tool_runners: _Count = 1,
     projectors: _Count = 1,
+    rehearsal: Annotated[
+        bool,
+        typer.Option("--rehearsal", help="Only read: no webhooks, no runs continue, no changes."),
+    ] = False,
 ) -> None:
     """Start the complete system with embedded servers and run it until Ctrl-C.
 
@@ -90,7 +94,8 @@ def up(
             orchestrators=orchestrators,
             tool_runners=tool_runners,
             projectors=projectors,
-        )
+        ),
+        rehearsal=rehearsal,
     )
 
 

@@ -106,6 +106,7 @@ class Services:
                 "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
                 "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
                 "AGENTCHAT_FILES_ALLOW": ",".join((*settings.files_allow, *ANY_LOOPBACK)),
+                "AGENTCHAT_REHEARSAL": "true" if settings.rehearsal else "",
             }
         )
         kept_keys = () if settings.secret_key else secrets.previous_secret_keys

@@ -14,9 +14,10 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     """Settings of `agentchat up`. Port 0 is any free port; a server's URL replaces the embedded server.
 
     `port` defaults to 8080, or a free port if 8080 is in use. `secret_key` and `admin_token` default to those
-    stored in the run folder.
+    stored in the run folder. A `rehearsal` only reads, and has no orchestrators and tool-runners.
     """
 
+    rehearsal: Annotated[bool, Setting("AGENTCHAT_REHEARSAL")] = False
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port | None, Setting("AGENTCHAT_PORT")] = None
     mcp_port: Annotated[Port, Setting("AGENTCHAT_MCP_PORT")] = 0

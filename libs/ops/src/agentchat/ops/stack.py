@@ -79,6 +79,8 @@ def describe_stack(
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
     """Choose the ports and describe every process. Raises SetupError if a port is in use."""
+    if settings.rehearsal:
+        counts = msgspec.structs.replace(counts, orchestrators=0, tool_runners=0)
     gateway_ports = [_choose_gateway_port(settings)]
     gateway_ports += [find_free_port(settings.host) for _ in range(counts.gateways - 1)]
     mcp_port = _choose_lasting_port("AGENTCHAT_MCP_PORT", settings.mcp_port, folder, 20_000)
@@ -128,6 +130,7 @@ def describe_stack(
         load_api_key=secrets.load_api_key,
         load_agent_id=demo.LOAD_AGENT_ID,
         admin_token=settings.admin_token or secrets.admin_token,
+        rehearsal="1" if settings.rehearsal else None,
     )
     console = services.describe_console(console_port, watched)
     return Stack((*servers.processes, services.describe_prepare(demo_data), *serving, console), environment)

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from agentchat.ops import environment, folder_secrets
-from agentchat.ops.environment import Environment
+from agentchat.ops.environment import REHEARSAL, Environment
 from agentchat.ops.errors import SetupError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.fork_server import ForkServer
@@ -27,13 +29,20 @@ _START_SECONDS = 180.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 
-def run_stack(counts: Counts, spawn: Spawn | None = None, *, start_seconds: float = _START_SECONDS) -> None:
+def run_stack(
+    counts: Counts,
+    spawn: Spawn | None = None,
+    *,
+    rehearsal: bool = False,
+    start_seconds: float = _START_SECONDS,
+) -> None:
     """Start the stack within `start_seconds`, run it until a signal, stop it. Raises StackError."""
     began = time.monotonic()
     try:
         settings = load(UpSettings)
     except SettingsError as error:
         raise SetupError(str(error)) from None
+    settings = msgspec.structs.replace(settings, rehearsal=rehearsal or settings.rehearsal)
     if settings.secret_key is not None:
         folder_secrets.check_key(settings.secret_key, "AGENTCHAT_SECRET_KEY")
     for key in settings.previous_secret_keys:
@@ -107,9 +116,10 @@ def handle_end_signals(on_interrupt: Callable[[], None], on_end: Callable[[], No
 
 def render_banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
     """Render the addresses of the stack and two requests to paste."""
+    rehearsal = f"\n\n{REHEARSAL}" if environment.rehearsal else ""
     note = f"  (port {GATEWAY_PORT} is in use; set AGENTCHAT_PORT to choose one)" if is_moved else ""
     return f"""
-Agent Chat Service is up ({seconds:.1f} s).
+Agent Chat Service is up ({seconds:.1f} s).{rehearsal}
 
   console      {environment.console_url}
   chat API     {", ".join(environment.gateway_urls)}{note}
@@ -117,7 +127,13 @@ Agent Chat Service is up ({seconds:.1f} s).
   tool server  {environment.mcp_base_url}/api/mcp
   keys, URLs   {_shorten_path(folder.demo_env)}
   logs         {_shorten_path(folder.logs)}/
+{"" if environment.rehearsal else _render_requests(environment)}
+Ctrl-C stops everything.
+"""
 
+
+def _render_requests(environment: Environment) -> str:
+    return f"""
 Ask a question, with a JSON reply:
 
 {_render_curl(environment, "/v1/chat")}
@@ -125,8 +141,6 @@ Ask a question, with a JSON reply:
 Ask the same, with a streamed reply:
 
 {_render_curl(environment, "/v1/chat/stream", "-N ")}
-
-Ctrl-C stops everything.
 """
 
 

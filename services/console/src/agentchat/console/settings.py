@@ -22,7 +22,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     """The settings of the console. Port 0 means any free port.
 
     `prices` is a JSON file with the prices of models, in place of the list prices that come with it.
-    Without `files_url` conversations show the names of their images only.
+    A `rehearsal` only reads. Without `files_url` conversations show the names of their images only.
     `services` are the processes on the health page, each as `name=http://host:port/metrics`.
     """
 
@@ -40,6 +40,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_url: Annotated[str | None, Setting("AGENTCHAT_FILES_URL")] = None
     prices: Annotated[str | None, Setting(SETTING)] = None
+    rehearsal: Annotated[bool, Setting("AGENTCHAT_REHEARSAL")] = False
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 

@@ -90,7 +90,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(
-            app.build(services, access, admin),
+            app.build(services, access, admin, is_rehearsal=settings.rehearsal),
             settings.host,
             settings.port,
             stop,

@@ -33,7 +33,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     fewer files. `http_parser`: httptools behind a reverse proxy; h11, which is slower, where clients connect
     directly: httptools loses the body of a request that offers h2c. `trusted_proxies` are addresses and
     networks whose X-Forwarded-For is believed. `demo_key` and `demo_agent_id` are shown to everybody who
-    opens `/docs`.
+    opens `/docs`. In a `rehearsal` every request that is not a GET is refused.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -56,6 +56,7 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_FILES_ALLOW")] = ()
     prices: Annotated[str | None, Setting(SETTING)] = None
+    rehearsal: Annotated[bool, Setting("AGENTCHAT_REHEARSAL")] = False
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
     demo_agent_id: Annotated[str | None, Setting("AGENTCHAT_DEMO_AGENT_ID")] = None

@@ -20,8 +20,8 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     """Settings of the projector.
 
     `prices` is a JSON file with the prices of models, in place of the list prices that come with it.
-    `webhook_allow` lists host:port pairs that webhook endpoints may have although they are not public or not
-    https.
+    In a `rehearsal` it keeps up the read models and does nothing else. `webhook_allow` lists host:port pairs
+    that webhook endpoints may have although they are not public or not https.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -36,6 +36,7 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     files_url: FilesUrl
     prices: Annotated[str | None, Setting(SETTING)] = None
+    rehearsal: Annotated[bool, Setting("AGENTCHAT_REHEARSAL")] = False
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"

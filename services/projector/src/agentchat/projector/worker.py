@@ -125,11 +125,13 @@ class Projector:
         self._deliveries = delivery_projection.DeliveryProjection(
             pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
         )
-        self._followings = (
+        self._is_rehearsal = settings.rehearsal
+        followings = (
             LogFollower("read models", self._follower.step),
             LogFollower("events feed", self._feed.step),
             LogFollower("webhook deliveries", self._deliveries.step),
         )
+        self._followings = followings[:1] if settings.rehearsal else followings
         self._sweeper = Sweeper(bus, log, pool)
         self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._wake_followers)
         metrics.LEADING.set_function(lambda: self._leader.is_leading)
@@ -146,12 +148,15 @@ class Projector:
         self._deliveries.forget_position()
         self._feed.forget_end()
         async with asyncio.TaskGroup() as tasks:
-            others = (self._erasing, *self._tidying)
-            for following in (*self._followings, *others):
+            for following in self._followings:
                 tasks.create_task(following.run())
+            tasks.create_task(self._keep_measuring())
+            if self._is_rehearsal:
+                return
+            for other in (self._erasing, *self._tidying):
+                tasks.create_task(other.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._sender.run())
-            tasks.create_task(self._keep_measuring())
 
     async def _keep_measuring(self) -> None:
         """Measure the waiting messages and approvals, for the metrics of the leader."""
@@ -183,5 +188,6 @@ class Projector:
     async def _check_lag(self) -> None:
         """Raise LogLag if a follower has been behind for too long."""
         if self._leader.is_leading:
-            for following in (*self._followings, self._erasing):
+            watched = self._followings if self._is_rehearsal else (*self._followings, self._erasing)
+            for following in watched:
                 following.check()

@@ -80,6 +80,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a stack, as `--json` prints it. `ready` is true if every process is ready."""
 
     ready: bool
+    rehearsal: bool
     run_dir: str
     base_url: str | None
     services: list[ServiceStatus]
@@ -116,13 +117,15 @@ async def _load_status(folder: RunFolder) -> Status:
     entries = [entry for entry in kept.processes if entry.probe is not None]
     services = await asyncio.gather(*map(_probe_service, entries))  # within the time of one probe
     away = [server for server in ("postgres", "nats") if _is_away(server, services)]
-    base_url: str | None = None
+    base_url, rehearsal = None, False
     figures = SystemFigures(unknown=[_STARTING])
     with contextlib.suppress(NotRunningError):
         known = environment.load(folder)
-        base_url, figures = known.base_url, await figures_.gather_figures(known, away)
+        base_url, rehearsal = known.base_url, known.rehearsal is not None
+        figures = await figures_.gather_figures(known, away)
     return Status(
         ready=all(each.state == "ready" for each in services),
+        rehearsal=rehearsal,
         run_dir=str(folder.path),
         base_url=base_url,
         services=services,
@@ -145,6 +148,7 @@ def print_status(found: Status, *, as_json: bool = False, clear: bool = False, l
         printing.print_json(found)
     else:
         sys.stdout.write(_CLEAR if clear else "")
+        sys.stdout.write(f"{environment.REHEARSAL}\n\n" if found.rehearsal else "")
         _print_services(found.services)
         sys.stdout.write("\n")
         printing.print_texts(_format_figures(found))

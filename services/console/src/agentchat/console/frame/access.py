@@ -20,6 +20,7 @@ from agentchat.administration.account_limits import check_named, check_path
 from agentchat.console.frame.console_roles import FILTERED, KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services
+from agentchat.contracts.admin_errors import Unavailable
 from agentchat.runtime.peers import find_peer
 
 SIGN_IN = "/sign-in"
@@ -57,6 +58,8 @@ async def check(request: AnyRequest) -> Response[Any] | None:
         raise PermissionDeniedException(
             f"This needs the role {needed.word}; you are signed in as {session.role.word}."
         )
+    if services.settings.rehearsal and request.method not in _SAFE:
+        raise Unavailable("this is a rehearsal, which only reads. Nothing was changed")
     if session.account_ids is not None:
         await _check_accounts(request)
     if request.method in _SAFE:

@@ -12,6 +12,7 @@ from litestar.template import TemplateConfig
 from agentchat.console.frame.access import AnyRequest, find_session, get_form_token, get_rights
 from agentchat.console.frame.assets import Assets
 from agentchat.console.frame.template_filters import FILTERS
+from agentchat.console.services import get_services
 from agentchat.conversations.queries.sorted_list import MOST
 
 FOLDER = Path(__file__).parents[1] / "templates"
@@ -82,6 +83,7 @@ def render_page(request: AnyRequest, template: str, *, status_code: int = 200, *
         template,
         context={
             "path": request.url.path,
+            "rehearsal": get_services(request).settings.rehearsal,
             "session": find_session(request),
             "waiting": getattr(request.state, "waiting", None),
             **build_shared_context(request),
