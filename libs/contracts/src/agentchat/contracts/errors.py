@@ -108,7 +108,7 @@ _ROWS = (
     ErrorCode("deadline_exceeded", 504, "The run took too long", "Ask for less in one message."),
     ErrorCode("generation_interrupted", 502, "The reply was interrupted", "Send the message again."),
     ErrorCode("server_shutdown", 503, "This server is stopping", "Read the reply from the conversation.", 1),
-    ErrorCode("rehearsal", 503, "This is a rehearsal, which only reads", "Ask at the production system."),
+    ErrorCode("rehearsal", 503, "This is a rehearsal, which only reads", "Ask at the production system.", 60),
     ErrorCode("overloaded", 503, "The service is overloaded", "Try again with back-off.", 2),
     ErrorCode(
         "internal_error", 500, "Something went wrong here", "Try again; name the trace_id when you ask."
