@@ -166,7 +166,7 @@ _CONDITIONS = {
     "rating": HAS_RATING.format(alias="r", id="trace_id", rating="%(rating)s"),
     "since": f"{_LAST_ACTIVITY} >= %(since)s",
     "until": f"{_LAST_ACTIVITY} < %(until)s",
-    "min_cost": "r.cost >= %(min_cost)s",
+    "min_cost": "r.cost >= %(min_cost)s::numeric",
     "min_tokens": f"{_TOKENS} >= %(min_tokens)s",
     "min_duration_ms": "r.duration_ms >= %(min_duration_ms)s",
 }
