@@ -224,6 +224,11 @@ class Connection:
         except nats.errors.Error as error:
             raise BusUnavailable(f"cannot follow {subject}") from error
 
+    async def flush(self) -> None:
+        """Wait until the server has read what was sent, for a second at most if it is away."""
+        with contextlib.suppress(nats.errors.Error):
+            await self.client.flush(1)
+
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Stop receiving from the moment of this call. Never raises."""
         with contextlib.suppress(nats.errors.Error):

@@ -76,7 +76,9 @@ class Rpc:
             running.add(task)
             task.add_done_callback(running.discard)
 
-        return Subscription(self._connection, await self._connection.subscribe(subject, receive, queue))
+        subscription = await self._connection.subscribe(subject, receive, queue)
+        await self._connection.flush()  # a process that says it is ready must be found by others
+        return Subscription(self._connection, subscription)
 
     async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
         """Send one request and return its reply, within `timeout` seconds.
