@@ -1,5 +1,7 @@
 """Streams over HTTP: typed events of both forms, cut anywhere, ended well or badly."""
 
+from typing import Any
+
 import pytest
 
 from agentchat.client import (
@@ -87,7 +89,8 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     server = serve(*(split_chunks(encode_lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
     more = {"context": {"name": "Ada"}}
-    client.read("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2, body=more)
+    said: Any = {"conversation_id": THREAD, "prompt": "Be brief.", "on_busy": "steer"}
+    client.read("Hello", agent_id="another", form=2, body=more, **said)
     client.read("Hello")
     chosen, left_open = server.requests
     assert chosen.method == "POST"
@@ -95,7 +98,7 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     assert chosen.headers["x-stream-form"] == "2"
     assert chosen.headers["x-agent-id"] == "another"
     assert chosen.headers["accept-encoding"] == "identity"
-    assert chosen.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief.", **more}
+    assert chosen.json == {"message": "Hello", **said, **more}
     assert "x-stream-form" not in left_open.headers
     assert left_open.json == {"message": "Hello"}
 

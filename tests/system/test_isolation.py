@@ -2,11 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agentchat.contracts import ids
 from agentchat.gateway.routes import ROUTES
@@ -157,9 +160,10 @@ async def _chat(asker: Asker, message: str, **body: Any) -> dict[str, Any]:
     return {"trace_id": response.headers["x-trace-id"], **response.json()}
 
 
-async def _make_ids(asker: Asker) -> dict[str, str]:
-    """A user's conversation, and one that waits for an approval."""
-    said = await _chat(asker, "Where is my order ORD-1001?", external_id="ticket-1", title="A parcel")
+async def _make_ids(asker: Asker, mark: str = "") -> dict[str, str]:
+    """A user's conversation, and one that waits for an approval; `mark` is in the first one's texts."""
+    title = f"A parcel {mark}"
+    said = await _chat(asker, f"Where is my order ORD-1001? {mark}", external_id="ticket-1", title=title)
     paused = await asker.send("POST", "/v1/chat", {"message": CANCEL})
     assert paused.status_code == 409, paused.text
     return {
@@ -273,6 +277,79 @@ async def test_lists_have_the_users_own_alone(askers: Mapping[str, Asker]) -> No
             await asyncio.sleep(0.1)
     for name, own in approvals.items():
         assert await listed(name, "/v1/approvals?limit=100", "id") == own
+
+
+_CALL = {"name": "{agent}", "arguments": {"message": "hi", "conversation_id": "{conversation_id}"}}
+_BODIES: list[Body] = [
+    *(body for bodies in ROUTE_BODIES.values() if isinstance(bodies, list) for body in bodies),
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL},
+    {"id": "{conversation_id}", "threadId": "{conversation_id}", "runId": "{trace_id}", "messages": []},
+    {},
+]
+_IDS = (
+    "conversation_id",
+    "message_id",
+    "trace_id",
+    "approval_id",
+    "file_id",
+    "response_id",
+    "user",
+    "unknown",
+)
+_QUERIES = (
+    "",
+    "?user_id=ada&limit=100",
+    "?external_id=ticket-1",
+    "?title=parcel",
+    "?cursor={conversation_id}",
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    requests=st.lists(
+        st.tuples(
+            st.sampled_from(sorted(ROUTE_BODIES)),
+            st.sampled_from(("bob", "another account", "another ada")),
+            st.permutations(_IDS),
+            st.sampled_from(_BODIES),
+            st.sampled_from(_QUERIES),
+        ),
+        min_size=3,
+        max_size=3,
+    )
+)
+async def test_random_requests_show_nothing_of_another_user(
+    askers: Mapping[str, Asker], private: dict[str, str], requests: list[tuple[Any, ...]]
+) -> None:
+    """Any route with any ids of Ada's, in any place: no text of hers, and no id that was not sent."""
+    for (method, path), name, order, body, query in requests:
+        values = _derive(private, askers[name])
+        mixed = {**values, **dict(zip(_IDS, (values[each] for each in order), strict=True))}
+        address = _fill(path, {"agent": mixed["agent"]})
+        for each in order:
+            address = re.sub(r"{\w+:str}", values[each], address, count=1)
+        address += _fill(query, values)
+        sent = None if method in ("GET", "DELETE") else json.loads(_fill(json.dumps(body), mixed))
+        response = await askers[name].send(
+            method, address, sent, Accept="application/json, text/event-stream"
+        )
+        assert response.status_code < 500, (method, address, sent, response.text)
+        known = f"{address} {json.dumps(sent)} ada {private['unknown']}"
+        shown = [value for value in private.values() if value in response.text and value not in known]
+        assert not shown, (name, method, address, sent)
+
+
+@pytest.fixture
+async def private(askers: Mapping[str, Asker]) -> AsyncIterator[dict[str, str]]:
+    """Ada's ids and texts, which are as they were in the end."""
+    made = await _make_ids(askers["ada"], mark := ids.make_id()[-12:])
+    yield {**made, "text": mark, "note": "a private note", "user": "ada", "unknown": ids.make_id()}
+    assert len(await _read_messages(askers["ada"], made["conversation_id"])) == 2
+    approval = (await askers["ada"].send("GET", f"/v1/approvals/{made['approval_id']}")).json()
+    assert approval["status"] == "pending"
+    file = await askers["ada"].send("GET", f"/v1/files/{made['file_id']}/content")
+    assert file.text == "a private note"
 
 
 NAMED: dict[str, Body] = {

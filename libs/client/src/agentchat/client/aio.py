@@ -14,6 +14,7 @@ from agentchat.client.api_calls import (
     LIMITS,
     Call,
     Form,
+    OnBusy,
     ServiceSettings,
     build_cancel_call,
     build_events_call,
@@ -99,16 +100,18 @@ class AsyncAgentChat:
         idempotency_key: str | None = None,
         body: Mapping[str, Any] | None = None,
         attachments: Sequence[File | str] = (),
+        on_busy: OnBusy | None = None,
     ) -> Reply:
         """Send a message and wait for the complete reply.
 
         `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
         `body` has further fields of the request, such as `context`, `parameters` and `metadata`.
-        `attachments` are uploaded files, and https or data URLs.
+        `attachments` are uploaded files, and https or data URLs. `on_busy` says what to do while a run of the
+        conversation is under way; None leaves it to the agent.
         Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
         """
         call = self.service.build_chat_call(
-            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments
+            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments, on_busy
         )
         return (await self._sender.fetch(call)).reply()
 
@@ -123,6 +126,7 @@ class AsyncAgentChat:
         form: Form | None = None,
         body: Mapping[str, Any] | None = None,
         attachments: Sequence[File | str] = (),
+        on_busy: OnBusy | None = None,
     ) -> "AsyncChatStream":
         """Send a message and read the reply as it comes; the request is sent when the stream is entered.
 
@@ -130,7 +134,7 @@ class AsyncAgentChat:
         `idempotency_key` of an earlier call, that reply is streamed again from the beginning.
         """
         call = self.service.build_chat_call(
-            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments
+            message, conversation_id, prompt, agent_id, idempotency_key, body, attachments, on_busy
         )
         return AsyncChatStream(self._sender, to_stream_call(call, form))
 

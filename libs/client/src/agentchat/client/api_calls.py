@@ -18,6 +18,7 @@ from agentchat.client.models import File
 from agentchat.client.retries import Budget, Timeouts
 
 Form = Literal[1, 2, "full"]
+OnBusy = Literal["queue", "refuse", "interrupt", "steer"]
 T = TypeVar("T")
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
@@ -106,10 +107,11 @@ class ServiceSettings:
         key: str | None,
         more: Mapping[str, Any] | None = None,
         attachments: Sequence[File | str] = (),
+        on_busy: OnBusy | None = None,
     ) -> Call:
         """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one. `more` joins the body."""
         agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
-        given = {"message": message, "conversation_id": conversation_id, "prompt": prompt}
+        given = {"message": message, "conversation_id": conversation_id, "prompt": prompt, "on_busy": on_busy}
         body = omit_none(given | dict(more or {}))
         if attachments:
             body["attachments"] = [
