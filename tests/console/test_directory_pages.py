@@ -41,7 +41,7 @@ async def account(browser: Browser) -> str:
 async def agent(browser: Browser, account: str) -> str:
     fields = {"account_id": account, "name": "Shop", "provider": "anthropic", "model": "m-1"}
     fields |= {
-        "parameters": '{"max_tokens": 100}',
+        "max_tokens": "100",
         "system_prompt": "Be brief.",
         "allow_request_schema": "on",
     }
@@ -140,7 +140,7 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
         "model": "m-2",
         "system_prompt": "Be kind.",
     }
-    edited |= {"parameters": '{"max_tokens": 100}', "max_tool_rounds": "8", "output_type": "text"}
+    edited |= {"max_tokens": "100", "note": "Kinder", "max_tool_rounds": "8", "output_type": "text"}
     edited |= {"allow_request_schema": "on", "on_interruption": "continue", "approvers": "account"}
     edited |= {"approval_seconds": "604800", "on_expiry": "continue", "on_new_message": "refuse"}
     assert 'name="on_tool_server_error"' in (await browser.get(agent)).text
@@ -156,6 +156,11 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     await browser.post(f"{agent}/restore", {"version": "1"})
     assert "Be brief." in (await browser.get(agent)).text
     assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
+    shown = await browser.open_page(agent)
+    assert "console:local Kinder" in shown
+    assert "console:local restored from version 1" in shown
+    unchanged = await browser.post(agent, extract_form((await browser.get(agent)).text, agent))
+    assert "version 3" in extract_text(unchanged.text), "saved unchanged, it makes no version"
 
 
 async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, agent: str) -> None:
@@ -176,9 +181,10 @@ async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, a
 
 
 async def test_error_of_a_field_is_shown_next_to_it(browser: Browser, agent: str) -> None:
-    fields = {"name": "Shop", "model": "", "parameters": "{"}
+    fields = {"name": "Shop", "model": "", "temperature": "warm"}
     wrong = await browser.post(agent, fields)
-    assert "parameters" in read_refusal(wrong)
+    assert "temperature" in read_refusal(wrong)
+    assert 'value="warm"' in wrong.text, "nothing that was typed is lost"
     assert 'class="problem-text"' in wrong.text
 
 
@@ -337,11 +343,10 @@ async def test_drop_downs_read_names_and_no_configuration(
 async def test_the_key_of_a_fall_back_stays_when_the_form_is_saved(browser: Browser, agent: str) -> None:
     """The form shows the fall-backs without their keys."""
     form = extract_form((await browser.get(agent)).text, agent)
-    gpt = '[{"provider": "openai", "model": "gpt", "provider_key": "secret-key-of-gpt"}]'
-    await browser.post(agent, form | {"fallbacks": gpt})
+    gpt = {"provider": "openai", "model": "gpt", "provider_key": "secret-key-of-gpt"}
+    await browser.post(agent, form | {f"fallback_1_{name}": value for name, value in gpt.items()})
     page = (await browser.get(agent)).text
     form = extract_form(page, agent)
     assert "secret-key" not in page
-    assert "provider_key" not in form["fallbacks"]
-    await browser.post(agent, form | {"fallbacks": form["fallbacks"].replace('"gpt"', '"gpt-5"')})
+    await browser.post(agent, form | {"fallback_1_model": "gpt-5"})
     assert "Key of gpt-5: set, ends with -gpt" in await browser.open_page(agent)

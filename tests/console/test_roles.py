@@ -230,9 +230,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     account_id = account.rpartition("/")[2]
     await create_thing(f"{account}/keys", key_name="backend", scopes="chat")
     fields = {"account_id": account_id, "name": "Shop", "provider": "anthropic", "model": "m-1"}
-    agent = await create_thing(
-        "/agents/new", **fields, parameters='{"max_tokens": 100}', system_prompt="Be brief."
-    )
+    agent = await create_thing("/agents/new", **fields, max_tokens="100", system_prompt="Be brief.")
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
     await create_thing(f"{agent}/servers/new", **server, max_call_seconds="60", elicitation="on")
     base = await create_thing("/knowledge", account_id=account_id, name="Help", language="english")

@@ -181,7 +181,13 @@ async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retriev
 
 _VERSIONS = """
 SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model,
-       (g.canary ->> v.version::text)::integer
+       (g.canary ->> v.version::text)::integer, made.actor, made.after ->> 'note',
+       (made.after ->> 'restored')::integer
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
+LEFT JOIN LATERAL (
+     SELECT actor, after FROM audit_log
+      WHERE subject = g.agent_id AND kind = 'agent' AND action IN ('create', 'change', 'restore')
+        AND coalesce((after ->> 'version')::integer, 1) = v.version
+      ORDER BY id LIMIT 1) AS made ON true
 WHERE g.agent_id = %(agent)s AND v.version < coalesce(%(before)s::integer, v.version + 1)
 ORDER BY v.version DESC"""

@@ -256,7 +256,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version in a list. The `current` version answers, or those with a `share` if there are any."""
+    """A version in a list. The `current` version answers, or those with a `share` if there are any.
+
+    `author` is the actor of its audit row. `restored_from` is the version that it is equal to.
+    """
 
     version: int
     current: bool
@@ -264,6 +267,9 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     model: str
     share: int | None = None
+    author: str | None = None
+    note: str | None = None
+    restored_from: int | None = None
 
 
 class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

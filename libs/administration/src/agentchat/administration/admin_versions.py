@@ -26,6 +26,7 @@ from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, Fallback, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
+from agentchat.directory.json_values import check_text
 from agentchat.directory.request_parameters import DEFAULT_NAMES
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection
@@ -76,17 +77,19 @@ async def change_agent(
 ) -> int:
     """Make a new version, which answers from the next request on; return its number.
 
-    `disabled` and `retention_days` make no version; active runs continue.
+    `disabled` and `retention_days` make no version; active runs continue. A `note` is kept with the version.
     Raises Invalid, NotFound.
     """
     given = changes.to_dict()
     disabled = given.pop("disabled", None)
     days = given.pop("retention_days", UNSET)
+    note = given.pop("note", "").strip()
+    check_text(note, "note")
     async with conn.transaction():
         before = await find_agent(conn, agent_id, lock=True)
         version = before.version
         if given:
-            version = await _change_settings(conn, sealer, before, given, actor)
+            version = await _change_settings(conn, sealer, before, given, actor, note)
         if disabled not in (None, before.disabled):
             await _set_disabled(conn, before, disabled, actor)
         if days not in (UNSET, before.retention_days):
@@ -140,7 +143,7 @@ async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
 
 
 async def _change_settings(
-    conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str
+    conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str, note: str
 ) -> int:
     # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
     draft = validate_draft(AgentDraft(**asdict(before.settings) | given))
@@ -154,7 +157,7 @@ async def _change_settings(
         sealed["fallback_keys"] = seal_fallback_keys(*owner, kept)
     if "mcp_servers" in given:
         sealed["mcp_headers"] = seal_headers(*owner, draft.mcp_servers)
-    return await _add_next_version(conn, before, draft, Sealed(**sealed), actor)
+    return await _add_next_version(conn, before, draft, Sealed(**sealed), actor, note=note)
 
 
 def _keep_keys(before: tuple[Fallback, ...], draft: tuple[Fallback, ...]) -> tuple[Fallback, ...]:
@@ -195,6 +198,7 @@ async def _add_next_version(
     sealed: Sealed,
     actor: str,
     restored: int | None = None,
+    note: str = "",
 ) -> int:
     """Add the version after `before`, make it the current one, and write the audit row."""
     version, config = before.version + 1, _encode_config(draft)
@@ -211,6 +215,8 @@ async def _add_next_version(
     after = {"version": version} | _describe_version(config, sealed) | {"secrets_changed": changed}
     if restored is not None:
         after["restored"] = restored
+    if note:
+        after["note"] = note
     await record(
         conn,
         actor,

@@ -94,7 +94,8 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return f"Fallback(provider={self.provider!r}, model={self.model!r})"
 
 
-Fallbacks = Annotated[tuple[Fallback, ...], msgspec.Meta(max_length=3)]
+MAX_FALLBACKS = 3
+Fallbacks = Annotated[tuple[Fallback, ...], msgspec.Meta(max_length=MAX_FALLBACKS)]
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

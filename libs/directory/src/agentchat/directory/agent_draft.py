@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -93,10 +93,14 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
         return f"AgentDraft(name={self.name!r}, model={self.model!r})"
 
 
+VersionNote = Annotated[str, msgspec.Meta(max_length=500)]
+
+
 class AgentChanges(Changes, frozen=True, kw_only=True):
     """Changes to an agent.
 
-    Fields that are not given stay; `mcp_servers` and `fallbacks` are replaced as a whole.
+    Fields that are not given stay; `mcp_servers` and `fallbacks` are replaced as a whole. `note` says why,
+    for the list of versions.
     """
 
     name: Name | UnsetType = UNSET
@@ -129,6 +133,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     provider_key: str | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
     retention_days: RetentionDays | UnsetType | None = UNSET
+    note: VersionNote | UnsetType = UNSET
 
 
 def validate_draft(draft: AgentDraft) -> AgentDraft:

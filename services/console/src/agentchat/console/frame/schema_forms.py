@@ -30,7 +30,7 @@ _YES_NO = {"true": True, "false": False}
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of a form. `value` is its text, `values` are the checked boxes."""
+    """A field of a form: `value` is its text, `values` are the checked boxes, `labels` the choices' texts."""
 
     name: str
     label: str
@@ -41,6 +41,9 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     values: tuple[str, ...] = ()
     problem: str = ""
+    example: str = ""
+    labels: Mapping[str, str] = {}
+    suggestions: tuple[str, ...] = ()
 
 
 class SchemaForm:
@@ -76,7 +79,7 @@ class SchemaForm:
         return tuple(self._build_field(name, values, given, problem) for name in self._properties)
 
     def fill(
-        self, shown: msgspec.Struct | None, refused: "RefusedForm | None" = None
+        self, shown: msgspec.Struct | Mapping[str, Any] | None, refused: "RefusedForm | None" = None
     ) -> tuple[FormField, ...]:
         """Return the fields filled with `shown`, or with the refused form if it was this one."""
         values: Mapping[str, Any] = {} if shown is None else msgspec.to_builtins(shown)
@@ -165,6 +168,7 @@ class SchemaForm:
             required=name in self._required,
             note=str(schema.get("description") or ""),
             choices=choices,
+            example=", ".join(map(str, _as_list(schema.get("examples")))),
             value=shown if given is None or kind in ("flag", "secret") else str(given.get(name, "")),
             values=_list_checked(name, kind, value, given),
             problem=problem.reason if problem and _is_within(problem.field, name) else "",

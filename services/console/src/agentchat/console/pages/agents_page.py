@@ -17,7 +17,7 @@ from agentchat.administration import (
     admin_retention,
 )
 from agentchat.administration.admin_canary import CanaryShares
-from agentchat.administration.admin_values import Agent, NewAgent, ServerBody
+from agentchat.administration.admin_values import Agent, ServerBody
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.frame.access import AnyRequest, get_admin
@@ -27,15 +27,13 @@ from agentchat.console.frame.directory_lists import list_account_choices, list_c
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
 from agentchat.console.frame.template_filters import format_json
+from agentchat.console.pages.agent_form import EDIT, NEW, build_sections
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentChanges
 
-_EDIT = BodyForm(AgentChanges, leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_empty=True)
-_NEW = BodyForm(NewAgent, leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",))
 _NEW_SERVER = BodyForm(McpServer)
 _SERVER = BodyForm(ServerBody, secrets=("headers",))
 _IDENTITY = ("id", "account_id", "version", "disabled", "retention_days", "created_at", "changed_at")
@@ -78,7 +76,7 @@ async def post_new_agent(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     account_id = str(given.get("account_id", ""))
     try:
-        made = await admin_agents.create(get_admin(request), _NEW.read_body(given, account_id=account_id))
+        made = await admin_agents.create(get_admin(request), NEW.read_new(given, account_id))
     except AdminError as error:
         return await _render_new_agent(request, account_id, RefusedForm(given, error))
     return Redirect(f"/agents/{made.id}", status_code=303)
@@ -93,7 +91,7 @@ async def _render_new_agent(
         title="New agent",
         choices=await list_account_choices(request),
         account_id=account_id,
-        fields=_NEW.fill(None, refused),
+        sections=await build_sections(request, account_id, NEW.fill_agent(None, refused)),
         refused=refused,
     )
 
@@ -110,7 +108,7 @@ async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     given, admin = await request.form(), get_admin(request)
     current = await admin_agents.get_current(admin, agent_id)
     try:
-        changes = _EDIT.read_body_changes(given, _hide_key_hints(current))
+        changes = EDIT.read_changes_of(given, current)
         if asked := await ask_about_retention(
             request,
             given,
@@ -139,17 +137,11 @@ async def _render_agent(
         agent=current,
         account=account,
         versions=versions.items,
-        fields=_EDIT.fill(_hide_key_hints(current), refused),
+        sections=await build_sections(request, account.id, EDIT.fill_agent(current, refused)),
         refused=refused,
         changes=await list_changes(request, current.id),
         retention=await admin_retention.get_of_agent(admin, agent_id),
     )
-
-
-def _hide_key_hints(agent: Agent) -> Agent:
-    """Return the agent without its fall-backs' keys, which then stay if the form is saved."""
-    shown = tuple(msgspec.structs.replace(each, provider_key=msgspec.UNSET) for each in agent.fallbacks)
-    return msgspec.structs.replace(agent, fallbacks=shown)
 
 
 @get("/agents/{agent_id:str}/diff", role=Role.VIEWER)
