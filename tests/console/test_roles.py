@@ -55,6 +55,7 @@ ROLES: dict[str, Role | None] = {
     "GET /traces/{trace_id}": Role.VIEWER,
     "GET /runs": Role.VIEWER,
     "GET /runs.csv": Role.VIEWER,
+    "GET /accounts.csv": Role.VIEWER,
     "GET /accounts/{account_id}/usage.csv": Role.VIEWER,
     "GET /approvals": Role.VIEWER,
     "GET /approvals/news": Role.VIEWER,

@@ -1,6 +1,7 @@
 """A chat's cost is the same in the ledger, the APIs and the console, and a budget warns and refuses."""
 
 import asyncio
+import csv
 from collections.abc import AsyncIterator
 
 import httpx
@@ -77,6 +78,9 @@ async def test_a_cost_is_the_same_everywhere(
     async with Browser(str(stack.environment.console_url)) as browser:
         for path in ("/accounts", f"/accounts/{account.id}", f"/accounts/{account.id}/user?user_id=ada"):
             assert str(format_money(cost, "USD")) in await browser.open_page(path), path
+        names, *rows = csv.reader((await browser.get("/accounts.csv")).text.splitlines())
+        [row] = [row for row in rows if row[names.index("account_id")] == account.id]
+        assert float(row[names.index("cost")]) == pytest.approx(cost)
 
 
 async def test_a_budget_warns_and_refuses(

@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration import admin_accounts, admin_plans
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_values import Account
-from agentchat.administration.parameters import Month
+from agentchat.administration.parameters import Month, WithLines
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.conversations.projections.conversations_table import (
     NOTHING,
@@ -69,11 +69,12 @@ async def get_month(admin: Admin, account_id: str, month: Month | None = None) -
     return _sum_up(admin, account.id, month, lines, stored, in_files, plan, budget, listed=True)
 
 
-async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
+async def list_accounts(
+    admin: Admin, month: Month | None = None, *, with_lines: WithLines = False
+) -> tuple[MonthUsage, ...]:
     """List what each account has spent in a month and has stored, the one with the most tokens first.
 
-    Lists every account that has spent or stored something, deleted ones too, without `lines`. Raises
-    Invalid, Unavailable.
+    Lists every account that has spent or stored something, deleted ones too. Raises Invalid, Unavailable.
     """
     with translate_errors():
         month = _check_month(month) or await read_current_month(admin.pool)
@@ -86,7 +87,7 @@ async def list_accounts(admin: Admin, month: Month | None = None) -> tuple[Month
         _sum_up(
             *(admin, each, month, spent.get(each, []), stored.get(each, NOTHING)),
             *(in_files.get(each, 0), plans.get(each), budgets.get(each)),
-            listed=False,
+            listed=with_lines,
         )
         for each in spent.keys() | stored.keys() | in_files.keys()
         if admin.account_ids is None or each in admin.account_ids

@@ -10,6 +10,7 @@ After = Annotated[str, Meta(description="The next_cursor of the page before.")]
 Limit = Annotated[int, Meta(ge=1, le=MOST_PAGE, description="How many at most.")]
 Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and although it is in use.")]
 DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
+WithLines = Annotated[bool, Meta(description="With `lines` by day, agent and model.")]
 OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
 OfUser = Annotated[str, Meta(min_length=1, description="The end user, as X-User-Id named it.")]
 OrderOfUsers = Annotated[

@@ -128,9 +128,21 @@ async def get_usage_csv(
 ) -> Response[str]:
     """Download an account's usage of a month by day, agent and model."""
     usage = await admin_usage.get_month(get_admin(request), account_id, month or None)
-    names = await load_display_names(get_services(request).pool, (), {line.agent_id for line in usage.lines})
-    rows = [(names.agents.get(line.agent_id, ""), *msgspec.structs.astuple(line)) for line in usage.lines]
-    return respond_with_csv(f"usage-{usage.month}", [("agent", *UsageLine.__struct_fields__), *rows])
+    return await _respond_with_lines(request, usage.month, usage.lines)
+
+
+@get("/accounts.csv", role=Role.VIEWER)
+async def get_all_usage_csv(request: AnyRequest, month: str | None = None) -> Response[str]:
+    """Download the usage of all accounts in a month by day, agent and model."""
+    usage = await admin_usage.list_accounts(get_admin(request), month or None, with_lines=True)
+    lines = [line for each in usage for line in each.lines]
+    return await _respond_with_lines(request, usage[0].month if usage else "", lines)
+
+
+async def _respond_with_lines(request: AnyRequest, month: str, lines: Sequence[UsageLine]) -> Response[str]:
+    names = await load_display_names(get_services(request).pool, (), {line.agent_id for line in lines})
+    rows = [(names.agents.get(line.agent_id, ""), *msgspec.structs.astuple(line)) for line in lines]
+    return respond_with_csv(f"usage-{month}", [("agent", *UsageLine.__struct_fields__), *rows])
 
 
 @post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
@@ -336,6 +348,7 @@ HANDLERS = (
     post_account,
     get_account,
     get_usage_csv,
+    get_all_usage_csv,
     post_change,
     post_delete,
     post_key,
