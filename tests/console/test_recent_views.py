@@ -98,6 +98,8 @@ async def test_search_records_each_shown_conversation_once(audited: Audited, sto
     assert await audited.read_rows("/conversations?q=want", part=True) == [expect_search(two)]
     assert await audited.read_rows("/conversations/new?after=0", part=True) == [], "a count shows no text"
     assert await audited.read_rows("/conversations") == [expect_search(two, one)]
+    exported = ("read", "conversations", "search", {"csv": "q=refund"})
+    assert await audited.read_rows("/conversations.csv?q=refund") == [exported]
 
 
 async def test_tool_inputs_and_last_words_are_views_too(audited: Audited, storage: Storage) -> None:
@@ -110,7 +112,8 @@ async def test_tool_inputs_and_last_words_are_views_too(audited: Audited, storag
     assert await audited.read_rows("/approvals/news", part=True) == []
 
     def expect_watch(agent: str | None) -> tuple[Any, ...]:
-        return ("read", "conversations", "now", {"account_id": None, "agent_id": agent})
+        watched = {"account_id": None, "account_ids": None, "agent_id": agent}
+        return ("read", "conversations", "now", watched)
 
     assert await audited.read_rows("/now") == [expect_watch(None)]
     assert await audited.read_rows("/now/stream", "/now/stream", part=True) == []
