@@ -60,7 +60,8 @@ class TextMatches(msgspec.Struct, frozen=True, kw_only=True):
 class TextSearch:
     """A search for words in an open transaction; `conditions` are those on conversations as `c`.
 
-    `values` are those of the conditions, with `account_id`, `since` and `until`, which may be None.
+    `values` are those of the conditions, with `account_id`, `account_ids`, `since` and `until`, any of which
+    may be None.
     """
 
     def __init__(
@@ -155,7 +156,8 @@ SELECT found.conversation_id, found.rank, walked.count
 _LOOKED_UP = sql.SQL("""
 WITH hit AS MATERIALIZED (
   SELECT conversation_id, ts_rank_cd(words, %(words)s::tsquery, 1) AS rank FROM search
-   WHERE {matches} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s) LIMIT %(most)s
+   WHERE {matches} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+     AND (%(account_ids)s::text[] IS NULL OR account_id = ANY (%(account_ids)s)) LIMIT %(most)s
 )
 SELECT found.conversation_id, found.rank, texts.count
   FROM (SELECT count(*) FROM hit) AS texts
