@@ -99,5 +99,11 @@ SELECT originator_id, notification_id FROM conversation_events
    AND originator_id IN (SELECT conversation_id FROM conversations WHERE account_id = %s)
    AND event_field(state, 'on_behalf_of') = %s
 """
-_DELETE_FEEDBACK = "DELETE FROM feedback WHERE account_id = %s AND on_behalf_of = %s"
+_DELETE_FEEDBACK = """
+WITH deleted AS (
+    DELETE FROM feedback WHERE account_id = %s AND on_behalf_of = %s
+    RETURNING message_id || ' ' || on_behalf_of AS text_id
+)
+DELETE FROM search USING deleted WHERE search.text_id = deleted.text_id
+"""
 _DELETE = "DELETE FROM user_deletions WHERE account_id = %s AND user_id = %s"
