@@ -10,12 +10,18 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from litestar import Litestar
 
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.openapi import build_openapi_config
+from agentchat.gateway.routes import ROUTES
 from agentchat.ops.credentials import SECRETS
 from tests.deploy.container_settings import ROOT, settings_faults
 
 Manifest = dict[str, Any]
 KUBERNETES = ROOT / "deploy/kubernetes"
+_ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
+_RULE = KUBERNETES / "monitoring/prometheus-rule.yaml"
 _SCHEMAS = "1.32"
 """The oldest version of Kubernetes that the manifests are for."""
 _OPERATORS = {"postgresql.cnpg.io/v1", "keda.sh/v1alpha1", "monitoring.coreos.com/v1"}
@@ -49,8 +55,9 @@ def _manifests() -> list[Manifest]:
 
 def _pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
     for each in manifests:
-        if each["kind"] in ("Deployment", "StatefulSet", "Job"):
-            yield each["metadata"]["name"], each["spec"]["template"]["spec"]
+        if each["kind"] in ("Deployment", "StatefulSet", "Job", "CronJob"):
+            job = each["spec"].get("jobTemplate", each)
+            yield each["metadata"]["name"], job["spec"]["template"]["spec"]
 
 
 def _containers(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest, Manifest]]:
@@ -67,7 +74,7 @@ def test_manifests_are_valid(list_manifests: Callable[[], list[Manifest]]) -> No
 
 
 def test_containers_are_confined_and_bounded() -> None:
-    for name, pod, container in _containers(_manifests()):
+    for name, pod, container in _containers([*_manifests(), *_source_manifests()]):
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] is True, name
@@ -89,7 +96,7 @@ def test_services_start_with_their_settings() -> None:
 
 def test_named_secrets_are_made_by_the_credentials_command() -> None:
     named = set()
-    for _, pod in _pods(_manifests()):
+    for _, pod in _pods([*_manifests(), *_source_manifests()]):
         for volume in pod.get("volumes", []):
             sources = volume.get("projected", {}).get("sources", [volume])
             named |= {
@@ -114,7 +121,32 @@ def test_pod_monitor_gives_the_job_names_of_the_alerts() -> None:
             assert endpoint["port"] in ports, each["metadata"]["name"]
 
 
+def test_prometheus_rule_has_the_alerts() -> None:
+    rule = yaml.safe_load(_RULE.read_text())
+    assert (rule["kind"], rule["spec"]) == ("PrometheusRule", yaml.safe_load(_ALERTS.read_text()))
+
+
+def test_ingress_has_all_public_addresses() -> None:
+    [ingress] = [each for each in _source_manifests() if each["kind"] == "Ingress"]
+    prefixes = tuple(each["path"] for each in ingress["spec"]["rules"][0]["http"]["paths"])
+    app = Litestar(ROUTES, openapi_config=build_openapi_config(), request_class=JsonRequest)
+    addresses = {route.path for route in app.routes}
+    inside = {each for each in addresses if not each.startswith(prefixes)}
+    assert inside == {"/", "/healthz", "/readyz"}
+
+
 def test_images_have_the_version_of_the_tree() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     images = {each["image"] for _, _, each in _containers([*_manifests(), *_source_manifests()])}
     assert {each for each in images if each.startswith("agentchat")} == {f"agentchat:{version}"}
+
+
+def write_rule() -> None:
+    """Write the PrometheusRule again, with the alerts as they are now."""
+    head, _, _ = _RULE.read_text().partition("spec:\n")
+    lines = (f"  {line}".rstrip() for line in _ALERTS.read_text().splitlines())
+    _RULE.write_text("\n".join([f"{head}spec:", *lines, ""]))
+
+
+if __name__ == "__main__":
+    write_rule()

@@ -62,7 +62,8 @@ async def test_crashing_process_is_restarted_with_backoff(folder: RunFolder) -> 
         entry = kept.find("one") if kept else None
         assert entry is not None
         assert entry.ended_at is not None
-        assert (entry.restarts, entry.end_reason) == (2, "ended with exit code 3")
+        assert entry.restarts == 2
+        assert str(entry.end_reason).startswith("ended with exit code 3")
     assert report.deaths == [
         ("one", "was killed by SIGKILL", 0.1),
         ("one", "ended with exit code 3", 0.4),

@@ -109,7 +109,9 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
             reason = _describe_exit(code)
-            self._record(kept, ended_at=time.time(), end_reason=reason)
+            self._record(
+                kept, ended_at=time.time(), end_reason=_add_last_line(reason, code, process, log_offset)
+            )
             is_job_or_misconfigured = process.probe is None or code == _WRONG_SETTINGS
             if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
                 self._give_up(process, reason, log_offset)
@@ -192,6 +194,12 @@ class Supervisor:
         entries = tuple(each.entry for each in self._kept.values())
         with contextlib.suppress(OSError):  # a full disk is no reason to stop
             record.write(self._folder.processes, record.Record(os.getpid(), entries))
+
+
+def _add_last_line(reason: str, code: int, process: Process, log_offset: int) -> str:
+    """Return the reason with the last line of the log, if the process ended by itself with an error."""
+    lines = read_last_lines(process.log, log_offset) if code > 0 else []
+    return f"{reason}: {lines[-1]}" if lines else reason
 
 
 def _describe_exit(code: int) -> str:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -42,13 +43,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
-    """The slots of all workers, and the memory of processes in bytes. `away` gave no metrics."""
+    """The slots of all workers, the memory of processes in bytes, and their start. `away` gave no metrics."""
 
     used: int
     total: int
     open_streams: int
     takeovers: int
     memory: dict[str, float]
+    started: dict[str, datetime]
     away: list[str]
 
 
@@ -78,6 +80,7 @@ class Monitor:
             open_streams=round(after.sum("streams_open")),
             takeovers=round(after.sum("runs_taken_over_total")),
             memory=after.memory,
+            started=after.started,
             away=sorted(after.away),
         )
         before, self._before = self._before, after

@@ -6,6 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ class Scrape:
     def __init__(self) -> None:
         self.at = time.monotonic()
         self.memory: dict[str, float] = {}
+        self.started: dict[str, datetime] = {}
         self.away: list[str] = []
         self._samples: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
 
@@ -35,6 +37,8 @@ class Scrape:
                 self._samples[name][frozenset(sample.labels.items())] += sample.value
                 if name == "process_memory_bytes":
                     self.memory[process] = sample.value
+                elif name == "process_start_time_seconds":
+                    self.started[process] = datetime.fromtimestamp(sample.value, UTC)
 
     def sum(self, name: str, **labels: str) -> float:
         """Return the sum of all samples with this name and these labels."""

@@ -35,6 +35,7 @@ class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str
     reason: str | None
+    started_at: datetime | None = None
     version: str | None = None
     restarts: int | None = None
     ended_at: datetime | None = None
@@ -86,6 +87,7 @@ async def _check_processes(services: ConsoleServices) -> list[ProcessHealth]:
                 name=entry.name,
                 address=urlsplit(entry.health_url or "").netloc,
                 reason=reason,
+                started_at=None if entry.pid is None else datetime.fromtimestamp(entry.started_at, UTC),
                 version=entry.version,
                 restarts=entry.restarts,
                 ended_at=None if entry.ended_at is None else datetime.fromtimestamp(entry.ended_at, UTC),
@@ -97,7 +99,13 @@ async def _check_processes(services: ConsoleServices) -> list[ProcessHealth]:
     targets = await resolve_targets(services.settings.list_targets())
     reasons = await asyncio.gather(*(_check_process(_probe(url)) for url in targets.values()))
     return [
-        ProcessHealth(name=name, address=urlsplit(url).netloc, reason=reason, memory=memory.get(name))
+        ProcessHealth(
+            name=name,
+            address=urlsplit(url).netloc,
+            reason=reason,
+            started_at=slots.started.get(name) if slots else None,
+            memory=memory.get(name),
+        )
         for (name, url), reason in zip(targets.items(), reasons, strict=True)
     ]
 
