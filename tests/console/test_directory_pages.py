@@ -124,6 +124,25 @@ async def test_a_user_is_shown_and_deleted(browser: Browser, account: str, stora
     assert "There is no such user" in await browser.open_page(f"{path}?user_id=nobody")
 
 
+async def test_days_that_delete_conversations_are_confirmed(
+    browser: Browser, account: str, storage: Storage
+) -> None:
+    began = replace(build_conversation_started(), account_id=account)
+    await storage.store.append(Conversation(conversation_id=make_id()), [began, *turn(make_id(), "a", "b")])
+    await storage.follow()
+    path = f"/accounts/{account}"
+    refused = await browser.post(path, {"retention_days": "0"})
+    assert "retention_days" in read_refusal(refused)
+    asked = await browser.post(path, {"retention_days": "1"})
+    assert "Would delete 1 conversation now" in extract_text(asked.text)
+    assert "to be deleted: 1" not in await browser.open_page(path)
+    await browser.submit(asked.text)
+    assert "to be deleted: 1" in await browser.open_page(path)
+    saved = await browser.post(path, {"retention_days": "3000"})
+    assert saved.history, "nothing is that old"
+    assert "No conversation is past its retention" in extract_text(saved.text)
+
+
 async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
     await browser.post("/plans/new", {"name": "Tiny", "requests_per_minute": "3"})
     assert f"Tiny 3 {NONE} {NONE}" in await browser.open_page("/accounts")

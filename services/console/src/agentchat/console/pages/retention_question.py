@@ -22,7 +22,7 @@ async def ask_about_retention(
     if not isinstance(days, int) or not (found := (await count(days)).conversations):
         return None
     question = Question(
-        title=f"Keep conversations for {days:,} days?",
+        title=f"Keep conversations for {days:,} {'day' if days == 1 else 'days'}?",
         text=f"Would delete {found:,} {'conversation' if found == 1 else 'conversations'} now, with files "
         "and feedback: the last message in them is older. It cannot be undone.",
         button="Save and delete them",
