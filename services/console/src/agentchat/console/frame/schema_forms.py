@@ -276,10 +276,10 @@ class BodyForm(SchemaForm, Generic[S]):
         """Read what differs from `present`. Raises Invalid, Conflict (see `read_changes`)."""
         return convert(self._body, self.read_changes(given, msgspec.to_builtins(present)))
 
-    def read_replacement(self, given: FormMultiDict, present: msgspec.Struct) -> S:
-        """Read the complete body. Raises Invalid, Conflict (see `read_changes`)."""
+    def read_replacement(self, given: FormMultiDict, present: msgspec.Struct, **more: Any) -> S:
+        """Read the complete body, with `more` fields. Raises Invalid, Conflict (see `read_changes`)."""
         self.read_changes(given, msgspec.to_builtins(present))
-        return self.read_body(given)
+        return self.read_body(given, **more)
 
 
 def build_body_schema(kind: type) -> dict[str, Any]:

@@ -25,17 +25,21 @@ from agentchat.console.frame.confirmation import Question, ask, describe_uses
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.directory_lists import list_account_choices, list_changes, load_account_names
 from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
+from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, SchemaForm, parse_whole_number
 from agentchat.console.frame.template_filters import format_json
 from agentchat.console.pages.agent_form import EDIT, NEW, build_sections
 from agentchat.console.pages.retention_question import ask_about_retention
+from agentchat.console.pages.tool_choice import SHOWN, build_choice, read_choice
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
-from agentchat.contracts.tool_messages import ToolsListed
+from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
 
 _NEW_SERVER = BodyForm(McpServer)
 _SERVER = BodyForm(ServerBody, secrets=("headers",))
+_SERVER_WITH_CHOICE = BodyForm(
+    ServerBody, secrets=("headers",), leave_out=("allowed_tools", "require_approval")
+)
 _IDENTITY = ("id", "account_id", "version", "disabled", "retention_days", "created_at", "changed_at")
 
 
@@ -231,15 +235,10 @@ async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     """Check whether the provider and the tool servers answer, and list the tools."""
     current = await admin_agents.get_current(get_admin(request), agent_id)
     checked = await admin_agents.check(get_admin(request), agent_id)
-    try:
-        tools = await list_tools(
-            get_services(request).bus.rpc, current.account_id, current.id, current.version
-        )
-    except BusUnavailable:
-        tools = ToolsListed(tools=())
+    tools = await _list_tools(request, current)
     template = "parts/agent_check.html" if request.headers.get("hx-request") else "agent_check.html"
     return render_page(
-        request, template, title=f"Check of {current.name}", agent=current, checked=checked, tools=tools.tools
+        request, template, title=f"Check of {current.name}", agent=current, checked=checked, tools=tools
     )
 
 
@@ -290,7 +289,9 @@ async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPa
             await admin_mcp_servers.remove(admin, agent_id, name)
         else:
             present = await admin_mcp_servers.get(admin, agent_id, name)
-            await admin_mcp_servers.put(admin, agent_id, name, _SERVER.read_replacement(given, present))
+            form, chosen = (_SERVER_WITH_CHOICE, read_choice(given)) if SHOWN in given else (_SERVER, {})
+            body = form.read_replacement(given, present, **chosen)
+            await admin_mcp_servers.put(admin, agent_id, name, body)
     except AdminError as error:
         return await _render_server(request, agent_id, name, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}#servers", status_code=303)
@@ -310,7 +311,12 @@ async def _render_server(
     admin = get_admin(request)
     agent = await admin_agents.get_current(admin, agent_id)
     server = None if name == "new" else await admin_mcp_servers.get(admin, agent_id, name)
-    form = _NEW_SERVER if server is None else _SERVER
+    form: SchemaForm = _NEW_SERVER
+    choice = None
+    if server is not None:
+        listed = await _list_tools(request, agent)
+        choice = build_choice(server, listed, None if refused is None else refused.given)
+        form = _SERVER if choice is None else _SERVER_WITH_CHOICE
     return render_page(
         request,
         "agent_server.html",
@@ -319,8 +325,18 @@ async def _render_server(
         server=server,
         name=name,
         fields=form.fill(server, refused),
+        choice=choice,
         refused=refused,
     )
+
+
+async def _list_tools(request: AnyRequest, agent: Agent) -> tuple[ToolSpec, ...]:
+    """List the tools of an agent; none if no tool-runner answers."""
+    try:
+        rpc = get_services(request).bus.rpc
+        return (await list_tools(rpc, agent.account_id, agent.id, agent.version)).tools
+    except BusUnavailable:
+        return ()
 
 
 def diff_lines(old: str, new: str) -> tuple[DiffLine, ...]:
