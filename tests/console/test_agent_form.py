@@ -48,7 +48,8 @@ def fill_in(fields: tuple[FormField, ...], **written: str) -> FormMultiDict:
     sent: list[tuple[str, Any]] = []
     for field in fields:
         if field.kind in ("flag", "several"):
-            sent += [(field.name, value) for value in field.values]
+            boxes = ("on",) if field.kind == "flag" else field.choices
+            sent += [(field.name, value) for value in field.values if value in boxes]
         else:
             sent.append((field.name, written.get(field.name, field.value.replace("\n", "\r\n"))))
     return FormMultiDict(sent)

@@ -152,7 +152,8 @@ class SchemaForm:
     ) -> FormField:
         schema, nullable = self._properties[name]
         kind = self._choose_kind(name)
-        choices = tuple(_list_words(schema) if kind == "json" else _list_choices(schema))
+        options, _ = self._resolve(schema.get("items")) if kind == "several" else (schema, False)
+        choices = tuple(_list_words(schema) if kind == "json" else _list_choices(options))
         if kind == "choice" and (nullable or name not in self._required):
             choices = ("", *choices)
         value = values.get(name, schema.get("default"))

@@ -252,7 +252,7 @@ def _build_schema(body: type[msgspec.Struct]) -> dict[str, Any]:
                 **({"type": ["object", "null"]} if name == "parameters" else {}),
                 **({"enum": list(PROVIDERS)} if name == "provider" else {}),
                 "default": None,
-                "title": "After" if name == "on" else words[:1].upper() + words[1:],
+                "title": {"on": "After", "base_url": "Base URL"}.get(name, words[:1].upper() + words[1:]),
                 "description": _ROW_HELP.get(name, ""),
             }
         found[f"fallback_{row}_parameters"]["title"] = f"Parameters of fall-back {row}"
