@@ -12,7 +12,7 @@ from tests.system.calling import Caller
 
 _TOOLS = ("get_order", "search_products", "get_product", "cancel_order", "get_customer")
 _TALKS = (
-    ("CUST-001", "Where is my order ORD-1027? It is late.", "And ORD-1006?", "Thank you, that helps."),
+    ("CUST-001", "Where is my order ORD-1008? It is late.", "And ORD-1021?", "Thank you, that helps."),
     ("CUST-002", "Which tents do you have for two people, and how heavy are they?", "Is PRD-124 in stock?"),
     ("CUST-003", "Where is order ORD-1006, and what else would suit customer CUST-001?"),
     ("CUST-001", "My stove arrived broken. What do I do, and who pays for sending it back?"),

@@ -13,7 +13,7 @@ from agentchat.ops import demo
 from agentchat.ops.settings import Counts
 from tests.console.chromium import SCHEMES, WIDTHS, WatchedPage, open_chromium
 from tests.console.example_traffic import ExampleTraffic
-from tests.harness import running_stack
+from tests.harness import running_stack, temporary_folder
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 _SETTLES_MS = 2000
@@ -37,12 +37,23 @@ PAGES = {
     "audit": "/audit",
     "health": "/health",
 }
+_PRICES = """{"currency": "USD", "models": {
+    "demo-shop-1?delay_ms=10": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75},
+    "demo-shop-1": {"input": 3, "output": 15}, "demo-load": {"input": 1, "output": 5}}}
+"""
 _DOCUMENTED = ("now", "runs", "conversation", "approvals", "health")
 
 
 async def main(folder: Path | None) -> int:
     """Take the pictures; return 1 if a page had errors."""
-    async with running_stack(Counts()) as stack, httpx.AsyncClient(timeout=3600) as http:
+    with temporary_folder() as name:
+        prices = name / "prices.json"
+        prices.write_text(_PRICES)
+        return await _take_pictures(folder, {"AGENTCHAT_PRICES": str(prices)})
+
+
+async def _take_pictures(folder: Path | None, environ: dict[str, str]) -> int:
+    async with running_stack(Counts(), environ) as stack, httpx.AsyncClient(timeout=3600) as http:
         traffic = ExampleTraffic(stack.environment, http)
         pages = {
             name: path.format(conversation_id=await traffic.start() if "{" in path else "")
@@ -56,7 +67,7 @@ async def main(folder: Path | None) -> int:
                     target = (folder or _FOLDER) / f"console-{name}"
                     suffix = f"-{width}-{scheme}" if folder else "-dark" if scheme == "dark" else ""
                     context = await browser.new_context(
-                        viewport={"width": width, "height": 844 if width < 800 else 800}, color_scheme=scheme
+                        viewport={"width": width, "height": 844 if width < 800 else 900}, color_scheme=scheme
                     )
                     watched = WatchedPage(await context.new_page(), stack.environment.console_url)
                     await watched.open(path)
@@ -74,7 +85,7 @@ def _choose_looks(name: str, folder: Path | None) -> list[tuple[str, int]]:
         return [(scheme, width) for scheme in SCHEMES for width in WIDTHS]
     if name not in _DOCUMENTED:
         return []
-    return [(scheme, 1280) for scheme in SCHEMES if scheme == "light" or name == "now"]
+    return [(scheme, 1440) for scheme in SCHEMES if scheme == "light" or name == "now"]
 
 
 if __name__ == "__main__":
