@@ -24,7 +24,7 @@ def test_changes_and_the_shown_agent_have_every_field_with_its_type() -> None:
     draft, changes, shown = (
         get_type_hints(each, include_extras=True) for each in (AgentDraft, AgentChanges, Agent)
     )
-    assert list(changes) == [*draft, "disabled"]
+    assert list(changes) == [*draft, "disabled", "retention_days", "note"]
     for name, hint in draft.items():
         assert changes[name] == hint | UnsetType, name
         assert name in ("mcp_servers", "provider_key", "fallbacks") or shown[name] == hint, name
