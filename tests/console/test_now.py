@@ -5,6 +5,7 @@ import os
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.event_source import encode_event
@@ -107,9 +108,10 @@ async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bu
 
 async def test_ended_runs_are_apart_from_open_ones(storage: Storage, browser: Browser) -> None:
     (word,) = make_words(1)
-    await storage.told(build_user_message(word), build_run_started(word), build_run_failed(word))
+    asked = replace(build_user_message(word), agent_id=f"agent of {word}")
+    await storage.told(asked, build_run_started(word), build_run_failed(word))
     await storage.follow()
-    open_ones, _, ended = (await browser.get("/now")).text.partition('id="ended"')
+    open_ones, _, ended = (await browser.get(f"/now?agent=agent of {word}")).text.partition('id="ended"')
     assert trace(word) not in open_ones
     assert f"?run={trace(word)}" in ended
     assert "✕ provider_error" in extract_text(ended)
