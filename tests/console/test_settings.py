@@ -52,6 +52,10 @@ _SIGN_IN = {"AGENTCHAT_ADMIN_TOKEN": "t" * 16}
         (_build_provider(ISSUER=""), "OIDC_CLIENT_ID is set, but AGENTCHAT_CONSOLE_OIDC_ISSUER is not"),
         (_build_provider() | {"AGENTCHAT_CONSOLE_URL": ""}, "AGENTCHAT_CONSOLE_URL is not set"),
         ({"AGENTCHAT_CONSOLE_SERVICES": "gateway-1"}, "must be name=http"),
+        (
+            {"AGENTCHAT_PROMETHEUS_URL": "prometheus:9090"},
+            "AGENTCHAT_PROMETHEUS_URL 'prometheus:9090': must be",
+        ),
         ({"AGENTCHAT_MODEL_ALLOW": "a b"}, "AGENTCHAT_MODEL_ALLOW"),
     ],
 )

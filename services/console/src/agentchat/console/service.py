@@ -17,6 +17,7 @@ from agentchat.console.frame.sign_in_limit import SignInLimit
 from agentchat.console.live.badges import Badges
 from agentchat.console.live.monitor import Monitor
 from agentchat.console.live.open_streams import OpenStreams
+from agentchat.console.live.prometheus_history import HistoryUnavailable, load_history
 from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.services import ConsoleServices
@@ -25,7 +26,7 @@ from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.ops.folder import RunFolder
-from agentchat.runtime import postgres, web
+from agentchat.runtime import logs, postgres, web
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
@@ -55,7 +56,7 @@ async def run(
         assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.list_targets())
         prices = settings.load_prices()
         templates = build_environment(assets, prices.currency)
-        stack.callback(asyncio.create_task(monitor.run()).cancel)
+        stack.callback(asyncio.create_task(_watch(monitor, settings.prometheus_url)).cancel)
         provider = _load_provider(settings)
         services = ConsoleServices(
             name=name,
@@ -92,6 +93,15 @@ async def run(
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
+
+
+async def _watch(monitor: Monitor, prometheus_url: str | None) -> None:
+    if prometheus_url is not None:
+        try:
+            monitor.add_history(await load_history(prometheus_url))
+        except HistoryUnavailable as error:
+            logs.get_logger("console").warning("history_unavailable", reason=str(error))
+    await monitor.run()
 
 
 def _load_provider(settings: ConsoleSettings) -> "OidcProvider | None":

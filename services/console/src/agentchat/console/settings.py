@@ -1,5 +1,6 @@
 """Define the console's settings; all come from the environment."""
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.prices import SETTING, Prices, load_prices
 from agentchat.runtime.settings import Setting, SettingsError
 
+_HTTP = re.compile(r"https?://[^/]")
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -23,7 +25,8 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
 
     `prices` is a JSON file with the prices of models, in place of the list prices that come with it.
     A `rehearsal` only reads. Without `files_url` conversations show the names of their images only.
-    `services` are the processes on the health page, each as `name=http://host:port/metrics`.
+    `services` are the processes on the health page, each as `name=http://host:port/metrics`. The charts
+    begin with the hour that Prometheus has at `prometheus_url`.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -35,6 +38,7 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     port: Annotated[Port, Setting("AGENTCHAT_CONSOLE_PORT")] = 8085
     health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
     services: Annotated[tuple[str, ...], Setting("AGENTCHAT_CONSOLE_SERVICES")] = ()
+    prometheus_url: Annotated[str | None, Setting("AGENTCHAT_PROMETHEUS_URL")] = None
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
@@ -52,6 +56,8 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
         self.build_tool_guard()
         self.build_webhook_guard()
         self.list_targets()
+        if self.prometheus_url is not None and not _HTTP.match(self.prometheus_url):
+            raise SettingsError(f"AGENTCHAT_PROMETHEUS_URL {self.prometheus_url!r}: must be http://host:port")
         self.load_prices()
         if self.files_url is not None:
             ObjectStore(self.files_url)

@@ -18,8 +18,8 @@ from agentchat.runtime import logs
 EVERY_SECONDS = 15.0
 KEPT_SECONDS = 3600.0
 RECENT_SECONDS = 900.0
-_ENDS = ("completed", "failed", "cancelled")
-_TOKEN_KINDS = {
+ENDS = ("completed", "failed", "cancelled")
+TOKEN_KINDS = {
     "input_tokens": "input",
     "output_tokens": "output",
     "cache_read_tokens": "cache_read",
@@ -61,6 +61,7 @@ class Monitor:
         self._targets = targets
         self._before: Scrape | None = None
         self._log = logs.get_logger("monitor")
+        self.has_history = False
         self.points: deque[Point] = deque(maxlen=int(KEPT_SECONDS / EVERY_SECONDS))
         self.slots: WorkerSlots | None = None
 
@@ -72,6 +73,11 @@ class Monitor:
             except Exception:  # noqa: BLE001 - the outermost frame of a task
                 self._log.exception("scrape_failed")
             await asyncio.sleep(EVERY_SECONDS)
+
+    def add_history(self, points: Sequence[Point]) -> None:
+        """Begin with the points of the hour before the start, the oldest first."""
+        self.points.extend(points)
+        self.has_history = True
 
     def _add(self, after: Scrape) -> None:
         self.slots = WorkerSlots(
@@ -114,11 +120,11 @@ def build_point(before: Scrape, after: Scrape) -> Point:
         for kind, count in count_by("model_calls_seconds_count", "outcome", provider=provider).items()
         if kind != "ok"
     }
-    used = {field: round(count("model_tokens_total", kind=kind)) for field, kind in _TOKEN_KINDS.items()}
+    used = {field: round(count("model_tokens_total", kind=kind)) for field, kind in TOKEN_KINDS.items()}
     return Point(
         at=after.at,
         seconds=max(after.at - before.at, 1e-3),
-        ended={state: count("runs_ended_total", state=state) for state in _ENDS},
+        ended={state: count("runs_ended_total", state=state) for state in ENDS},
         first_delta_p50=compute_quantile(0.5, before, after, "streams_first_delta_seconds"),
         first_delta_p99=compute_quantile(0.99, before, after, "streams_first_delta_seconds"),
         tokens=Usage(**used),

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -59,7 +59,7 @@ async def scrape(targets: Mapping[str, str]) -> Scrape:
 
     async def scrape_one(name: str, url: str) -> None:
         try:
-            found.add(name, await asyncio.to_thread(_fetch, url))
+            found.add(name, await asyncio.to_thread(fetch, url))
         except (OSError, HTTPException, ValueError):
             found.away.append(name)
 
@@ -67,15 +67,19 @@ async def scrape(targets: Mapping[str, str]) -> Scrape:
     return found
 
 
-def _fetch(url: str) -> str:
-    """Fetch a page by the standard library, since the console loads no HTTP client."""
+def fetch(url: str) -> str:
+    """Fetch a page by the standard library, since the console loads no HTTP client.
+
+    Raises OSError, HTTPException, ValueError for another status than 200.
+    """
     address = urlsplit(url)
-    connection = HTTPConnection(address.hostname or "", address.port, timeout=_SCRAPE_SECONDS)
+    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=_SCRAPE_SECONDS)
     with contextlib.closing(connection):
-        connection.request("GET", address.path)
+        connection.request("GET", address._replace(scheme="", netloc="", fragment="").geturl())
         response = connection.getresponse()
         if response.status != 200:
-            raise ValueError(f"{url} answers {response.status}")
+            raise ValueError(f"{address.hostname} answers {response.status}")
         return response.read().decode()
 
 

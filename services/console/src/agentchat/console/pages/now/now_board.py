@@ -38,7 +38,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     """The figures, failures and charts.
 
     `failed_last_hour` is None if Postgres does not answer. `model_errors` are counts of failed provider
-    calls. The charts go `since` seconds back: an hour, or to the start of the console.
+    calls. The charts go `since` seconds back: an hour, or to the console's start unless it `has_history`.
     """
 
     figures: SystemFigures
@@ -47,6 +47,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
     since: float
+    has_history: bool
 
 
 class Boards:
@@ -84,6 +85,7 @@ class Boards:
             failed_last_hour=failed_last_hour,
             model_errors=self._monitor.count_model_errors(),
             charts=build_charts(points, now),
+            has_history=self._monitor.has_history,
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
         )
 
