@@ -330,9 +330,9 @@ async def test_keys_move_and_are_listed(watched: WatchedPage, conversation: str)
     await page.keyboard.press("Escape")
     await page.keyboard.press("j")
     await page.keyboard.press("j")
-    assert await page.locator("#rows > li.chosen").count() == 1
+    assert await page.locator("#found tbody tr.chosen").count() == 1
     await page.keyboard.press("k")
-    assert await page.locator("#rows > li:first-child.chosen").count() == 1
+    assert await page.locator("#found tbody tr:first-child.chosen").count() == 1
     await page.keyboard.press("Enter")
     await page.locator(".thread").wait_for()
 
