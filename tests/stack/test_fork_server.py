@@ -27,7 +27,7 @@ async def fork_server() -> AsyncIterator[ForkServer]:
 def describe(folder: Path, *arguments: str) -> Process:
     return Process(
         name="said",
-        argv=(sys.executable, "-m", _MODULE, *arguments),
+        argv=(sys.executable, "-m", _MODULE, *arguments, str(folder)),
         env={"SAID": "by the environment"},
         log=folder / "said.log",
         probe=None,
@@ -47,7 +47,7 @@ async def test_a_fork_has_its_own_environment_log_and_exit_code(
     child = await fork_server.spawn(describe(tmp_path, "7"))
     assert await child.wait() == 7
     log = (tmp_path / "said.log").read_text()
-    assert log.endswith("/tests/stack/said.py', '7'] {'SAID': 'by the environment'}\n")
+    assert log.endswith(f"/tests/stack/said.py', '7', '{tmp_path}'] {{'SAID': 'by the environment'}}\n")
 
 
 async def test_a_fork_leads_a_session_and_is_killed(fork_server: ForkServer, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_forks_end_with_their_server_and_another_one_starts(tmp_path: Path
         assert server is not None
         server.kill()
         assert await child.wait() == -signal.SIGTERM
-        await until(lambda: not psutil.pid_exists(child.pid))
+        await until(lambda: not running_for(tmp_path))
         assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
 
 
@@ -77,4 +77,4 @@ async def test_a_start_that_nobody_waits_for_leaves_no_fork(tmp_path: Path) -> N
         await asyncio.sleep(0)
         starting.cancel()
         assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
-        await until(lambda: not [each for each in running_for(tmp_path) if each != os.getpid()])
+        await until(lambda: not running_for(tmp_path))

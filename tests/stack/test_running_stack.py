@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 import subprocess
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,6 +12,10 @@ import psutil
 import psycopg
 import redis.asyncio
 
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.stack import describe_stack
 from tests.harness import RunningStack
 from tests.stack.processes import SERVERS, chat, running_for
 
@@ -72,11 +77,19 @@ async def test_command_lines_name_the_process_and_no_secret(stack: RunningStack)
     assert all(os.getsid(stack.pid(name)) == stack.pid(name) for name in stack.names())
 
 
-async def test_each_process_holds_its_own_logins_and_no_others(stack: RunningStack) -> None:
+async def test_no_process_has_a_secret_where_its_start_is_shown(stack: RunningStack) -> None:
     await stack.wait_all_ready()
+    for name in set(stack.names()) - SERVERS:
+        environ = psutil.Process(stack.pid(name)).environ()
+        assert not [each for each in environ if each.startswith("AGENTCHAT_") or each.endswith("_API_KEY")]
+
+
+def test_each_process_gets_its_own_logins_and_no_others(tmp_path: Path) -> None:
+    described = describe_stack(RunFolder(tmp_path), Secrets(), UpSettings(), Counts(), {})
+    environs = {each.name: each.env for each in described.processes}
 
     def logins(name: str) -> dict[str, str | None]:
-        environ = psutil.Process(stack.pid(name)).environ()
+        environ = environs[name]
         return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
 
     assert logins("gateway-1") == {"database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"}

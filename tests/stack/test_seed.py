@@ -7,6 +7,7 @@ import pytest
 
 from agentchat.administration import Admin, admin_keys
 from agentchat.administration.admin_versions import change_agent
+from agentchat.administration.key_values import KeyRotation
 from agentchat.directory.agent_config import AgentConfig, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges
 from agentchat.directory.secrets import Sealer
@@ -121,7 +122,11 @@ async def test_another_secret_key_seals_the_provider_key_again(migrated_database
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
 
 
-@pytest.mark.parametrize("change", [admin_keys.rotate, admin_keys.revoke])
+async def _rotate(admin: Admin, key_id: str) -> object:
+    return await admin_keys.rotate(admin, key_id, KeyRotation())
+
+
+@pytest.mark.parametrize("change", [_rotate, admin_keys.revoke])
 async def test_a_rotated_or_revoked_demo_key_does_not_come_back(
     migrated_database_url: str, change: Callable[[Admin, str], Awaitable[object]]
 ) -> None:

@@ -30,6 +30,9 @@ PRELOADED = (
 )
 """The modules that are imported before the first fork: those that several services import."""
 
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
+"""The server's environment, which stays in the memory of each fork: no secrets."""
+
 
 class ForkServer:
     """A context manager for the process that others are forked from, which starts with the first of them."""
@@ -75,7 +78,7 @@ class ForkServer:
                     *wrap_command(
                         (sys.executable, "-m", "agentchat.ops.forking", *self._preloaded), signal.SIGKILL
                     ),
-                    env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+                    env={name: os.environ[name] for name in _INHERITED if name in os.environ},
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     start_new_session=True,
