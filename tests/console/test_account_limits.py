@@ -96,7 +96,16 @@ async def test_query_cannot_name_another_account(
 
 async def test_lists_have_the_own_account_alone(limited: Visitor, tenants: list[Tenant]) -> None:
     own, other = tenants
-    lists = ("/accounts", "/agents", "/knowledge", "/conversations", "/runs", "/runs.csv", "/now/stream")
+    lists = (
+        "/accounts",
+        "/accounts.csv",
+        "/agents",
+        "/knowledge",
+        "/conversations",
+        "/runs",
+        "/runs.csv",
+        "/now/stream",
+    )
     for path in (*lists, "/approvals?status=all", "/now", "/playground"):
         async with limited.http.stream("GET", path) as answer:
             is_live = path == "/now/stream"

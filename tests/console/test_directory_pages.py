@@ -143,6 +143,30 @@ async def test_days_that_delete_conversations_are_confirmed(
     assert "No conversation is past its retention" in extract_text(saved.text)
 
 
+async def test_an_agent_that_takes_the_days_of_its_account_is_asked_about(
+    browser: Browser, account: str, agent: str, storage: Storage
+) -> None:
+    began = replace(build_conversation_started(), account_id=account)
+    agent_id = agent.rpartition("/")[2]
+    said = [
+        replace(each, agent_id=agent_id) if hasattr(each, "agent_id") else each
+        for each in turn(make_id(), "a", "b")
+    ]
+    await storage.store.append(Conversation(conversation_id=make_id()), [began, *said])
+    await storage.follow()
+    form = extract_form((await browser.get(agent)).text, agent)
+    assert (await browser.post(agent, form | {"retention_days": "3000"})).history
+    saved = await browser.post(f"/accounts/{account}", {"retention_days": "1"})
+    assert saved.history, "the agent's days have precedence"
+    asked = await browser.post(f"{agent}/delete", {})
+    assert "others are, for 1 day." in extract_text(asked.text)
+    form = extract_form((await browser.get(agent)).text, agent)
+    asked = await browser.post(agent, form | {"retention_days": ""})
+    assert "Would delete 1 conversation now" in extract_text(asked.text)
+    await browser.submit(asked.text)
+    assert extract_form((await browser.get(agent)).text, agent)["retention_days"] == ""
+
+
 async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
     await browser.post("/plans/new", {"name": "Tiny", "requests_per_minute": "3"})
     assert f"Tiny 3 {NONE} {NONE}" in await browser.open_page("/accounts")

@@ -65,6 +65,7 @@ async def test_session_names_the_person_and_its_cookie_is_secure(browser: Browse
         ({"name": ""}, "Your name may have only letters"),
         ({"name": "a b"}, "Your name may have only letters"),
         ({"name": "\u00e4"}, "Your name may have only letters"),
+        ({"name": "", "token": "at-ac-wrong"}, "Wrong token"),
     ],
 )
 async def test_wrong_name_or_token_is_explained(
@@ -211,3 +212,18 @@ async def test_named_token_gives_its_role_until_it_is_revoked(browser: Browser, 
     await admin_tokens.revoke(admin, "eve")
     assert (await browser.get("/health")).url.path == "/sign-in"
     assert await sign_in(browser, name="eve", token=issued.token) == ""
+
+
+async def test_a_rehearsal_signs_in_and_out_and_changes_nothing(environ: dict[str, str]) -> None:
+    own = environ | GUARDED | {"AGENTCHAT_REHEARSAL": "true"}
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            ConsoleProcess(Path(folder), own) as process,
+            Browser(process.url, {"host": "console.example"}) as opened,
+        ):
+            await sign_in(opened)
+            refused = await opened.post("/accounts", {"name": "Acme"})
+            assert refused.status_code == 503
+            assert "this is a rehearsal" in extract_text(refused.text)
+            assert (await opened.post("/sign-out", {})).url.path == "/sign-in"
+            assert (await opened.get("/health")).url.path == "/sign-in"

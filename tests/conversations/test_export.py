@@ -102,14 +102,14 @@ def test_rows_are_those_of_the_view_by_its_filters(replay: Commands, tmp_path: P
 
 def test_csv_is_read_back_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     columns = [Column(name, "text") for name in ("content", "rating", "is_copy", "cost", "at")]
-    texts = ["=1+1", "+1", "-1", "@SUM(A1)", 'a "b",\r\nc', ""]
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\n=1", "\uff1d1", 'a "b",\r\nc', ""]
     rows = [(text, None, True, Decimal("0.0025"), datetime(2026, 11, 21, 9, tzinfo=UTC)) for text in texts]
     with open(tmp_path / "rows.csv", "wb") as file, open_writer("csv", file, columns, tmp_path) as write:
         write(rows)
     with open(tmp_path / "rows.csv", newline="") as written:
         header, *cells = csv.reader(written, strict=True)
     assert header == [column.name for column in columns]
-    assert [cell[0] for cell in cells] == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", 'a "b",\r\nc', ""]
+    assert [cell[0] for cell in cells] == [*(f"'{text}" for text in texts[:6]), *texts[6:]]
     assert {tuple(cell[1:]) for cell in cells} == {("", "true", "0.0025", "2026-11-21T09:00:00Z")}
 
 

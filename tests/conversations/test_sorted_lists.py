@@ -158,7 +158,13 @@ async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storag
     assert first.total == RowCount(len(listed))
 
 
-@pytest.mark.parametrize("place", ["", "[]", '["NaN", "1"]', '["soon", "1"]', "[1, 2]"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("", "[]", '["NaN", "1"]', '["soon", "1"]', "[1, 2]"),
+        *('["1", "\\u0000"]', '["1E+200000", "1"]', '["\uff11", "1"]', '["1_0", "1"]'),
+    ],
+)
 async def test_a_wrong_place_is_refused(storage: Storage, place: str) -> None:
     with pytest.raises(ValueError, match="not a place in a list"):
         await find_runs(storage.pool, RunFilter(), order=SortOrder("cost"), after=place, limit=1)

@@ -35,6 +35,7 @@ async def test_token_is_shown_once_listed_and_revoked(admin: AdminClient, accoun
     assert (row["actor"], row["action"], row["subject_name"]) == ("ada", "change", "Acme")
     for body, field in (
         ({"name": "admin", "role": "viewer"}, "name"),
+        ({"name": "admin-api", "role": "viewer"}, "name"),
         ({"name": "a b", "role": "viewer"}, "name"),
         ({"name": "bob", "role": "king"}, "role"),
         ({"name": "bob", "role": "viewer", "account_ids": [UNKNOWN]}, "account_ids"),

@@ -14,7 +14,7 @@ from agentchat.administration.checked_input import validate
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.directory.api_keys import get_last4, hash_key
-from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, generate_admin_token
+from agentchat.directory.named_tokens import ENVIRONMENT_ACTOR, ENVIRONMENT_TOKEN, generate_admin_token
 from agentchat.runtime.postgres import Connection
 
 TokenName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._@+-]{1,80}$(?!\n)")]
@@ -58,8 +58,8 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True):
 async def create(admin: Admin, new: NewToken) -> IssuedToken:
     """Create a token; it is shown only in this response. Raises Invalid, Conflict if its name was used."""
     new = validate(new)
-    if new.name == ENVIRONMENT_TOKEN:
-        raise Invalid("name", f"must not be {ENVIRONMENT_TOKEN}: that is the token of AGENTCHAT_ADMIN_TOKEN")
+    if new.name in (ENVIRONMENT_TOKEN, ENVIRONMENT_ACTOR):
+        raise Invalid("name", f"must not be {new.name}: that is the token of AGENTCHAT_ADMIN_TOKEN")
     token = generate_admin_token()
     async with admin.transaction() as conn:
         accounts = await _check_accounts(conn, new.account_ids)

@@ -4,8 +4,8 @@ A list in the order of its last activity reads an index. Most other orders sort 
 match, so that a page of a large table costs no more than one of a small table.
 """
 
+import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, LiteralString
 
 import msgspec
@@ -20,6 +20,7 @@ ACTIVITY = "last_activity"
 """The column that a list is sorted by if none is named."""
 
 _ASCENDING = ":asc"
+_NUMBER = re.compile(r"-?[0-9]{1,100}(\.[0-9]{1,100})?")
 
 
 class SortKey(msgspec.Struct, frozen=True):
@@ -128,10 +129,9 @@ def parse_place(text: str, key: SortKey) -> dict[str, str]:
     """Parse a place in an order into the values of a query. Raises ValueError."""
     try:
         value, row_id = msgspec.json.decode(text, type=tuple[str, str])
-        is_place = key.kind == "text" or Decimal(value).is_finite()
-    except (msgspec.DecodeError, InvalidOperation):
-        is_place = False
-    if not is_place:
+    except msgspec.DecodeError:
+        value = row_id = "\0"
+    if "\0" in value + row_id or not (key.kind == "text" or _NUMBER.fullmatch(value)):
         raise ValueError(f"not a place in a list: {text[:100]}")
     return {"place": value, "place_id": row_id}
 

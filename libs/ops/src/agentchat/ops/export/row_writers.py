@@ -23,7 +23,9 @@ from agentchat.ops.errors import SetupError
 Format = Literal["jsonl", "csv", "parquet"]
 
 _JSON = msgspec.json.Encoder(decimal_format="number")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What may begin a formula; the last four are full-width = + - @ (OWASP, CSV Injection)."""
+
 _DUCKDB_TYPES = {
     "bool": "BOOLEAN",
     "float8": "DOUBLE",

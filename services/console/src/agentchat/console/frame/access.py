@@ -23,7 +23,7 @@ from agentchat.console.services import ConsoleServices, get_services
 from agentchat.contracts.admin_errors import Unavailable
 from agentchat.runtime.peers import find_peer
 
-SIGN_IN = "/sign-in"
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 OPEN_PATHS = ("/static/", "/healthz", "/readyz")
 _SAFE = ("GET", "HEAD")
 _LOCAL_PATH = re.compile(
@@ -58,7 +58,7 @@ async def check(request: AnyRequest) -> Response[Any] | None:
         raise PermissionDeniedException(
             f"This needs the role {needed.word}; you are signed in as {session.role.word}."
         )
-    if services.settings.rehearsal and request.method not in _SAFE:
+    if services.settings.rehearsal and request.method not in _SAFE and request.url.path != SIGN_OUT:
         raise Unavailable("this is a rehearsal, which only reads. Nothing was changed")
     if session.account_ids is not None:
         await _check_accounts(request)

@@ -9,6 +9,7 @@ from litestar.response import Redirect, Template
 
 from agentchat.console.frame.access import (
     SIGN_IN,
+    SIGN_OUT,
     AnyRequest,
     build_session_cookie,
     get_client_address,
@@ -67,17 +68,17 @@ async def _check_credentials(request: AnyRequest, name: str, token: str) -> Pers
         return f"Too many wrong tokens from your address. Try again in {wait} s."
     if (holder := await find_holder(services.pool, token)) is not None:
         return Person(name=holder.name, role=holder.role, token_name=holder.name)
+    wanted = services.settings.admin_token
+    if wanted is None or not hmac.compare_digest(token.encode(), wanted.encode()):
+        services.sign_in_limit.add_failure(address)
+        metrics.REFUSED_ADMIN_TOKENS.labels(reason="wrong").inc()
+        return "Wrong token. Use a named token that is not revoked, or the value of AGENTCHAT_ADMIN_TOKEN."
     if not _NAME.fullmatch(name):
         return "Your name may have only letters, digits and . _ @ + -, at most 80 characters."
-    wanted = services.settings.admin_token
-    if wanted is not None and hmac.compare_digest(token.encode(), wanted.encode()):
-        return Person(name=name, role=Role.OWNER)
-    services.sign_in_limit.add_failure(address)
-    metrics.REFUSED_ADMIN_TOKENS.labels(reason="wrong").inc()
-    return "Wrong token. Use a named token that is not revoked, or the value of AGENTCHAT_ADMIN_TOKEN."
+    return Person(name=name, role=Role.OWNER)
 
 
-@post("/sign-out", role=Role.VIEWER, filtered=True)
+@post(SIGN_OUT, role=Role.VIEWER, filtered=True)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
     """End the session on the server and delete its cookie. Raises DatabaseUnavailable."""
     services = get_services(request)

@@ -131,7 +131,7 @@ async def get_usage_csv(
     return await _respond_with_lines(request, usage.month, usage.lines)
 
 
-@get("/accounts.csv", role=Role.VIEWER)
+@get("/accounts.csv", role=Role.VIEWER, filtered=True)
 async def get_all_usage_csv(request: AnyRequest, month: str | None = None) -> Response[str]:
     """Download the usage of all accounts in a month by day, agent and model."""
     usage = await admin_usage.list_accounts(get_admin(request), month or None, with_lines=True)

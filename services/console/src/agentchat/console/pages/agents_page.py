@@ -113,10 +113,13 @@ async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     current = await admin_agents.get_current(admin, agent_id)
     try:
         changes = EDIT.read_changes_of(given, current)
+        days = changes.retention_days
+        if days is None:
+            days = (await admin_accounts.get(admin, current.account_id)).retention_days
         if asked := await ask_about_retention(
             request,
             given,
-            changes.retention_days,
+            days,
             lambda days: admin_retention.get_of_agent(admin, agent_id, retention_days=days),
         ):
             return asked
@@ -249,6 +252,10 @@ async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     current = await admin_agents.get_current(admin, agent_id)
     going = await admin_agents.delete(admin, agent_id, dry_run=True)
     left = f" {describe_uses(going.used_by)} stay without it." if going.used_by else ""
+    days = (await admin_accounts.get(admin, current.account_id)).retention_days
+    if current.retention_days is not None and days is not None:
+        words = f"{days:,} {'day' if days == 1 else 'days'}"
+        left += f" Its conversations are then kept as the account's others are, for {words}."
     question = Question(
         title=f"Delete the agent {current.name}?",
         text=f"This deletes {describe_uses(going.goes)} and cannot be undone.{left} Open runs of it may fail."

@@ -7,12 +7,12 @@ import msgspec
 
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
+from agentchat.directory.named_tokens import ENVIRONMENT_ACTOR
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.runtime import postgres
 from agentchat.runtime.prices import load_prices
 
-ACTOR = "admin-api"
 _CONNECTIONS = 4
 
 
@@ -40,7 +40,7 @@ async def open_admin_access(settings: GatewaySettings, bus: Bus) -> AsyncIterato
         admin = Admin(
             pool=pool,
             sealer=sealer,
-            actor=ACTOR,
+            actor=ENVIRONMENT_ACTOR,
             bus=bus,
             currency=load_prices(settings.prices).currency,
             embedder=embedder,
