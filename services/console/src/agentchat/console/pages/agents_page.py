@@ -296,7 +296,9 @@ async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPa
             await admin_mcp_servers.remove(admin, agent_id, name)
         else:
             present = await admin_mcp_servers.get(admin, agent_id, name)
-            form, chosen = (_SERVER_WITH_CHOICE, read_choice(given)) if SHOWN in given else (_SERVER, {})
+            form, chosen = (
+                (_SERVER_WITH_CHOICE, read_choice(given, present)) if SHOWN in given else (_SERVER, {})
+            )
             body = form.read_replacement(given, present, **chosen)
             await admin_mcp_servers.put(admin, agent_id, name, body)
     except AdminError as error:

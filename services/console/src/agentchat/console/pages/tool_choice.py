@@ -1,5 +1,6 @@
 """Show a server's tools to pick from, with their hints and approvals, and read the choice."""
 
+import hashlib
 from collections.abc import Collection
 from typing import Any
 
@@ -7,11 +8,15 @@ import msgspec
 from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.admin_values import ShownServer
+from agentchat.contracts.admin_errors import Conflict
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.approval_policy import ApprovalRules
 
 SHOWN = "tool_shown"
 """The field that a form with this choice has."""
+
+MADE_OF = "tools_made_of"
+"""The field with the hash of what the choice was made of, to see if someone else has changed it since."""
 
 
 class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +35,7 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ToolRow, ...]
     tools: str
     approval: str
+    made_of: str
 
 
 def build_choice(
@@ -61,20 +67,33 @@ def build_choice(
         )
         for name in names
     ]
-    return ToolChoice(rows=tuple(rows), tools=tools, approval=approval)
+    return ToolChoice(rows=tuple(rows), tools=tools, approval=approval, made_of=_hash_choice(server))
 
 
-def read_choice(given: FormMultiDict) -> dict[str, Any]:
-    """Read the fields `allowed_tools` and `require_approval` of the server's body."""
+def read_choice(given: FormMultiDict, server: ShownServer) -> dict[str, Any]:
+    """Read the fields `allowed_tools` and `require_approval` of the server's body.
+
+    What the form does not say is the safer choice. Raises Conflict if someone changed them meanwhile.
+    """
+    if given.get(MADE_OF, "") != _hash_choice(server):
+        raise Conflict(
+            "Tools or approvals were changed by someone else since you opened this page. What you chose is "
+            "kept below; save again to overwrite the other change"
+        )
     shown = [str(name) for name in given.getall(SHOWN, [])]
     ticked = set(given.getall("tool_allowed", []))
-    allowed = None if given.get("tools") != "ticked" else [name for name in shown if name in ticked]
+    allowed = None if given.get("tools") == "all" else [name for name in shown if name in ticked]
     asked = set(given.getall("tool_approval", []))
     names = [name for name in shown if name in asked and (allowed is None or name in allowed)]
-    approval: Any = given.get("approval", "never")
+    approval: Any = given.get("approval", "always")
     if approval == "ticked":
         approval = {"always": {"tool_names": names}} if names else "never"
     return {"allowed_tools": allowed, "require_approval": approval}
+
+
+def _hash_choice(server: ShownServer) -> str:
+    choice = msgspec.json.encode((server.allowed_tools, server.require_approval))
+    return hashlib.sha256(choice).hexdigest()[:16]
 
 
 def _get_named(policy: Any) -> set[str] | None:
