@@ -128,6 +128,7 @@ def test_export_of_all_reports_active_runs(replay: Commands) -> None:
         (["conversations", "x\x1b[2J"], "no such conversation: x␛[2j"),
         (["conversations", "--account", "nobody"], "no such account: nobody"),
         (["conversations", "--all", "-o", "/nowhere/file"], "/nowhere/file cannot be written: No such file"),
+        (["conversations", "--all", "-o", "/dev/null"], "/dev/null is not a file"),
         (["messages", "--state", "failed"], "--state: messages have no state"),
         (["runs", "--agent", "Demo"], "--agent: 'Demo' is not an id"),
         (["runs", "--from", "yesterday"], "--from: 'yesterday' is not a time"),

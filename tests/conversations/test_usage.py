@@ -177,6 +177,7 @@ PRICES = Prices(
     models={
         "m": [Price(input=1, output=2), Price(since="2020-03-01", input=3, output=4, cache_read=0.1)],
         "n": Price(input=10, output=0.1, cache_write=12.5),
+        "dear": Price(input=1e12, output=0),
     }
 )
 OLD, NEW = "2020-02-29T23:59:59.000000Z", "2020-03-01T00:00:00.000000Z"
@@ -192,13 +193,29 @@ def build_priced_run(*middle: events.Event, end: events.RunEnd | None = None) ->
     return asked, began, replied, *more
 
 
+AFTER_A_YEAR = 31_536_000_000
+
+
+def build_slow_run() -> tuple[events.Event, ...]:
+    """A run that waited for an approval as long as an agent allows."""
+    asked, began, replied, ended = run(0, at=OLD)
+    return asked, began, msgspec.structs.replace(replied, first_token_ms=AFTER_A_YEAR), ended
+
+
 FAILED: dict[str, Any] = {"trace_id": "", "at": OLD, "code": "provider_error", "message": "x"}
 LATER_REPLY = msgspec.structs.replace(run(0, at=NEW)[2], model="m", usage=TOKENS, first_token_ms=90)
 COSTS: list[tuple[tuple[events.Event, ...], float | None]] = [
     (build_priced_run(), 0.0012),
     (run(0, "failed", model="unknown", at=OLD), 0),
+    (build_slow_run(), 0),
     (build_priced_run(LATER_REPLY), 0.0046),
     (build_priced_run(msgspec.structs.replace(LATER_REPLY, model="?")), None),
+    (
+        build_priced_run(
+            msgspec.structs.replace(LATER_REPLY, model="dear", usage=Usage(input_tokens=10**13))
+        ),
+        1e19,
+    ),
     (build_priced_run(events.ReplyLost(trace_id="", at=OLD, round=2, usage=TOKENS, model="n")), 0.01121),
     (
         build_priced_run(
@@ -256,13 +273,13 @@ async def test_a_run_costs_what_its_model_calls_cost(storage: Storage, batch: in
     await storage.follow(priced, batch=batch)
     kept = dict(await storage.rows("SELECT trace_id, cost::float8 FROM runs"))
     assert [kept[story[0].trace_id] for story, _ in COSTS] == [cost for _, cost in COSTS]
-    assert set(await storage.rows("SELECT first_token_ms FROM runs")) == {(70,), (None,)}
+    assert set(await storage.rows("SELECT first_token_ms FROM runs")) == {(70,), (None,), (AFTER_A_YEAR,)}
     known = [cost for _, cost in COSTS if cost is not None]
     sums = await storage.rows("SELECT sum(cost)::float8, sum(unpriced)::int FROM usage_by_day")
     assert sums == [(pytest.approx(sum(known)), len(COSTS) - len(known))]
     assert [each.ok for each in await storage.verify(priced)] == [True]
     await storage.rebuild(ONLY)
-    assert await storage.rows("SELECT count(cost) FROM runs") == [(1,)]
+    assert await storage.rows("SELECT count(cost) FROM runs") == [(2,)]
 
 
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 import httpx
+import msgspec
 
 from agentchat.contracts import ids, subjects
 from agentchat.contracts.messages import (
@@ -15,7 +16,7 @@ from agentchat.contracts.messages import (
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
-from agentchat.conversations.queries.account_usage import AccountFigures
+from agentchat.conversations.queries.account_usage import AccountFigures, read_current_month
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.usage_limits import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool
@@ -101,18 +102,22 @@ async def test_stored_bytes_are_reread_only_with_a_bound(
         pool = await stack.enter_async_context(open_pool(migrated_database_url))
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
-        caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
+        month = await read_current_month(pool)
+        caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now=f"{month}-01")
+        nothing = AccountFigures(month=month, month_tokens=0, stored_bytes=0)
         cache = FigureCache(pool, lambda: now)
         stack.push_async_callback(cache.aclose)
-        assert await cache.get(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == nothing
         await read_stored(store, pool, account, "x" * BOUND)
-        assert await cache.get(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
+        assert await cache.get(caller) == nothing
         now += CACHED_SECONDS
-        assert (await cache.get(caller)) == AccountFigures(month_tokens=0, stored_bytes=0), "nobody waits"
+        assert (await cache.get(caller)) == nothing, "nobody waits"
         await asyncio.wait_for(cache.read(Owner(account.account_id)), 10)
         figures = await cache.get(caller)
         assert figures is not None
         assert figures.stored_bytes >= BOUND
     now += CACHED_SECONDS
     assert await cache.get(caller) == figures, "Postgres is away: what was read last"
+    later = msgspec.structs.replace(caller, now="9999-12-01")
+    assert await cache.get(later) is None, "the figures of another month refuse nobody"
     assert await FigureCache(pool).get(caller) is None, "nothing is known, and nothing refused"

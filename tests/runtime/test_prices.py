@@ -26,6 +26,7 @@ def test_list_prices_are_those_of_the_day() -> None:
         ("{", "is not a price table"),
         ('{"models": {"m": {"input": 1}}}', "missing required field `output`"),
         ('{"models": {"m": [{"from": "May", "input": 1, "output": 2}]}}', "from"),
+        ('{"models": {"m": {"input": 1e308, "output": 2}}}', "<= 1000000000000"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, text: str | None, reason: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,6 +69,23 @@ async def test_forks_end_with_their_server_and_another_one_starts(tmp_path: Path
         server.kill()
         assert await child.wait() == -signal.SIGTERM
         await until(lambda: not running_for(tmp_path))
+        assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
+
+
+async def test_a_fork_may_end_before_its_start_is_read(fork_server: ForkServer, tmp_path: Path) -> None:
+    waiting = await fork_server.spawn(describe(tmp_path, "wait"))
+    server = psutil.Process(waiting.pid).parent()
+    assert server is not None
+    (tmp_path / "said.log").touch()
+    starting = asyncio.create_task(fork_server.spawn(describe(tmp_path, "4")))
+    await asyncio.sleep(0)
+    while "'4']" not in (tmp_path / "said.log").read_text() or len(server.children()) > 1:
+        time.sleep(0.01)  # noqa: ASYNC251 - both reports are to be there at once
+    assert await (await starting).wait() == 4
+
+
+async def test_a_module_that_cannot_be_imported_stops_only_its_service(tmp_path: Path) -> None:
+    async with ForkServer(["tests.stack.no_such_module", "asyncio"]) as fork_server:
         assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
 
 

@@ -5,6 +5,7 @@ half of the CPU time. Only `agentchat up` uses it; containers run `python -m age
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -28,7 +29,10 @@ PRELOADED = (
     "agentchat.ops.prepare",
     "uvloop",
 )
-"""The modules that are imported before the first fork: those that several services import."""
+"""The modules that are imported before the first fork: those that several services import.
+
+One that cannot be imported is left to the service that needs it, which says so in its log.
+"""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
 """The server's environment, which stays in the memory of each fork: no secrets."""
@@ -42,7 +46,7 @@ class ForkServer:
         self._starting = asyncio.Lock()
         self._server: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._asked: deque[asyncio.Future[int]] = deque()
+        self._asked: deque[asyncio.Future[Child]] = deque()
         self._codes: dict[int, asyncio.Future[int]] = {}
 
     async def __aenter__(self) -> "ForkServer":
@@ -64,12 +68,11 @@ class ForkServer:
             return await spawn(process)
         requests = (await self._ensure_server()).stdin
         assert requests is not None, "it is a pipe"
-        started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        started: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
         self._asked.append(started)
         request = ForkRequest(process.argv, process.env, str(process.log))
         requests.write(msgspec.json.encode(request) + b"\n")
-        pid = await started
-        return _Fork(pid, self._codes[pid])
+        return await started
 
     async def _ensure_server(self) -> asyncio.subprocess.Process:
         async with self._starting:
@@ -94,12 +97,13 @@ class ForkServer:
             if report.code is not None:
                 self._codes.pop(report.pid).set_result(report.code)
                 continue
-            self._codes[report.pid] = asyncio.get_running_loop().create_future()
-            started = self._asked.popleft()
-            if started.cancelled():
-                os.kill(report.pid, signal.SIGKILL)
-            else:
-                started.set_result(report.pid)
+            code = self._codes[report.pid] = asyncio.get_running_loop().create_future()
+            started, fork = self._asked.popleft(), _Fork(report.pid, code)
+            if not started.cancelled():
+                started.set_result(fork)
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                fork.send_signal(signal.SIGKILL)
         await server.wait()
         self._server = None
         for each in self._asked:

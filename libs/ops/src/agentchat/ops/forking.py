@@ -1,5 +1,6 @@
 """Fork services on request: the process of `fork_server`."""
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -38,7 +39,8 @@ def serve_forks(preloaded: Sequence[str]) -> None:
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     for module in preloaded:
-        importlib.import_module(module)
+        with contextlib.suppress(Exception):  # the service that needs it says so in its log
+            importlib.import_module(module)
     gc.collect()
     gc.freeze()  # so that no collection of a fork touches what it shares
     woken, wakes = os.pipe()
@@ -74,11 +76,12 @@ def _report_ends(reports: BinaryIO) -> None:
 
 def _fork(request: ForkRequest) -> int:
     """Return the fork's process id; the fork does not return."""
+    server = os.getpid()
     if pid := os.fork():
         return pid
     code: object = 1
     try:
-        _run_module(request)
+        _run_module(request, server)
         code = 0
     except SystemExit as ended:
         code = ended.code or 0
@@ -89,13 +92,15 @@ def _fork(request: ForkRequest) -> int:
     os._exit(code if isinstance(code, int) else 1)
 
 
-def _run_module(request: ForkRequest) -> None:
+def _run_module(request: ForkRequest, server: int) -> None:
     """Become the process that runs `python -m MODULE ARGUMENT...`, as `process.spawn` would start it."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != server:  # which ended before it could be watched
+        return
     nothing = os.open(os.devnull, os.O_RDONLY)
     log = os.open(request.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number, file in ((0, nothing), (1, log), (2, log)):

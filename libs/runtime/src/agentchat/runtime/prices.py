@@ -13,7 +13,7 @@ from agentchat.runtime.settings import SettingsError
 SETTING = "AGENTCHAT_PRICES"
 
 _MILLION = 1_000_000
-_Amount = Annotated[float, msgspec.Meta(ge=0)]
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 _Day = Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
 
 

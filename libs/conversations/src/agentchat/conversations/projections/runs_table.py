@@ -53,7 +53,7 @@ CREATE TABLE runs (
     cache_read_tokens bigint NOT NULL,
     cache_creation_tokens bigint NOT NULL,
     cost numeric,
-    first_token_ms integer,
+    first_token_ms bigint,
     duration_ms bigint,
     requested_at text COLLATE "C",
     started_at text COLLATE "C",
@@ -230,7 +230,7 @@ def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
         run.first_token_ms = first_token_ms
     if usage.total and run.cost is not None:
         cost = prices.compute_cost(model or run.model or "", usage, event.at)
-        run.cost = None if cost is None else run.cost + round(Decimal(cost), _DECIMALS)
+        run.cost = None if cost is None else run.cost + Decimal(f"{cost:.{_DECIMALS}f}")
 
 
 def _end_run(
@@ -284,7 +284,7 @@ _UPSERT = insert(
     "trace_id text, conversation_id text, account_id text, agent_id text, agent_version integer, "
     "model text, form text, state text, code text, attempts integer, rounds integer, tool_calls integer, "
     "input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, cache_creation_tokens bigint, "
-    "cost numeric, first_token_ms integer, requested_at text, started_at text, ended_at text",
+    "cost numeric, first_token_ms bigint, requested_at text, started_at text, ended_at text",
     """(trace_id) DO UPDATE
    SET user_id = coalesce(kept.user_id, excluded.user_id),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),

@@ -9,15 +9,16 @@ _SECONDS = 60.0
 
 
 class AccountFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens and cost of runs that ended this month (UTC), and the stored bytes of JSON."""
+    """The tokens and cost of runs that ended in a month (UTC, "2026-11"), and the stored bytes of JSON."""
 
+    month: str
     month_tokens: int
     month_cost: float = 0.0
     stored_bytes: int
 
 
 async def load_account_usage(pool: Pool, account_id: str) -> AccountFigures:
-    """Sum an account's rows; that takes a second for some 2,000,000 conversations.
+    """Sum an account's rows of this month; that takes a second for some 2,000,000 conversations.
 
     Raises DatabaseUnavailable.
     """
@@ -25,7 +26,7 @@ async def load_account_usage(pool: Pool, account_id: str) -> AccountFigures:
         await lift_time_limits(conn)
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountFigures(month_tokens=row[0], month_cost=row[1], stored_bytes=row[2])
+    return AccountFigures(month=row[0], month_tokens=row[1], month_cost=row[2], stored_bytes=row[3])
 
 
 async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountFigures:
@@ -36,7 +37,7 @@ async def load_user_usage(pool: Pool, account_id: str, user_id: str) -> AccountF
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_USER, [account_id, user_id])).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
-    return AccountFigures(month_tokens=row[0], month_cost=row[1], stored_bytes=0)
+    return AccountFigures(month=row[0], month_tokens=row[1], month_cost=row[2], stored_bytes=0)
 
 
 class DayCost(msgspec.Struct, frozen=True):
@@ -65,14 +66,16 @@ SELECT coalesce(sum(cost), 0)::float8, coalesce(sum(unpriced), 0)::bigint FROM u
 """
 
 _OF_USER = """
-SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
+SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'),
+       coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
        coalesce(sum(cost), 0)::float8
   FROM runs WHERE account_id = %s AND user_id = %s
    AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
 """
 
 _FIGURES = """
-SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
+SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'),
+       coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
        coalesce(sum(cost), 0)::float8,
        (SELECT coalesce(sum(bytes), 0) FROM conversations WHERE account_id = %(account_id)s)::bigint
   FROM usage_by_day

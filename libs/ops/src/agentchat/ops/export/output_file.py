@@ -1,8 +1,8 @@
 """Open the file of an export: readable by its owner only, and in its place once it is complete."""
 
 import contextlib
-import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -40,12 +40,15 @@ def open_output(output: Path | None) -> Iterator[BinaryIO]:
             discard_stdout()
             raise StackError("the reader closed the pipe before the export was complete") from None
         return
-    partial = output.with_name(f".{output.name}.partial")
+    if output.exists() and not output.is_file():
+        raise SetupError(f"{output} is not a file: to write to a device or pipe, use > instead of --output")
     try:
-        with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            yield file
-        partial.replace(output)
+        number, name = tempfile.mkstemp(".partial", f".{output.name}.", output.parent)
+        try:
+            with open(number, "wb") as file:
+                yield file
+            Path(name).replace(output)
+        finally:
+            Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise SetupError(f"{output} cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)

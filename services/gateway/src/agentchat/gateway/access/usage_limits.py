@@ -1,7 +1,7 @@
 """Compare what an account and its user have spent this month, and stored, with plan and budgets.
 
 The figures come from read models, which lag by a moment, and are cached: an account may exceed its limits by
-what it does within a few seconds. If they cannot be read, nobody is refused.
+what it does within a few seconds. Nobody is refused if they cannot be read, or are of an earlier month.
 """
 
 import asyncio
@@ -53,23 +53,27 @@ class FigureCache:
         bounds = (caller.plan.tokens_per_month, caller.plan.storage_bytes, caller.monthly_budget)
         if all(each is None for each in bounds):
             return None
-        return await self._get(Owner(caller.account_id))
+        return await self._get(Owner(caller.account_id), caller.now[:7])
 
     async def get_of_user(self, caller: Caller) -> AccountFigures | None:
         """Return the figures of the caller's user; None without one, or if nothing bounds them."""
         bounds = (caller.plan.user_tokens_per_month, caller.user_monthly_budget)
         if caller.user_id is None or all(each is None for each in bounds):
             return None
-        return await self._get(Owner(caller.account_id, caller.user_id))
+        return await self._get(Owner(caller.account_id, caller.user_id), caller.now[:7])
 
-    async def _get(self, owner: Owner) -> AccountFigures | None:
-        cached = self._cached.get(owner)
+    async def _get(self, owner: Owner, month: str) -> AccountFigures | None:
+        cached = self._find(owner, month)
         if cached is None or self._clock() >= cached.until:
             reading = self.read(owner)
             if cached is None:
                 await asyncio.wait([reading], timeout=_FIRST_SECONDS)
-                cached = self._cached.get(owner)
+                cached = self._find(owner, month)
         return None if cached is None else cached.figures
+
+    def _find(self, owner: Owner, month: str) -> _Cached | None:
+        cached = self._cached.get(owner)
+        return None if cached is None or cached.figures.month < month else cached
 
     def read(self, owner: Owner) -> asyncio.Task[None]:
         """Read the figures, once at a time, while requests continue with what is cached."""
