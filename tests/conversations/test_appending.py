@@ -157,7 +157,7 @@ async def test_closing_during_a_call_stores_and_notifies(
             await asyncio.sleep(pause)
         await append
         notices = [each async for each in heard.notifies(timeout=10, stop_after=1)]
-    assert len(notices) == 1
+    assert notices  # an earlier append may be told late, too
     assert len(await log.read_rows(conversation_id)) == 1
 
 
