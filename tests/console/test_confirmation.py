@@ -10,6 +10,8 @@ PLAIN = Question(title="Revoke?", text="It fails.", button="Revoke", back="/")
 NAMED = Question(title="Delete?", text="It goes.", button="Delete", back="/", typed="Acme & Sons")
 HOURS = DropDown(name="overlap", label="For", options={"0": "no time"})
 CHOSEN = Question(title="Rotate?", text="It changes.", button="Rotate", back="/", choice=HOURS)
+CANCEL = Question(title="Cancel?", text="It stops.", button="Cancel", back="/", about="run-1")
+CHANGED = "This was done meanwhile, or has changed since you were asked. Nothing was changed."
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,9 @@ CHOSEN = Question(title="Rotate?", text="It changes.", button="Rotate", back="/"
         (NAMED, {"confirmed": "1", "typed": "acme"}, "This is not Acme & Sons. Nothing was changed."),
         (NAMED, {"confirmed": "1", "typed": "Acme & Sons"}, None),
         (CHOSEN, {"overlap": "0"}, ""),
+        (CANCEL, {"confirmed": "1", "about": "run-1"}, None),
+        (CANCEL, {"confirmed": "1", "about": "run-0"}, CHANGED),
+        (CANCEL, {"confirmed": "1"}, CHANGED),
     ],
 )
 def test_an_action_needs_a_confirmation(

@@ -92,6 +92,8 @@ async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
     rotated = await browser.submit(asked.text, overlap_seconds="3600")
     assert re.search(r"sk-ac-[\w-]{43}", rotated.text)
     assert extract_text(rotated.text).count("The old key works until") == 1
+    twice = await browser.submit(asked.text, overlap_seconds="3600")
+    assert "This was done meanwhile" in extract_text(twice.text), "or the key in use would fail at once"
     assert "the old key works until" in await browser.open_page(path)
     await browser.post(one[1], {"action": "disable"})
     assert "disabled" in await browser.open_page(path)

@@ -23,7 +23,7 @@ async def test_a_run_is_cancelled_and_its_conversation_deleted(
         await browser.submit(asked.text)
         await said.aread()
         assert "⊘ cancelled" in await browser.open_page(path)
-        again = await browser.post(f"{path}/cancel", {"confirmed": "1"})
+        again = await browser.submit(asked.text)
         assert (again.status_code, "no run of the conversation is under way" in again.text) == (409, True)
         asked = await browser.post(f"{path}/delete", {})
         assert "This deletes 1 run with all that was said" in extract_text(asked.text)

@@ -40,7 +40,7 @@ def export_rows(
 
     The time is when a run was requested, a message was created, a tool was called, feedback was given.
     Deleted content is left out. Parquet needs `pip install 'agentchat[parquet]'`. In CSV a text that begins
-    with =, +, -, @, a tab or a return has an apostrophe before it, so that no spreadsheet runs it.
+    like a formula has an apostrophe before it, so that no spreadsheet runs it.
     """
     view = cast(View, str(context.info_name).replace("-", "_"))
     if state is not None and view not in _WITH_STATE:

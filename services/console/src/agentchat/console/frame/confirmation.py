@@ -15,7 +15,7 @@ from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.rendering import render_page
 from agentchat.contracts.admin_errors import Use
 
-_OWN = ("_csrf_token", "confirmed", "typed", "back")
+_OWN = ("_csrf_token", "confirmed", "typed", "back", "about")
 
 
 class DropDown(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a person confirms: `text` says what will happen, and `back` is the page to return to.
 
     `shown` is what is sent, such as a tool's input. `typed` is a name that must be typed; "" if the button is
-    enough. With `in_place` the question replaces the card that it is about, as does the answer. `look` is the
+    enough. `about` is what may change until the answer, such as the run under way: then it is asked again.
+    With `in_place` the question replaces the card that it is about, as does the answer. `look` is the
     class of the button.
     """
 
@@ -40,6 +41,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     back: str
     shown: str = ""
     typed: str = ""
+    about: str = ""
     choice: DropDown | None = None
     in_place: bool = False
     look: Literal["danger", "main"] = "danger"
@@ -57,9 +59,12 @@ def find_unconfirmed(given: FormMultiDict, question: Question) -> OpenQuestion |
     """Return the question if the form does not confirm it."""
     problem = ""
     if "confirmed" in given:
-        if str(given.get("typed", "")) == question.typed:
+        if str(given.get("about", "")) != question.about:
+            problem = "This was done meanwhile, or has changed since you were asked. Nothing was changed."
+        elif str(given.get("typed", "")) != question.typed:
+            problem = f"This is not {question.typed}. Nothing was changed."
+        else:
             return None
-        problem = f"This is not {question.typed}. Nothing was changed."
     own = (*_OWN, question.choice.name) if question.choice else _OWN
     fields = tuple((name, str(value)) for name, value in given.multi_items() if name not in own)
     return OpenQuestion(question=question, fields=fields, problem=problem)

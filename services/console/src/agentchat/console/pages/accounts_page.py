@@ -227,6 +227,7 @@ def _build_key_question(action: str, key: Key) -> Question:
         text=text,
         button=f"{verb} the key",
         back=f"/accounts/{key.account_id}#keys",
+        about=key.last4,
         choice=_OVERLAP if action == "rotate" else None,
     )
 

@@ -10,18 +10,25 @@ from agentchat.administration import admin_conversations, admin_runs
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.confirmation import Question, ask, describe_uses
 from agentchat.console.frame.console_roles import Role
+from agentchat.console.services import get_services
+from agentchat.contracts.admin_errors import Conflict
+from agentchat.conversations.event_store.log import Log
 
 
 @post("/conversations/{conversation_id:str}/cancel", status_code=200, role=Role.OPERATOR)
 async def post_cancel(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any]:
-    """Cancel the run that is under way, or waits for a person."""
+    """Cancel the run that is under way, or waits for a person. Raises Conflict where there is none."""
     address = f"/conversations/{conversation_id}"
+    run = (await Log(get_services(request).pool).load_newest_run(conversation_id.lower())).active
+    if run is None:
+        raise Conflict("no run of the conversation is under way")
     question = Question(
         title="Cancel this run?",
         text="The reply stops where it is and is kept. Tool calls that have begun are not undone, and "
         "pending approvals are withdrawn.",
         button="Cancel the run",
         back=address,
+        about=run.trace_id,
     )
     if asked := ask(request, await request.form(), question):
         return asked
