@@ -270,6 +270,17 @@ async def test_account_gets_a_key_and_is_deleted(watched: WatchedPage) -> None:
     await page.get_by_role("button", name="Revoke").click()
     await page.get_by_role("dialog").get_by_text("It fails at the next request").wait_for()
     await page.get_by_role("link", name="Back").click()
+    await page.route("**/delete", lambda route: route.abort())
+    await page.get_by_role("button", name="Delete this account").click()
+    await page.get_by_text("The console does not answer. Nothing was changed.").wait_for()
+    await page.unroute("**/delete")
+    await page.route("**/delete", lambda route: route.fulfill(status=409, body="<p>Changed meanwhile</p>"))
+    await page.get_by_role("button", name="Delete this account").click()
+    await page.get_by_text("Changed meanwhile").wait_for()
+    assert await page.get_by_role("dialog").count() == 0, "a telephone has no key that closes it"
+    await page.unroute("**/delete")
+    assert len(watched.problems) == 2, "the browser logs both"
+    watched.problems.clear()
     await page.get_by_role("button", name="Delete this account").click()
     await page.get_by_label("Type Umbrellas").fill("umbrella")
     await watched.judge()

@@ -1,5 +1,6 @@
 // Actions that must be confirmed: the question that answers a form with data-asks is shown over the page.
 const dialog = () => document.getElementById("question");
+const SILENT = '<p class="notice" role="alert">The console does not answer. Nothing was changed.</p>';
 
 async function ask(form, submitter) {
   const address = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
@@ -7,7 +8,13 @@ async function ask(form, submitter) {
     method: "POST",
     headers: { "hx-request": "true" },
     body: new URLSearchParams(new FormData(form, submitter)),
-  });
+  }).catch(() => null);
+  if (!answer?.ok) {
+    const trouble = document.getElementById("trouble");
+    trouble.innerHTML = (await answer?.text()) ?? SILENT;
+    trouble.scrollIntoView({ block: "center" });
+    return;
+  }
   dialog().innerHTML = await answer.text();
   if (!dialog().open) dialog().showModal();
   dialog().querySelector("input:not([type=hidden]), select, button")?.focus();
