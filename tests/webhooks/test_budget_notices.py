@@ -16,10 +16,12 @@ from tests.webhooks.conftest import World
 
 _TODAY = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 _RUN = """
+WITH clock AS (SELECT clock_timestamp() AT TIME ZONE 'UTC' AS now)
 INSERT INTO runs (trace_id, account_id, user_id, state, attempts, rounds, tool_calls, input_tokens,
                   output_tokens, cache_read_tokens, cache_creation_tokens, cost, ended_at)
-VALUES (gen_random_uuid(), %s, %s, 'completed', 1, 1, 0, 1, 0, 0, 0, %s,
-        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+SELECT gen_random_uuid(), %s, %s, 'completed', 1, 1, 0, 1, 0, 0, 0, %s,
+        to_char(greatest(date_trunc('month', now), now - interval '20 minutes'),
+                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') FROM clock
 """
 _DAY = f"""
 INSERT INTO usage_by_day SELECT %s, {_TODAY}, gen_random_uuid(), 1, 'm', 1, 0, 0, 1, 0, 1, 0, 0, 0, %s, 0
@@ -66,3 +68,16 @@ async def test_each_threshold_is_told_once(world: World, changes: dict[str, Any]
     rows = "SELECT count(*) FROM webhook_deliveries WHERE body LIKE '%ada%'"
     async with acquire_connection(world.pool) as conn:
         assert await (await conn.execute(rows)).fetchall() == [(0,)]
+
+
+async def test_a_new_budget_is_told_of_users_without_a_new_run(world: World) -> None:
+    await world.create_endpoint("/money", "budget.exceeded")
+    await world.execute(_RUN, world.account_id, "ada", 60)
+    notices = BudgetNotices(world.pool, "EUR")
+    for budget in (100.0, 50.0):
+        changes = AccountChanges(user_monthly_budget=budget)
+        await admin_accounts.change(administrator(world.pool), world.account_id, changes)
+        await notices.step()
+    (got,) = await world.receiver.wait_until("/money", 1)
+    told = msgspec.json.decode(got.body, type=BudgetWebhook).data
+    assert (told.user_id, told.budget, told.cost) == ("ada", 50, 60)

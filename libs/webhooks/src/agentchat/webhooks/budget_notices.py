@@ -16,7 +16,7 @@ POLL_SECONDS = 10.0
 SHARES: dict[EventType, float] = {"budget.warning": 0.8, "budget.exceeded": 1.0}
 _SECONDS = 60.0
 _LOOK_BACK = "10 minutes"
-"""Users with a run that ended within it are looked at; the first time, all of the month."""
+"""Users with a run that ended within it are looked at; for a new budget or endpoint, all of the month."""
 
 
 class _Spending(msgspec.Struct, frozen=True, array_like=True):
@@ -34,24 +34,21 @@ class BudgetNotices:
 
     def __init__(self, pool: Pool, currency: str) -> None:
         self._pool, self._currency = pool, currency
-        self._has_looked = False
+        self._seen: set[tuple[str, ...]] = set()
 
     async def step(self) -> bool:
         """Queue what is due; always False, there is no more. Raises DatabaseUnavailable."""
         now = await read_server_time(self._pool)
-        named = {
-            "month": now[:7],
-            "back": _LOOK_BACK if self._has_looked else "31 days",
-            "types": list(SHARES),
-            "share": min(SHARES.values()),
-        }
+        named = {"month": now[:7], "back": _LOOK_BACK, "types": list(SHARES), "share": min(SHARES.values())}
         async with acquire_connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
+            watched = set(await (await conn.execute(_WATCHED, named)).fetchall())
+            named["new"] = [row[0] for row in watched - self._seen]
             rows = await (await conn.execute(_SPENDING, named)).fetchall()
             for each in msgspec.convert(rows, list[_Spending]):
                 for type_, share in SHARES.items():
                     if type_ in each.events and each.cost >= share * each.budget:
                         await conn.execute(INSERT_READY, self._build_delivery(each, type_, now))
-        self._has_looked = True
+        self._seen = watched
         return False
 
     def _build_delivery(self, spending: _Spending, type_: EventType, now: str) -> tuple[str, str, str, str]:
@@ -66,6 +63,13 @@ class BudgetNotices:
         )
         return delivery_id, spending.endpoint_id, type_, encode_body(delivery_id, type_, now, data).decode()
 
+
+# Users' budgets, with what a notice of them depends on.
+_WATCHED = """
+SELECT endpoint_id, events::text, user_monthly_budget::text
+  FROM webhook_endpoints JOIN accounts USING (account_id)
+ WHERE events && %(types)s::text[] AND user_monthly_budget IS NOT NULL
+"""
 
 _SPENDING = """
 WITH watched AS (
@@ -87,7 +91,8 @@ WITH watched AS (
            SELECT DISTINCT user_id FROM runs
             WHERE runs.account_id = watched.account_id AND user_id IS NOT NULL
               AND ended_at >= greatest(%(month)s::text, to_char(
-                  clock_timestamp() AT TIME ZONE 'UTC' - %(back)s::interval, 'YYYY-MM-DD"T"HH24:MI:SS'))
+                  clock_timestamp() AT TIME ZONE 'UTC' - CASE WHEN endpoint_id = ANY (%(new)s)
+                  THEN interval '31 days' ELSE %(back)s::interval END, 'YYYY-MM-DD"T"HH24:MI:SS'))
            ) AS recent
      WHERE user_monthly_budget IS NOT NULL
 )
