@@ -26,6 +26,7 @@ from tests.conversations.given import (
     build_tool_called,
     build_user_message,
     trace,
+    turn,
     use,
 )
 from tests.conversations.read_models import Storage
@@ -87,6 +88,26 @@ async def test_a_run_streams_into_the_page_of_every_browser(
         await asyncio.gather(wait_until("word word"), wait_until("word word"))
         await speaking
     assert "word word" not in await browser.open_page("/now?agent=nobody")
+
+
+async def test_a_conversation_streams_no_run_of_another(storage: Storage, bus: Bus, browser: Browser) -> None:
+    """The audit log has the conversation that was asked for."""
+    own, other = make_words(2)
+    thread = await storage.told(*turn(own, "Hello", "Hi"))
+    await storage.told(build_user_message(other), build_run_started(other))
+    delta = frames.DeltaFrame(seq=1, attempt=1, round=1, text="told to another", offset=0)
+    await bus.traces.publish_frame(trace(other), delta)
+    text = ""
+    async with (
+        asyncio.timeout(30),
+        browser.http.stream(
+            "GET", f"/conversations/{thread.conversation_id}/stream?run={trace(other)}"
+        ) as response,
+    ):
+        async for piece in response.aiter_text():
+            text += piece
+            assert "told to another" not in text
+    assert "Hi" in text
 
 
 async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bus: Bus) -> None:

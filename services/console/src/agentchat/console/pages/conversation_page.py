@@ -130,13 +130,17 @@ async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Str
     if not isinstance(found, ConversationView):
         return found
     await record_read(request, found.id, found.account_id)
-    return stream_parts(request, _stream_parts(request, found.id))
+    if found.run is None:
+        return render_problem(request, 404, "The conversation has no run yet.")
+    return stream_parts(request, _stream_parts(request, found.id, found.run.trace_id))
 
 
-async def _stream_parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[str, None]:
+async def _stream_parts(
+    request: AnyRequest, conversation_id: str, trace_id: str
+) -> AsyncGenerator[str, None]:
     """Yield the page's part at each step and every two seconds, and the text as it streams."""
     services, given = get_services(request), request.query_params
-    trace_id, look_at_time = given.get("run", "").lower(), 0.0
+    look_at_time = 0.0
     shown: Run | None = None
     async for live in follow_run(services.bus, services.pool, trace_id):
         if live.run is shown and not live.ended and time.monotonic() < look_at_time:
