@@ -282,6 +282,17 @@ async def test_a_run_costs_what_its_model_calls_cost(storage: Storage, batch: in
     assert await storage.rows("SELECT count(cost) FROM runs") == [(2,)]
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3, 4])
+async def test_a_run_of_two_attempts_lasts_from_the_first(storage: Storage, batch: int) -> None:
+    asked, began, replied, ended = run(10, at="2026-11-28T10:00:00.000000Z")
+    again = msgspec.structs.replace(began, attempt=2, at="2026-11-28T10:00:03.000000Z")
+    ended = msgspec.structs.replace(ended, at="2026-11-28T10:00:05.000000Z")
+    await append_story(storage.store, asked, began, again, replied, ended)
+    await storage.follow(ONLY, batch=batch)
+    assert await storage.rows("SELECT duration_ms FROM runs") == [(5000,)]
+    assert [each.ok for each in await storage.verify(ONLY)] == [True]
+
+
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     asked, began, replied, _ = run(10)
     lost = events.ReplyLost(

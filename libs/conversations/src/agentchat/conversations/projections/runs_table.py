@@ -304,7 +304,7 @@ _UPSERT = insert(
        first_token_ms = coalesce(kept.first_token_ms, excluded.first_token_ms),
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),
-       duration_ms = coalesce(kept.duration_ms, excluded.duration_ms, """
+       duration_ms = coalesce(kept.duration_ms, """
     + _DURATION.format(
         ended="coalesce(kept.ended_at, excluded.ended_at)",
         started="coalesce(kept.started_at, excluded.started_at)",
