@@ -229,7 +229,7 @@ def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
     if run.first_token_ms is None and isinstance(first_token_ms, int):
         run.first_token_ms = first_token_ms
     if usage.total and run.cost is not None:
-        cost = prices.compute_cost(model or run.model or "", usage, event.at)
+        cost = prices.compute_cost(model or "", usage, event.at)
         run.cost = None if cost is None else run.cost + Decimal(f"{cost:.{_DECIMALS}f}")
 
 
