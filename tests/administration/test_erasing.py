@@ -10,6 +10,7 @@ from agentchat.administration import Admin, admin_accounts, admin_agents, admin_
 from agentchat.administration.admin_values import Account, AccountChanges, NewAccount, NewAgent
 from agentchat.administration.checked_input import read_json
 from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, subjects, wire
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id, make_unlisted_id
@@ -35,12 +36,14 @@ class Worker:
 
     def __init__(self, store: ConversationStore, pool: Pool, bus: Bus) -> None:
         self._store = store
+        self.broken = ""
         self._follower = Follower(pool, Log(pool), [threads.PROJECTION, runs_table.PROJECTION])
         self.deletions = DeletionStep(bus, Log(pool), pool, OBJECTS)
         self.retention = RetentionStep(bus, pool)
 
     async def handle(self, data: bytes) -> bytes:
         command = wire.decode_message(EraseConversation, data)
+        assert command.conversation_id != self.broken, "it cannot be read"
         found = await self._store.load(command.conversation_id)
         if found.account_id != command.account_id or found.erased:
             return wire.encode(EraseAnswered(outcome="not_found"))
@@ -126,6 +129,21 @@ async def test_account_that_is_not_to_be_deleted_keeps_all(
     assert not await worker.deletions.step()
     assert not (await Log(pool).load_conversation(kept)).erased
     assert await admin_accounts.get(admin, account.id) == account
+
+
+async def test_a_conversation_that_cannot_be_erased_holds_up_no_other(
+    worker: Worker, admin: Admin, account: Account, pool: Pool
+) -> None:
+    other = await admin_accounts.create(admin, NewAccount(name="Other", plan=account.plan))
+    worker.broken, *held = [await worker.add(each, make_id(), 31) for each in (account, account, other)]
+    await worker.project()
+    for own in (account, other):
+        await admin_accounts.change(admin, own.id, AccountChanges(retention_days=30))
+    with pytest.raises(BusUnavailable):
+        await worker.retention.step()
+    assert not (await Log(pool).load_conversation(worker.broken)).erased
+    for conversation_id in held:
+        assert (await Log(pool).load_conversation(conversation_id)).erased
 
 
 async def test_conversations_older_than_their_retention_are_deleted(

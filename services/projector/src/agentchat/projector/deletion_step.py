@@ -10,6 +10,7 @@ from functools import partial
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.commands import erase_conversation
+from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.erasures import list_unerased_conversations
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
@@ -38,7 +39,8 @@ async def erase_conversations(
 ) -> int:
     """Erase conversations, a few at a time; return how many were erased.
 
-    With `idle_since`, those in use since then stay. Raises BusUnavailable.
+    With `idle_since`, those in use since then stay. Raises BusUnavailable if one was not erased; the others
+    are.
     """
 
     async def erase(conversation_id: str) -> bool:
@@ -47,10 +49,14 @@ async def erase_conversations(
             bus.rpc, account_id, conversation_id, trace_id=trace_id, idle_since=idle_since
         )
 
-    erased = 0
+    outcomes: list[bool | BaseException] = []
     for start in range(0, len(conversation_ids), _COMMANDS_AT_ONCE):
-        erased += sum(await asyncio.gather(*map(erase, conversation_ids[start : start + _COMMANDS_AT_ONCE])))
-    return erased
+        some = map(erase, conversation_ids[start : start + _COMMANDS_AT_ONCE])
+        outcomes += await asyncio.gather(*some, return_exceptions=True)
+    for each in outcomes:
+        if isinstance(each, BaseException):
+            raise each
+    return sum(each is True for each in outcomes)
 
 
 class DeletionStep:
@@ -63,11 +69,19 @@ class DeletionStep:
     async def step(self) -> bool:
         """Advance each deletion; return True if more can be done at once.
 
-        Raises BusUnavailable, DatabaseUnavailable.
+        Raises BusUnavailable if one was not advanced, DatabaseUnavailable.
         """
-        advanced = [await self._delete_account(each) for each in await list_accounts_to_delete(self._pool)]
-        advanced += [await self._delete_user(each) for each in await list_users_to_delete(self._pool)]
-        return any(advanced)
+        advances = [partial(self._delete_account, each) for each in await list_accounts_to_delete(self._pool)]
+        advances += [partial(self._delete_user, each) for each in await list_users_to_delete(self._pool)]
+        advanced, failed = False, None
+        for advance in advances:
+            try:
+                advanced = await advance() or advanced
+            except BusUnavailable as error:  # such as of one conversation: the others do not wait for it
+                failed = error
+        if failed is not None:
+            raise failed
+        return advanced
 
     async def _delete_account(self, account_id: str) -> bool:
         head = await self._log.read_head()  # read first: no conversation of the account begins any more

@@ -7,6 +7,7 @@ that erases a conversation checks again that nobody has written in it meanwhile.
 from datetime import datetime
 
 from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.queries.expired_conversations import list_expired
 from agentchat.directory.retention import list_retention
@@ -33,9 +34,9 @@ class RetentionStep:
     async def step(self) -> bool:
         """Advance each deletion; return True if more can be done at once.
 
-        Raises BusUnavailable, DatabaseUnavailable.
+        Raises BusUnavailable if a conversation was not erased, DatabaseUnavailable.
         """
-        now, lags, has_more = await read_server_time(self._pool), [0.0], False
+        now, lags, has_more, failed = await read_server_time(self._pool), [0.0], False, None
         for account in await list_retention(self._pool):
             for rule in account.iterate_rules():
                 before = rule.calculate_cutoff(now)
@@ -45,13 +46,20 @@ class RetentionStep:
                 overdue = _measure_seconds(min(each.updated_at for each in found), before)
                 self.lag = max(self.lag, overdue)
                 ids = [each.conversation_id for each in found]
-                erased = await erase_conversations(self._bus, rule.account_id, ids, idle_since=before)
+                try:
+                    erased = await erase_conversations(self._bus, rule.account_id, ids, idle_since=before)
+                except BusUnavailable as error:  # the other rules do not wait for it
+                    failed = error
+                    lags.append(overdue)
+                    continue
                 metrics.RETENTION_DELETED.inc(erased)
                 self._logger.info("retention_deleted", account_id=rule.account_id, erased=erased)
                 if erased < len(found) or erased == CONVERSATIONS_AT_ONCE:
                     lags.append(overdue)
                     has_more = has_more or erased > 0
         self.lag = max(lags)
+        if failed is not None:
+            raise failed
         return has_more
 
 
