@@ -89,6 +89,7 @@ def has_ended(
             blocks=({"type": "text", "text": content},),
             stop_reason="end_turn",
             usage=usage,
+            model="m",
         ),
         events.MessageSaved(
             trace_id=trace_id,
