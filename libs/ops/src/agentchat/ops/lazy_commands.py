@@ -9,8 +9,17 @@ import typer.core
 import typer.main
 
 
-def build_lazy_group(package: str, commands: Mapping[str, str]) -> type[typer.core.TyperGroup]:
-    """Build a `cls` for a Typer from commands by name, each a `module:function` of the package."""
+def build_lazy_app(package: str, commands: Mapping[str, str]) -> typer.Typer:
+    """Build a Typer from commands by name, each a `module:function` of the package."""
+    return typer.Typer(
+        cls=_build_group(package, commands),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+
+def _build_group(package: str, commands: Mapping[str, str]) -> type[typer.core.TyperGroup]:
 
     class _Commands(typer.core.TyperGroup):
         def list_commands(self, _ctx: Any) -> list[str]:

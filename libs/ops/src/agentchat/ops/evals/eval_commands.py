@@ -1,8 +1,6 @@
 """The commands of `agentchat eval`."""
 
-import typer
-
-from agentchat.ops.lazy_commands import build_lazy_group
+from agentchat.ops.lazy_commands import build_lazy_app
 
 _FUNCTIONS = {
     "collect": "collect_command:collect",
@@ -12,12 +10,7 @@ _FUNCTIONS = {
     "report": "report_command:report",
 }
 
-app = typer.Typer(
-    cls=build_lazy_group("agentchat.ops.evals", _FUNCTIONS),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = build_lazy_app("agentchat.ops.evals", _FUNCTIONS)
 
 
 @app.callback()

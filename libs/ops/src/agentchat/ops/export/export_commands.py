@@ -1,21 +1,13 @@
 """The commands of `agentchat export`, each imported when it runs, so that all start quickly."""
 
-import typer
-
-from agentchat.ops.lazy_commands import build_lazy_group
+from agentchat.ops.lazy_commands import build_lazy_app
 
 _FUNCTIONS = {
     **dict.fromkeys(("runs", "messages", "tool-calls", "feedback"), "rows_command:export_rows"),
     "conversations": "conversations_command:export_conversations",
 }
 
-
-app = typer.Typer(
-    cls=build_lazy_group("agentchat.ops.export", _FUNCTIONS),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = build_lazy_app("agentchat.ops.export", _FUNCTIONS)
 
 
 @app.callback()

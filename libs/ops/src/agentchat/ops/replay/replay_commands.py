@@ -1,8 +1,6 @@
 """The commands of `agentchat replay`, each imported when it runs, so that all start quickly."""
 
-import typer
-
-from agentchat.ops.lazy_commands import build_lazy_group
+from agentchat.ops.lazy_commands import build_lazy_app
 
 _FUNCTIONS = {
     "rebuild": "rebuild_command:rebuild",
@@ -14,13 +12,7 @@ _FUNCTIONS = {
     "trace": "show:print_answer",
 }
 
-
-app = typer.Typer(
-    cls=build_lazy_group("agentchat.ops.replay", _FUNCTIONS),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = build_lazy_app("agentchat.ops.replay", _FUNCTIONS)
 
 
 @app.callback()

@@ -7,12 +7,16 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
-from litestar.response import Response, Stream
+from litestar.response import Response, Stream, Template
 
+from agentchat.administration.admin_conversations import ENDS
 from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.directory_lists import list_filter_choices
 from agentchat.console.frame.periods import PERIODS, compute_bounds
+from agentchat.console.frame.rendering import render_page
 from agentchat.console.services import get_services
 from agentchat.conversations.database import read_server_time
+from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.sorted_list import BY_ACTIVITY, MOST, RowCount, SortKey, SortOrder
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.ops.export.row_writers import format_csv_cell
@@ -176,6 +180,31 @@ async def build_page(
         names=names,
         total=total,
         next_after=rows[limit - 1][1] if len(rows) > limit else "",
+    )
+
+
+async def render_table(
+    request: AnyRequest, kind: str, title: str, page: TablePage, *, wrong: str, **more: Any
+) -> Template:
+    """Render the page of a list; for htmx, what was found, or the rows after a place.
+
+    The templates are named by the `kind` of its rows, such as "run". `wrong` says what is wrong with the
+    filters. Raises DatabaseUnavailable.
+    """
+    shown: dict[str, Any] = {"page": page, "wrong": wrong, **more}
+    if request.headers.get("hx-request"):
+        part = "rows" if request.query_params.get("after") else "results"
+        return render_page(request, f"parts/{kind}_{part}.html", **shown)
+    return render_page(
+        request,
+        f"{kind}s.html",
+        title=title,
+        choices=await list_filter_choices(request),
+        ends=ENDS,
+        ratings=RATINGS,
+        periods=PERIODS,
+        status_code=400 if wrong else 200,
+        **shown,
     )
 
 

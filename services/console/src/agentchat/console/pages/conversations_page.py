@@ -1,17 +1,15 @@
 """Search the conversations of all accounts, in a table with filters."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from litestar import get
 from litestar.params import Parameter
 from litestar.response import Stream, Template
 
-from agentchat.administration.admin_conversations import ENDS, build_search
+from agentchat.administration.admin_conversations import build_search
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_filter_choices
-from agentchat.console.frame.periods import PERIODS
 from agentchat.console.frame.read_audit import record_export, record_list_read
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.table_view import (
@@ -21,12 +19,12 @@ from agentchat.console.frame.table_view import (
     TableLayout,
     TablePage,
     build_page,
+    render_table,
     stream_csv,
 )
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.ids import make_id
-from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
     CONVERSATIONS,
     ConversationSearch,
@@ -110,20 +108,14 @@ async def get_conversations(request: AnyRequest) -> Template:
     except (Invalid, ValueError) as error:
         wrong = str(error)
     await record_list_read(request, "search", (each.id for each in page.rows))
-    shown: dict[str, Any] = {"page": page, "wrong": wrong, "newest": make_id(), "every": _EVERY_SECONDS}
-    if request.headers.get("hx-request"):
-        part = "conversation_rows" if after else "conversation_results"
-        return render_page(request, f"parts/{part}.html", **shown)
-    return render_page(
+    return await render_table(
         request,
-        "conversations.html",
-        title="Conversations",
-        choices=await list_filter_choices(request),
-        ends=ENDS,
-        ratings=RATINGS,
-        periods=PERIODS,
-        status_code=400 if wrong else 200,
-        **shown,
+        "conversation",
+        "Conversations",
+        page,
+        wrong=wrong,
+        newest=make_id(),
+        every=_EVERY_SECONDS,
     )
 
 

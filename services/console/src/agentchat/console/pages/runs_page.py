@@ -1,29 +1,23 @@
 """Show the runs of all accounts as a table, and as CSV."""
 
-from typing import Any
-
 from litestar import get
 from litestar.response import Stream, Template
 
-from agentchat.administration.admin_conversations import ENDS
 from agentchat.administration.admin_ledger import build_run_filter
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_filter_choices
-from agentchat.console.frame.periods import PERIODS
 from agentchat.console.frame.read_audit import record_export, record_list_read
-from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.table_view import (
     TableAddress,
     TableColumn,
     TableLayout,
     TablePage,
     build_page,
+    render_table,
     stream_csv,
 )
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.find_runs import RUNS, RunFilter, count_matching_runs, find_runs
 
 _ROWS = 50
@@ -123,21 +117,7 @@ async def get_runs(request: AnyRequest) -> Template:
     await record_list_read(
         request, "runs", (each.conversation_id for each in page.rows if each.conversation_id)
     )
-    shown: dict[str, Any] = {"page": page, "wrong": wrong}
-    if request.headers.get("hx-request"):
-        part = "run_rows" if after else "run_results"
-        return render_page(request, f"parts/{part}.html", **shown)
-    return render_page(
-        request,
-        "runs.html",
-        title="Runs",
-        choices=await list_filter_choices(request),
-        states=ENDS,
-        ratings=RATINGS,
-        periods=PERIODS,
-        status_code=400 if wrong else 200,
-        **shown,
-    )
+    return await render_table(request, "run", "Runs", page, wrong=wrong)
 
 
 @get("/runs.csv", role=Role.VIEWER, filtered=True)
