@@ -9,10 +9,10 @@ from agentchat.administration.agent_rows import find_agent
 from agentchat.administration.checked_input import parse_id
 from agentchat.administration.parameters import WithDays
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.contracts.retention import RetentionRule
+from agentchat.contracts.retention_rule import RetentionRule
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.queries.expired_conversations import count_expired
-from agentchat.directory.retention import AccountRetention, list_retention
+from agentchat.directory.account_retention import AccountRetention, list_retention
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

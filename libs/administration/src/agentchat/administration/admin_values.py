@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Use
-from agentchat.contracts.retention import RetentionDays
+from agentchat.contracts.retention_rule import RetentionDays
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory import agent_draft
 from agentchat.directory.agent_config import (

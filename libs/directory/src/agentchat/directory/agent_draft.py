@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.retention import RetentionDays
+from agentchat.contracts.retention_rule import RetentionDays
 from agentchat.contracts.text import is_line
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory.agent_calls import read_agent_name

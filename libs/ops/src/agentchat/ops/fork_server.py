@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agentchat.ops.forking import ForkReport, ForkRequest
+from agentchat.ops.fork_process import ForkReport, ForkRequest
 from agentchat.ops.process import Child, Process, spawn, wrap_command
 
 PRELOADED = (
@@ -79,7 +79,7 @@ class ForkServer:
             if self._server is None:
                 self._server = await asyncio.create_subprocess_exec(
                     *wrap_command(
-                        (sys.executable, "-m", "agentchat.ops.forking", *self._preloaded), signal.SIGKILL
+                        (sys.executable, "-m", "agentchat.ops.fork_process", *self._preloaded), signal.SIGKILL
                     ),
                     env={name: os.environ[name] for name in _INHERITED if name in os.environ},
                     stdin=asyncio.subprocess.PIPE,

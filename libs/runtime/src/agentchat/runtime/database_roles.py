@@ -43,7 +43,7 @@ MEMBERS = {
 DEFAULTS = {
     ANALYST: ("default_transaction_read_only = on", "statement_timeout = '5min'", "timezone = 'UTC'"),
 }
-"""What a role's sessions begin with."""
+"""The settings with which a role's sessions begin."""
 
 
 def has_role_option(options: str) -> bool:

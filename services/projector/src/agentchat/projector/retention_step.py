@@ -10,7 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.queries.expired_conversations import list_expired
-from agentchat.directory.retention import list_retention
+from agentchat.directory.account_retention import list_retention
 from agentchat.projector.deletion_step import erase_conversations
 from agentchat.runtime import metrics
 from agentchat.runtime.logs import get_logger

@@ -16,7 +16,7 @@ from agentchat.conversations.projections.projection import LoggedFact, Projectio
 
 Origin = Literal["user", "assistant", "feedback", "title"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-"""Who or what a text is of; `title` is the title and the values of the metadata."""
+"""The kind of a text: its speaker, feedback, or `title`, the title and the values of the metadata."""
 
 MAX_CHARACTERS = 100_000
 """The characters of a text that are indexed.

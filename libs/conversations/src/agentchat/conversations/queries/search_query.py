@@ -61,7 +61,7 @@ class _Term(msgspec.Struct, frozen=True):
 
 
 class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person searches for: `late "where is" -parcel from:user` has two terms.
+    """A search as a person writes it: `late "where is" -parcel from:user` has two terms.
 
     All `terms` must be in one text, which is of one of `origins`. Words in quotes are whole and follow each
     other; others may be the beginnings of words. No text of the conversation may have one of the `excluded`.

@@ -14,7 +14,7 @@ from psycopg import sql
 from agentchat.runtime.postgres import Connection
 
 MOST = 10_000
-"""How many rows are counted, sorted by a column without an index, and exported."""
+"""The largest number of rows that are counted, sorted without an index, or exported."""
 
 ACTIVITY = "last_activity"
 """The column that a list is sorted by if none is named."""

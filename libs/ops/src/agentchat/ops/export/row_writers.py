@@ -24,7 +24,7 @@ Format = Literal["jsonl", "csv", "parquet"]
 
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What may begin a formula; the last four are full-width = + - @ (OWASP, CSV Injection)."""
+"""Characters that may begin a formula; the last four are full-width = + - @ (OWASP, CSV Injection)."""
 
 _DUCKDB_TYPES = {
     "bool": "BOOLEAN",

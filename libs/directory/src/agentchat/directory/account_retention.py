@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from agentchat.contracts.retention import RetentionRule
+from agentchat.contracts.retention_rule import RetentionRule
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 
