@@ -223,7 +223,7 @@ def spans() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="session")
-def indiscreet() -> Iterator[Indiscreet]:
+def leaky_server() -> Iterator[Indiscreet]:
     """A tool server that the stack may call, and that repeats the headers it gets."""
     with indiscreet_server() as server:
         yield server

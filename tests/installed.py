@@ -33,7 +33,7 @@ async def run(folder: Path, *command: str, **environ: str) -> str:
     return out.decode()
 
 
-async def told(folder: Path, *command: str, **environ: str) -> Any:
+async def run_json(folder: Path, *command: str, **environ: str) -> Any:
     """The JSON that a command prints in its last line. Raises AssertionError."""
     return json.loads((await run(folder, *command, **environ)).strip().rpartition("\n")[2])
 
@@ -46,7 +46,7 @@ async def node_packages(source: Path) -> Path:
     shutil.copytree(source, folder, dirs_exist_ok=True)
     wanted = json.loads((source / "package.json").read_text())["dependencies"]
     if not all(_has(folder / "node_modules" / name, version) for name, version in wanted.items()):
-        await _installed(folder, npm, "install", "--no-audit", "--no-fund")
+        await _install_or_skip(folder, npm, "install", "--no-audit", "--no-fund")
     return folder
 
 
@@ -64,11 +64,11 @@ async def python_packages(name: str, module: str, *wanted: str) -> str:
     python, uv = str(folder / "venv" / "bin" / "python"), str(Path(sys.executable).with_name("uv"))
     folder.mkdir(parents=True, exist_ok=True)
     if shutil.which(python) is None:
-        await _installed(folder, uv, "venv", "-q", "--clear", "--python", sys.executable, "venv")
+        await _install_or_skip(folder, uv, "venv", "-q", "--clear", "--python", sys.executable, "venv")
     try:
         await run(folder, python, "-c", f"import {module}")
     except AssertionError:
-        await _installed(folder, uv, "pip", "install", "-q", "--python", python, *wanted)
+        await _install_or_skip(folder, uv, "pip", "install", "-q", "--python", python, *wanted)
     return python
 
 
@@ -86,7 +86,7 @@ async def python_locked(source: Path) -> str:
     return python
 
 
-async def _installed(folder: Path, *command: str) -> None:
+async def _install_or_skip(folder: Path, *command: str) -> None:
     try:
         await run(folder, *command)
     except (AssertionError, TimeoutError) as error:

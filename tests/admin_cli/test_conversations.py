@@ -19,7 +19,7 @@ class Imported(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def imported(migrated_database_url: str) -> dict[str, Imported]:
+def imports(migrated_database_url: str) -> dict[str, Imported]:
     replay = Commands(migrated_database_url)
     found = {}
     for name in ("approvals", "failed", "shop"):
@@ -36,10 +36,10 @@ def ids(cli: Cli, path: str, *arguments: str) -> list[str]:
     return [each["id"] for each in cli.json("GET", path, *arguments)["data"]]
 
 
-def test_all_accounts_are_listed_and_one_of_them(cli: Cli, imported: dict[str, Imported]) -> None:
+def test_all_accounts_are_listed_and_one_of_them(cli: Cli, imports: dict[str, Imported]) -> None:
     listed = ids(cli, "/conversations")
-    assert set(listed) >= {each.conversation for each in imported.values()}
-    shop = imported["shop"]
+    assert set(listed) >= {each.conversation for each in imports.values()}
+    shop = imports["shop"]
     assert ids(cli, "/conversations", f"account_id={shop.account}") == [shop.conversation]
     assert shop.conversation in cli("GET", "/conversations", f"account_id={shop.account}").out
 
@@ -55,19 +55,19 @@ def test_all_accounts_are_listed_and_one_of_them(cli: Cli, imported: dict[str, I
     ],
 )
 def test_a_list_is_narrowed_down(
-    cli: Cli, imported: dict[str, Imported], argument: str, names: set[str]
+    cli: Cli, imports: dict[str, Imported], argument: str, names: set[str]
 ) -> None:
-    assert set(ids(cli, "/conversations", argument)) == {imported[name].conversation for name in names}
+    assert set(ids(cli, "/conversations", argument)) == {imports[name].conversation for name in names}
 
 
 def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
-    cli: Cli, imported: dict[str, Imported]
+    cli: Cli, imports: dict[str, Imported]
 ) -> None:
-    wanted = imported["approvals"]
+    wanted = imports["approvals"]
     for text in ("cancel ord-1030", wanted.conversation.upper(), wanted.trace):
         assert ids(cli, "/conversations/search", f"query={text}") == [wanted.conversation]
     assert (
-        ids(cli, "/conversations/search", "query=cancel ord-1030", f"account_id={imported['shop'].account}")
+        ids(cli, "/conversations/search", "query=cancel ord-1030", f"account_id={imports['shop'].account}")
         == []
     )
     assert ids(cli, "/conversations/search", "query=100%_nothing") == [], "signs of a pattern are letters"
@@ -76,7 +76,7 @@ def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
     assert page["data"][0]["hit"]["origin"] in ("user", "assistant")
 
 
-def test_pages_follow_each_other(cli: Cli, imported: dict[str, Imported]) -> None:
+def test_pages_follow_each_other(cli: Cli, imports: dict[str, Imported]) -> None:
     page = cli.json("GET", "/conversations", "limit=2")
     assert len(page["data"]) == 2
     assert ids(cli, "/conversations", f"cursor={page['next_cursor']}")

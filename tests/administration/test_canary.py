@@ -157,7 +157,7 @@ def _build_events(agent: str, account_id: str, of: _Answered) -> Iterator[events
 
 
 @pytest.fixture
-def answered(
+def store_chats(
     account: Account, agent: str, pool: Pool, migrated_database_url: str
 ) -> Callable[[Sequence[_Answered]], Awaitable[None]]:
     """Stores these conversations, and brings the read models up to date."""
@@ -178,10 +178,12 @@ def answered(
 
 
 async def test_versions_are_shown_with_what_their_runs_came_to(
-    admin: Admin, agent: str, answered: Callable[[Sequence[_Answered]], Awaitable[None]]
+    admin: Admin, agent: str, store_chats: Callable[[Sequence[_Answered]], Awaitable[None]]
 ) -> None:
     await share(admin, agent, v1=95, v2=5)
-    await answered([_Answered(1, score=1.0), _Answered(1, failed=1), _Answered(2, score=-1.0), _Answered(2)])
+    await store_chats(
+        [_Answered(1, score=1.0), _Answered(1, failed=1), _Answered(2, score=-1.0), _Answered(2)]
+    )
     found = await admin_canary.get(admin, agent, since="2026-11-01")
     one, two = found.versions
     assert (one.version, one.share, one.runs, one.completed, one.failed) == (1, 95, 2, 1, 1)
@@ -201,11 +203,11 @@ async def test_versions_are_shown_with_what_their_runs_came_to(
 
 
 async def test_versions_are_compared_while_both_answered(
-    admin: Admin, agent: str, pool: Pool, answered: Callable[[Sequence[_Answered]], Awaitable[None]]
+    admin: Admin, agent: str, pool: Pool, store_chats: Callable[[Sequence[_Answered]], Awaitable[None]]
 ) -> None:
     """The later version fails in half of the conversations that call `pay`, costs twice, and is disliked."""
     await share(admin, agent, v1=95, v2=5)
-    await answered(
+    await store_chats(
         [
             *[_Answered(1, runs=4, failed=4, day=1)] * 9,  # before the later version answered
             *[_Answered(1, runs=1 + number % 3, score=0.5) for number in range(40)],
@@ -246,11 +248,11 @@ async def test_versions_are_compared_while_both_answered(
 async def test_a_sample_of_many_runs_is_compared(
     admin: Admin,
     agent: str,
-    answered: Callable[[Sequence[_Answered]], Awaitable[None]],
+    store_chats: Callable[[Sequence[_Answered]], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await share(admin, agent, v1=95, v2=5)
-    await answered([_Answered(version) for version in (1, 2) for _ in range(40)])
+    await store_chats([_Answered(version) for version in (1, 2) for _ in range(40)])
     monkeypatch.setattr(canary_comparison, "MOST_RUNS", 20)
     sampled = (await admin_canary.get(admin, agent, since="2026-11-01")).comparisons[0]
     assert 0 < sampled.before_count < 40

@@ -16,14 +16,14 @@ BOUNDS: dict[str, dict[str, int]] = tomllib.loads(TABLE.read_text())
 
 
 @pytest.fixture(scope="module")
-async def counted() -> AsyncIterator[dict[str, Cost]]:
+async def costs() -> AsyncIterator[dict[str, Cost]]:
     async with start_counted_stack() as stack:
         yield await measure_chats(stack)
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
-def test_a_chat_costs_no_more_than_the_table_says(counted: dict[str, Cost], kind: str) -> None:
-    cost, bounds = counted[kind], BOUNDS[kind]
+def test_a_chat_costs_no_more_than_the_table_says(costs: dict[str, Cost], kind: str) -> None:
+    cost, bounds = costs[kind], BOUNDS[kind]
     held = {name: count for name, count in cost.counts.items() if name.startswith(HELD)}
     more = {name: count for name, count in held.items() if count > bounds.get(name, 0)}
     assert not more, _message(kind, cost, more, bounds)
@@ -31,8 +31,8 @@ def test_a_chat_costs_no_more_than_the_table_says(counted: dict[str, Cost], kind
 
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("counter", HELD)
-def test_every_counter_counts(counted: dict[str, Cost], kind: str, counter: str) -> None:
-    assert [name for name in counted[kind].counts if name.startswith(counter)]
+def test_every_counter_counts(costs: dict[str, Cost], kind: str, counter: str) -> None:
+    assert [name for name in costs[kind].counts if name.startswith(counter)]
 
 
 def _message(kind: str, cost: Cost, more: dict[str, int], bounds: dict[str, int]) -> str:

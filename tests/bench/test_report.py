@@ -12,14 +12,14 @@ KINDS = (
 )
 
 
-def _measured(system: str, number: int, cpu: float) -> Measured:
+def _build_measured(system: str, number: int, cpu: float) -> Measured:
     figures = {CPU_CHATS: cpu, "chats": 10.0, "chats / s": 5.0, "first p50 ms": 1.0, "first p99 ms": 2.0}
     used = {"server": cpu / 100}
     return Measured(scenario="8 at once", system=system, round=number, figures=figures, cpu=used, failures={})
 
 
 MEASURED = [
-    _measured(system, number, cpu)
+    _build_measured(system, number, cpu)
     for number, pair in enumerate(((2.0, 4.0), (6.0, 3.0), (8.0, 8.0)), start=1)
     for system, cpu in zip(("service", "aiohttp"), pair, strict=True)
 ]

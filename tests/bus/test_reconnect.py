@@ -12,12 +12,12 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
-from tests.support.proxy import Proxy, proxied
+from tests.support.proxy import Proxy, run_proxy
 
 
 @pytest.fixture
 async def link(shared_nats: NatsServer) -> AsyncIterator[Proxy]:
-    async with proxied(shared_nats.url) as (proxy, _):
+    async with run_proxy(shared_nats.url) as (proxy, _):
         yield proxy
 
 

@@ -85,7 +85,7 @@ async def test_a_connection_that_is_lost_goes_to_the_next_server(shared_nats: Na
 
 
 @pytest.fixture
-async def alone(tmp_path: Path) -> AsyncIterator[NatsServer]:
+async def lone_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     """A node of a cluster whose peers are away."""
     server = NatsServer(tmp_path / "alone", _NO_QUORUM)
     await server.start()
@@ -95,7 +95,7 @@ async def alone(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 @pytest.mark.parametrize("by", ["asking", "publishing"])
 async def test_a_node_without_a_quorum_is_left(
-    alone: NatsServer, shared_nats: NatsServer, monkeypatch: pytest.MonkeyPatch, by: str
+    lone_server: NatsServer, shared_nats: NatsServer, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     monkeypatch.setattr(connection, "_WATCH_SECONDS", 0.1 if by == "asking" else 60.0)
     monkeypatch.setattr(connection, "_ALONE_SECONDS", 0.5)
@@ -103,10 +103,10 @@ async def test_a_node_without_a_quorum_is_left(
     monkeypatch.setattr(connection, "_UNSTORED_SECONDS", 1.0)
     async with Proxy(shared_nats.port) as other:
         await other.set_mode("refuse")
-        urls = f"{alone.url},{other.through(shared_nats.url)}"
+        urls = f"{lone_server.url},{other.through(shared_nats.url)}"
         async with connection.connect(urls, "test") as link:
             await other.set_mode("pass")
-            assert get_port(link) == alone.port
+            assert get_port(link) == lone_server.port
             if by == "publishing":
                 with pytest.raises(BusUnavailable):
                     await JetStream(link).publish("chat.dead.x", b"", "x", seconds=1.0)

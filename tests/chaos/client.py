@@ -66,7 +66,7 @@ async def _read(exchange: Exchange, reader: asyncio.StreamReader, clock: Clock, 
     pending = b""
     async for piece in _pieces(reader, exchange.headers):
         pending += piece
-        text, pending = _decoded(pending)
+        text, pending = _decode_characters(pending)
         exchange.body += text
         exchange.arrivals.append((clock.now(), len(exchange.body)))
         on_news()
@@ -103,7 +103,7 @@ async def _pieces(reader: asyncio.StreamReader, headers: dict[str, str]) -> Asyn
         yield await reader.readexactly(length)
 
 
-def _decoded(data: bytes) -> tuple[str, bytes]:
+def _decode_characters(data: bytes) -> tuple[str, bytes]:
     """The whole characters, and what is left of a character that is not whole."""
     with contextlib.suppress(UnicodeDecodeError):
         return data.decode(), b""

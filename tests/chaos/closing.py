@@ -50,7 +50,7 @@ async def settle(rig: Rig, final: Final, decide: Callable[[], Awaitable[None]]) 
     """
     try:
         async with asyncio.timeout(QUIET_SECONDS):
-            while unsettled := await _unsettled(rig.environment):
+            while unsettled := await _list_unsettled(rig.environment):
                 final.unsettled = unsettled
                 await decide()
                 await asyncio.sleep(0.25)
@@ -59,16 +59,16 @@ async def settle(rig: Rig, final: Final, decide: Callable[[], Awaitable[None]]) 
     final.quiet, final.unsettled = True, await slots_that_stay(rig.environment.redis_url)
 
 
-async def _unsettled(environment: Environment) -> list[str]:
+async def _list_unsettled(environment: Environment) -> list[str]:
     found: list[str] = []
     async with await psycopg.AsyncConnection.connect(environment.database_url, autocommit=True) as connection:
         for what, query in _AT_REST.items():
             rows = await (await connection.execute(query.encode())).fetchall()
             found += [f"{what}: {len(rows)}, {rows[0][0]}"] if rows else []
-    return [*found, *await _pending(environment.nats_url)]
+    return [*found, *await _list_pending_messages(environment.nats_url)]
 
 
-async def _pending(nats_url: str) -> list[str]:
+async def _list_pending_messages(nats_url: str) -> list[str]:
     client = await nats.connect(nats_url.split(","))
     found = []
     try:
@@ -174,7 +174,7 @@ async def _replay(rig: Rig, command: str, kill_after: float | None = None) -> bo
         return False
 
 
-async def _searched(rig: Rig, words: list[str]) -> dict[str, list[str]] | None:
+async def _search_words(rig: Rig, words: list[str]) -> dict[str, list[str]] | None:
     """Where each word stands; None where a stream could not be read to its end in some tries."""
     for _ in range(_TRIES):
         with contextlib.suppress(nats.errors.TimeoutError):
@@ -187,7 +187,7 @@ async def search(rig: Rig, final: Final) -> None:
     secrets = [each.api_key for each in rig.access.values()]
     secrets += [make(name) for make in (provider_key, server_key) for name in rig.access]
     secrets.append(rig.environment.admin_token)
-    places = await _searched(rig, secrets)
+    places = await _search_words(rig, secrets)
     if places is None:
         return
     final.leaks = [f"a secret in {place}" for found in places.values() for place in found]

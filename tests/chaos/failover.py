@@ -38,11 +38,11 @@ from tests.chaos.nats_nodes import META, NODES, are_whole, leaders
 from tests.chaos.plan import MIX
 from tests.chaos.postgres_pair import SECOND, PostgresPair
 from tests.chaos.processes import Kept
-from tests.chaos.recording import on_a_stack, recorded
+from tests.chaos.recording import on_a_stack, record_history
 from tests.chaos.records import Fault, History, ModelCall, ToolRun
 from tests.chaos.report import Outcome, outcome_of
 from tests.chaos.rig import Rig
-from tests.chaos.talking import talking
+from tests.chaos.talking import run_clients
 
 POSTGRES_WAYS = ("synchronous", "asynchronous", "none")
 WAYS = (*POSTGRES_WAYS, "nats")
@@ -303,8 +303,8 @@ async def _read_feed(rig: Rig) -> list[tuple[int, str, str]]:
 
 
 async def _fail_over(given: argparse.Namespace, folder: Path) -> tuple[History, list[str]]:
-    async with _recorded(given, folder) as (rig, load, history):
-        async with talking(rig, load, history, [MIX] * given.streams):
+    async with _record_failover(given, folder) as (rig, load, history):
+        async with run_clients(rig, load, history, [MIX] * given.streams):
             if given.way == "nats":
                 await NatsFailover(rig, history, given.pause).run(given.rounds)
             else:
@@ -319,9 +319,11 @@ async def _fail_over(given: argparse.Namespace, folder: Path) -> tuple[History, 
 
 
 @contextlib.asynccontextmanager
-async def _recorded(given: argparse.Namespace, folder: Path) -> AsyncIterator[tuple[Rig, Load, History]]:
+async def _record_failover(
+    given: argparse.Namespace, folder: Path
+) -> AsyncIterator[tuple[Rig, Load, History]]:
     on_nats = given.way == "nats"
-    running = recorded(
+    running = record_history(
         folder,
         given.seed,
         links=on_nats,

@@ -35,7 +35,7 @@ class ModelLog:
         self._http = httpx.AsyncClient(base_url=model_url, timeout=60, trust_env=False)
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
+    async def serve(self) -> AsyncIterator[None]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, backlog=1024)
         try:
             yield

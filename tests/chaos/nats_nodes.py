@@ -35,12 +35,12 @@ class NatsCluster:
         self._routes = {name: find_free_port() for name in NODES}
         self._links = {(a, b): link(f"{a}>{b}", self._routes[b]) for a in NODES for b in NODES if a != b}
 
-    def joined(self, found: Mapping[str, Process]) -> dict[str, Process]:
+    def join_cluster(self, found: Mapping[str, Process]) -> dict[str, Process]:
         """Return the processes with the nodes in the place of the server, and named to all others."""
         others = {
             name: msgspec.structs.replace(
                 each,
-                env={variable: self.named(value) for variable, value in each.env.items()}
+                env={variable: self.replace_address(value) for variable, value in each.env.items()}
                 | ({"AGENTCHAT_NATS_REPLICAS": str(len(NODES))} if name.startswith("projector") else {}),
                 after=tuple(
                     node for one in each.after for node in (NODES if one == self._single.name else (one,))
@@ -51,7 +51,7 @@ class NatsCluster:
         }
         return {name: self._node(name) for name in NODES} | others
 
-    def named(self, text: str) -> str:
+    def replace_address(self, text: str) -> str:
         """Return an address of the server with all nodes in its place."""
         address = re.compile(rf"nats://([^@,]*@){re.escape(LOOPBACK)}:{client_port(self._single)}\b")
         return address.sub(

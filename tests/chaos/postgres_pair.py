@@ -68,7 +68,7 @@ class PostgresPair:
     def data(self, name: str) -> Path:
         return self._data[name]
 
-    def named(self, text: str) -> str:
+    def replace_address(self, text: str) -> str:
         """With both servers in the place of the first, in the address of a database."""
         first, second = (f"{LOOPBACK}:{_port(each)}" for each in self._described.values())
         both = f"@{first},{second}/{DATABASE}?target_session_attrs=read-write"

@@ -30,7 +30,7 @@ def on_a_stack(work: Callable[[Path], Coroutine[Any, Any, T]], keep: str = "") -
 
 
 @contextlib.asynccontextmanager
-async def recorded(
+async def record_history(
     folder: Path, seed: int, *, rebuilds: int = 1, **options: Any
 ) -> AsyncIterator[tuple[Rig, Load, History]]:
     """The block acts on a rig that is up; after it the history is complete. `options`: of `running_rig`."""
@@ -49,7 +49,7 @@ async def recorded(
         await _close(rig, load, history, rebuilds)
 
 
-async def finished(rig: Rig, history: History, talking: asyncio.Future[Any]) -> None:
+async def wait_until_finished(rig: Rig, history: History, talking: asyncio.Future[Any]) -> None:
     """All processes are ready again, and the clients have said their last, or have had the time to."""
     await rig.kin.wait_ready(60)
     history.final.healed = rig.clock.now()

@@ -34,7 +34,7 @@ from tests.chaos.postgres_pair import PostgresPair
 from tests.chaos.processes import Kin
 from tests.chaos.records import Clock
 from tests.chaos.tail import Tail
-from tests.chaos.tool_log import ToolLog, listed, server_key
+from tests.chaos.tool_log import ToolLog, list_tools, server_key
 from tests.support.proxy import Proxy
 from tests.tool_runner.scripted import ScriptedServer
 
@@ -42,7 +42,7 @@ _START_SECONDS = 60.0
 _PLAN = "Chaos"
 
 
-def described(
+def describe_chaos_stack(
     folder: RunFolder,
     settings: UpSettings,
     added: Mapping[str, str] | None,
@@ -112,28 +112,30 @@ async def running_rig(
     with folder.lock():
         tools_port = find_free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        stack = described(folder, settings, added, spares=spares)
+        stack = describe_chaos_stack(folder, settings, added, spares=spares)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
-        pair = _paired(found, folder) if standby else None
+        pair = _pair_postgres(found, folder) if standby else None
         environment = stack.environment
         wiring = _Wiring(found, links=links)
         if nats_cluster:
             key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
             cluster = NatsCluster(found["nats"], folder, key, wiring.link)
-            found = cluster.joined(found)
-            environment = msgspec.structs.replace(environment, nats_url=cluster.named(environment.nats_url))
+            found = cluster.join_cluster(found)
+            environment = msgspec.structs.replace(
+                environment, nats_url=cluster.replace_address(environment.nats_url)
+            )
             wiring.retarget(found)
-        processes = [wiring.wired(process) for process in found.values()]
+        processes = [wiring.route_process(process) for process in found.values()]
         clock = Clock()
         if pair is not None:
-            url = pair.named(environment.database_url)
+            url = pair.replace_address(environment.database_url)
             environment = msgspec.structs.replace(environment, database_url=url)
         rig = Rig(folder, environment, Kin(processes, clock), clock)
         rig.pair = pair
         rig.log.touch()
         rig.client_ports = wiring.client_ports
         rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
-        tool_server = ScriptedServer(rig.tools.on_call, listed())
+        tool_server = ScriptedServer(rig.tools.on_call, list_tools())
         await tool_server.start()
         rig.proxies = wiring.proxies | {"tool-runner>tools": Proxy(tool_server.port, tools_port)}
         async with contextlib.AsyncExitStack() as opened:
@@ -141,7 +143,7 @@ async def running_rig(
             for proxy in (*rig.proxies.values(), *([pair.link] if pair else [])):
                 await proxy.open()
                 opened.push_async_callback(proxy.close)
-            await opened.enter_async_context(rig.model.serving())
+            await opened.enter_async_context(rig.model.serve())
             opened.push_async_callback(rig.tail.close)
             await opened.enter_async_context(rig.kin)
             await rig.kin.wait_ready(_START_SECONDS)
@@ -151,12 +153,12 @@ async def running_rig(
             yield rig
 
 
-def _paired(found: dict[str, Process], folder: RunFolder) -> PostgresPair:
+def _pair_postgres(found: dict[str, Process], folder: RunFolder) -> PostgresPair:
     """Adds the standby, and names both to the others."""
     key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
     pair = PostgresPair(found["postgres"], folder, key)
     for name, process in found.items():
-        env = {variable: pair.named(value) for variable, value in process.env.items()}
+        env = {variable: pair.replace_address(value) for variable, value in process.env.items()}
         found[name] = msgspec.structs.replace(process, env=env)
     found |= pair.processes
     return pair
@@ -182,13 +184,13 @@ class _Wiring:
         self._targets = {_port(each): (each.name, _port(each)) for each in servers}
         self._targets[self.model_port] = ("model", self.model_log_port)
 
-    def wired(self, process: Process) -> Process:
+    def route_process(self, process: Process) -> Process:
         if process.name not in SERVICES:
             return process
-        env = {name: self._rewritten(process.name, value) for name, value in process.env.items()}
+        env = {name: self._rewrite_address(process.name, value) for name, value in process.env.items()}
         return msgspec.structs.replace(process, env=env)
 
-    def _rewritten(self, service: str, value: str) -> str:
+    def _rewrite_address(self, service: str, value: str) -> str:
         for port, (server, target) in self._targets.items():
             address = re.compile(rf"\b{re.escape(LOOPBACK)}:{port}\b")
             if address.search(value):

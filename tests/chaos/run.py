@@ -16,7 +16,7 @@ import msgspec
 from tests.chaos import failover
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import Plan, make_plan
-from tests.chaos.recording import finished, on_a_stack, recorded
+from tests.chaos.recording import on_a_stack, record_history, wait_until_finished
 from tests.chaos.records import History, load_history
 from tests.chaos.report import Outcome, outcome_of
 from tests.step_matrix import run as step_matrix
@@ -27,7 +27,7 @@ OUTPUT = Path(".chaos")
 
 async def record(plan: Plan, folder: Path, *, rebuilds: int = 1) -> History:
     """Carry out a plan on a stack of its own in `folder`."""
-    async with recorded(folder, plan.seed, rebuilds=rebuilds) as (rig, load, history):
+    async with record_history(folder, plan.seed, rebuilds=rebuilds) as (rig, load, history):
         nemesis = Nemesis(rig)
         talking = asyncio.create_task(load.run(plan.talks))
         try:
@@ -35,7 +35,7 @@ async def record(plan: Plan, folder: Path, *, rebuilds: int = 1) -> History:
         finally:
             await nemesis.heal()
         history.faults = nemesis.faults
-        await finished(rig, history, talking)
+        await wait_until_finished(rig, history, talking)
         return history
 
 

@@ -86,7 +86,7 @@ class Tail:
                 self._url, autocommit=True, connect_timeout=2, application_name=_NAME
             )
         try:
-            settled = await _settled(self._connection)
+            settled = await _find_settled_position(self._connection)
             return settled, await (await self._connection.execute(_QUERY, (after,))).fetchall()
         except BaseException:
             connection, self._connection = self._connection, None
@@ -106,7 +106,7 @@ class Tail:
             self._users.add(found[1])
 
 
-async def _settled(connection: psycopg.AsyncConnection[Any]) -> float:
+async def _find_settled_position(connection: psycopg.AsyncConnection[Any]) -> float:
     """Return a position at or below which no event is appended any more."""
     row = await (await connection.execute(_SETTLED)).fetchone()
     return float(row[0]) if row else 0.0

@@ -16,7 +16,7 @@ _LAST_SECONDS = 120.0
 
 
 @contextlib.asynccontextmanager
-async def talking(
+async def run_clients(
     rig: Rig, load: Load, history: History, mixes: Sequence[Mapping[str, int]]
 ) -> AsyncIterator[None]:
     """Run one client for each mix of agents while the block runs.

@@ -21,7 +21,7 @@ def golden() -> History:
     return msgspec.json.decode(_GOLDEN, type=History)
 
 
-def violated(history: History) -> set[str]:
+def find_violated(history: History) -> set[str]:
     return {violation.invariant for violation in check(history)}
 
 
@@ -30,7 +30,7 @@ def test_a_recorded_run_violates_nothing_and_counts() -> None:
     assert why_invalid(golden()) == []
 
 
-def _completed(history: History, *, form: str | None = None, tools: bool = False) -> tuple[Run, Exchange]:
+def _pick_run(history: History, *, form: str | None = None, tools: bool = False) -> tuple[Run, Exchange]:
     """A run that its client saw to its end."""
     view = View(history)
     for exchange in history.exchanges:
@@ -63,17 +63,17 @@ def _append(history: History, copy_of: Event) -> None:
 
 
 def answered_before_it_was_saved(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     _drop(history, *run.events)
 
 
 def saved_twice(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     _append(history, run.messages("user")[0])
 
 
 def saved_as_another_text(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     run.messages("user")[0].state["content"] += "?"
 
 
@@ -82,47 +82,47 @@ def model_called_before_the_save(history: History) -> None:
 
 
 def no_fencing_so_two_workers_end_a_run(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     _append(history, run.messages("assistant")[0])
     _append(history, run.of("run_completed")[0])
 
 
 def a_run_that_is_never_taken_up_again(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     _drop(history, *run.of("run_completed"), *run.messages("assistant"))
 
 
 def done_before_the_reply_is_saved(history: History) -> None:
-    _completed(history)[1].saved_at_done = False
+    _pick_run(history)[1].saved_at_done = False
 
 
 def a_delta_that_is_lost(history: History) -> None:
-    _, exchange = _completed(history, form="form1")
+    _, exchange = _pick_run(history, form="form1")
     lines = exchange.body.split("\n\n")
     lines.pop(next(index for index, line in enumerate(lines) if '"delta"' in line))
     exchange.body = "\n\n".join(lines)
 
 
 def a_delta_that_is_sent_again_after_a_takeover(history: History) -> None:
-    _, exchange = _completed(history, form="form1")
+    _, exchange = _pick_run(history, form="form1")
     lines = exchange.body.split("\n\n")
     index = next(index for index, line in enumerate(lines) if '"delta"' in line)
     exchange.body = "\n\n".join([*lines[: index + 1], *lines[index:]])
 
 
 def events_behind_done(history: History) -> None:
-    _, exchange = _completed(history, form="form1")
+    _, exchange = _pick_run(history, form="form1")
     exchange.body += exchange.body.split("\n\n")[1] + "\n\n"
 
 
 def a_stream_that_ends_without_a_word(history: History) -> None:
-    _, exchange = _completed(history, form="form2")
+    _, exchange = _pick_run(history, form="form2")
     exchange.body = exchange.body[: exchange.body.index('data: {"type":"done"')]
     history.faults = [fault for fault in history.faults if "gateway" not in fault.target]
 
 
 def a_stream_that_never_ends(history: History) -> None:
-    _, exchange = _completed(history, form="form1")
+    _, exchange = _pick_run(history, form="form1")
     exchange.ended = history.final.healed + 60.0
 
 
@@ -159,7 +159,7 @@ def a_reader_that_skips_a_gap(history: History) -> None:
 
 
 def a_partial_stream_that_is_saved_over(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     events = [event for event in history.events if event.conversation == run.events[0].conversation]
     events[-1].version += 1
 
@@ -170,7 +170,7 @@ def a_write_tool_that_runs_again(history: History) -> None:
 
 
 def a_tool_result_out_of_thin_air(history: History) -> None:
-    run, _ = _completed(history, tools=True)
+    run, _ = _pick_run(history, tools=True)
     history.tools = [each for each in history.tools if each.ask != run.ask]
 
 
@@ -179,7 +179,7 @@ def a_rebuild_that_is_off_by_one(history: History) -> None:
 
 
 def a_cache_shared_by_tenants(history: History) -> None:
-    _, exchange = _completed(history)
+    _, exchange = _pick_run(history)
     other = "B" if exchange.account == "A" else "A"
     exchange.body = exchange.body.replace("[[acct:" + exchange.account, "[[acct:" + other)
 
@@ -198,7 +198,7 @@ def tokens_counted_twice(history: History) -> None:
 
 
 def a_model_call_behind_the_end(history: History) -> None:
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     call = next(call for call in history.model if call.ask == run.ask)
     call.at = run.ended + 20.0
 
@@ -259,12 +259,12 @@ BUGS: tuple[tuple[str, Bug], ...] = (
 def test_a_planted_bug_is_found(invariant: str, bug: Bug) -> None:
     history = golden()
     bug(history)
-    assert invariant in violated(history)
+    assert invariant in find_violated(history)
 
 
 def test_what_lost_events_explain_is_left_out_where_repair_listed_it() -> None:
     history = golden()
-    conversation = _completed(history)[0].events[0].conversation
+    conversation = _pick_run(history)[0].events[0].conversation
     others = sorted({event.conversation for event in history.events} - {conversation})
     answered_before_it_was_saved(history)
     found = check(history)
@@ -278,10 +278,10 @@ def test_what_lost_events_explain_is_left_out_where_repair_listed_it() -> None:
 
 def test_an_ask_under_way_at_the_kill_is_left_out() -> None:
     history = golden()
-    run, _ = _completed(history)
+    run, _ = _pick_run(history)
     answered_before_it_was_saved(history)
     history.unpublished_asks = [run.ask]
-    assert "I1" not in violated(history)
+    assert "I1" not in find_violated(history)
 
 
 _HOLDS_AFTER_A_LOSS = {"I3", "I5", "I7", "I9", "I11", "I12", "I14", "I15", "I16"}
@@ -293,8 +293,8 @@ def test_lost_events_explain_only_what_reads_them(invariant: str, bug: Bug) -> N
     history = golden()
     bug(history)
     history.lost_conversations = sorted({event.conversation for event in history.events})
-    assert _HOLDS_AFTER_A_LOSS & {invariant} <= violated(history)
-    assert not _OF_LOST_EVENTS & violated(history)
+    assert _HOLDS_AFTER_A_LOSS & {invariant} <= find_violated(history)
+    assert not _OF_LOST_EVENTS & find_violated(history)
 
 
 def nothing_was_hit(history: History) -> None:

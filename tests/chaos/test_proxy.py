@@ -16,7 +16,7 @@ _NOTHING_SECONDS = 0.1
 
 
 @contextlib.asynccontextmanager
-async def echoing(prefix: bytes = b"") -> AsyncIterator[Proxy]:
+async def run_echo_proxy(prefix: bytes = b"") -> AsyncIterator[Proxy]:
     """A proxy before a server that sends back what it gets."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,7 +58,7 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def connected(proxy: Proxy) -> AsyncIterator[Client]:
+async def connect_client(proxy: Proxy) -> AsyncIterator[Client]:
     client = Client(*await asyncio.open_connection("127.0.0.1", proxy.port))
     try:
         yield client
@@ -67,12 +67,12 @@ async def connected(proxy: Proxy) -> AsyncIterator[Client]:
 
 
 async def test_it_passes_bytes_both_ways() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         assert await client.ask(b"one") == b"one"
 
 
 async def test_refusing_link_resets_connections_until_healed() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         await client.ask(b"one")
         assert await proxy.set_mode("refuse") == 1
         with pytest.raises(ConnectionResetError):
@@ -80,12 +80,12 @@ async def test_refusing_link_resets_connections_until_healed() -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", proxy.port)
         await proxy.set_mode("pass")
-        async with connected(proxy) as again:
+        async with connect_client(proxy) as again:
             assert await again.ask(b"three") == b"three"
 
 
 async def test_a_frozen_link_loses_nothing() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         await client.ask(b"one")
         await proxy.set_mode("freeze")
         assert await client.hears_nothing(b"two")
@@ -94,12 +94,12 @@ async def test_a_frozen_link_loses_nothing() -> None:
 
 
 async def test_a_link_that_is_reset_takes_new_connections_at_once() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         await client.ask(b"one")
         await proxy.set_mode("reset")
         with pytest.raises(ConnectionResetError):
             await client.ask(b"two")
-        async with connected(proxy) as again:
+        async with connect_client(proxy) as again:
             assert await again.ask(b"three") == b"three"
 
 
@@ -113,7 +113,7 @@ async def test_a_server_that_resets_a_connection_resets_its_client() -> None:
     server = await asyncio.start_server(reset, "127.0.0.1", 0)
     proxy = Proxy(server.sockets[0].getsockname()[1])
     await proxy.open()
-    async with connected(proxy) as client:
+    async with connect_client(proxy) as client:
         with pytest.raises(ConnectionResetError):
             await client.ask(b"one")
     await proxy.close()
@@ -121,7 +121,7 @@ async def test_a_server_that_resets_a_connection_resets_its_client() -> None:
 
 
 async def test_a_link_with_one_way_brings_no_answer() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         await client.ask(b"one")
         await proxy.set_mode("one_way")
         assert await client.hears_nothing(b"two")
@@ -130,7 +130,7 @@ async def test_a_link_with_one_way_brings_no_answer() -> None:
 
 
 async def test_a_slow_link_brings_everything_late() -> None:
-    async with echoing() as proxy, connected(proxy) as client:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client:
         await proxy.set_mode("delay")
         began = time.monotonic()
         assert await client.ask(b"one") == b"one"
@@ -139,7 +139,7 @@ async def test_a_slow_link_brings_everything_late() -> None:
 
 @pytest.mark.parametrize("answer", [b"COMMIT\0", b"appended_conversation\0"])
 async def test_the_answer_to_one_commit_is_eaten_and_its_connection_reset(answer: bytes) -> None:
-    async with echoing() as proxy, connected(proxy) as client, connected(proxy) as other:
+    async with run_echo_proxy() as proxy, connect_client(proxy) as client, connect_client(proxy) as other:
         await proxy.set_mode("eat")
         assert await client.ask(b"SELECT") == b"SELECT"
         with pytest.raises(ConnectionResetError):

@@ -20,7 +20,7 @@ def server_key(account: str) -> str:
     return f"server-canary-{account}-91b2aa07"
 
 
-def listed() -> list[Json]:
+def list_tools() -> list[Json]:
     return [make_tool(name, schema=_SCHEMA, **hints) for name, hints in TOOLS.items()]
 
 

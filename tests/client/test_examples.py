@@ -156,7 +156,7 @@ async def test_approval_examples_run_only_what_is_approved(demo: Environment, pr
     assert "Refund: " in allowed
 
 
-def scripted(server: ScriptedServer) -> Environment:
+def build_environment(server: ScriptedServer) -> Environment:
     return {"BASE_URL": server.url, "API_KEY": "sk-ac-never-to-be-shown", "AGENT_ID": "agent"}
 
 
@@ -165,7 +165,7 @@ async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node
         START, make_delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2
     )
     server = serve(split_chunks(*(bytes([byte]) for byte in complete)))
-    out = await run_example(node("stream.ts", "Hello", "there"), scripted(server))
+    out = await run_example(node("stream.ts", "Hello", "there"), build_environment(server))
     assert out.startswith("Grüße 🙂\u2028data: 你好Ada.\n(42 tokens")
     asked = server.requests[0]
     assert asked.json == {"message": "Hello there", "conversation_id": None}
@@ -185,7 +185,7 @@ async def test_the_typescript_client_fails_where_a_stream_does(
     node: Node, serve: Serve, stream: object, reason: str
 ) -> None:
     server = serve(stream)
-    code, out, err = await run(node("stream.ts"), scripted(server))
+    code, out, err = await run(node("stream.ts"), build_environment(server))
     assert code == 1
     assert out == "Grüße, "
     assert reason in err
@@ -195,14 +195,14 @@ async def test_the_typescript_client_fails_where_a_stream_does(
 
 async def test_the_typescript_client_retries_with_the_same_idempotency_key(node: Node, serve: Serve) -> None:
     server = serve(respond_problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
-    assert "Grüße, Ada." in await run_example(node("chat.ts"), scripted(server))
+    assert "Grüße, Ada." in await run_example(node("chat.ts"), build_environment(server))
     first, second = server.requests
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
 async def test_the_typescript_client_raises_a_refusal_at_once(node: Node, serve: Serve) -> None:
     server = serve(respond_problem(404, "agent_not_found"))
-    code, _, err = await run(node("chat.ts"), scripted(server))
+    code, _, err = await run(node("chat.ts"), build_environment(server))
     assert code == 1
     assert "404: " in err
     assert "agent_not_found" in err

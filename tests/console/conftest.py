@@ -57,7 +57,7 @@ async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
 
 
 @pytest.fixture(scope="session")
-async def guarded(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
+async def guarded_console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     """A console that people sign in to by the administrator's token."""
     with tempfile.TemporaryDirectory() as folder:
         async with ConsoleProcess(Path(folder), environ | GUARDED) as process:

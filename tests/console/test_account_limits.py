@@ -43,22 +43,22 @@ async def tenants(environ: dict[str, str], pool: Pool) -> list[Tenant]:
 
 
 @pytest.fixture
-async def limited(
-    guarded: ConsoleProcess, environ: dict[str, str], pool: Pool, tenants: list[Tenant]
+async def visitor(
+    guarded_console: ConsoleProcess, environ: dict[str, str], pool: Pool, tenants: list[Tenant]
 ) -> AsyncIterator[Visitor]:
     """An owner who is limited to the first account."""
     key = environ["AGENTCHAT_SECRET_KEY"]
-    visitor = await Visitor.open_session(guarded, pool, key, Role.OWNER, token_name="limited")
+    visitor = await Visitor.open_session(guarded_console, pool, key, Role.OWNER, token_name="limited")
     yield visitor
     await visitor.http.aclose()
 
 
-async def test_limited_person_on_each_page(limited: Visitor, tenants: list[Tenant]) -> None:
+async def test_limited_person_on_each_page(visitor: Visitor, tenants: list[Tenant]) -> None:
     own, other = tenants
     closed = app.list_closed_routes(Litestar(list_handlers(), openapi_config=None).routes)
     for route in GUARDED:
         foreign, unknown, owned = [
-            await limited.answer(fill(route)) for fill in (other.fill, fill_unknown, own.fill)
+            await visitor.answer(fill(route)) for fill in (other.fill, fill_unknown, own.fill)
         ]
         if has_account(re.findall(r"{(\w+)}", route)):
             assert (foreign.status_code, hide_ids(foreign)) == (404, hide_ids(unknown)), route
@@ -84,17 +84,17 @@ async def test_limited_person_on_each_page(limited: Visitor, tenants: list[Tenan
     ],
 )
 async def test_query_cannot_name_another_account(
-    limited: Visitor, tenants: list[Tenant], path: str, parameters: dict[str, str]
+    visitor: Visitor, tenants: list[Tenant], path: str, parameters: dict[str, str]
 ) -> None:
     for tenant, status in zip(tenants, (200, 404), strict=True):
         query = {name: tenant.ids[key] for name, key in parameters.items()}
-        async with limited.http.stream("GET", path, params=query) as answer:
+        async with visitor.http.stream("GET", path, params=query) as answer:
             assert answer.status_code == status
-    form = {"agent": tenants[1].ids["agent_id"], "message": "Hello", "_csrf_token": limited.form_token}
-    assert (await limited.http.post("/playground", data=form)).status_code == 404
+    form = {"agent": tenants[1].ids["agent_id"], "message": "Hello", "_csrf_token": visitor.form_token}
+    assert (await visitor.http.post("/playground", data=form)).status_code == 404
 
 
-async def test_lists_have_the_own_account_alone(limited: Visitor, tenants: list[Tenant]) -> None:
+async def test_lists_have_the_own_account_alone(visitor: Visitor, tenants: list[Tenant]) -> None:
     own, other = tenants
     lists = (
         "/accounts",
@@ -107,7 +107,7 @@ async def test_lists_have_the_own_account_alone(limited: Visitor, tenants: list[
         "/now/stream",
     )
     for path in (*lists, "/approvals?status=all", "/now", "/playground"):
-        async with limited.http.stream("GET", path) as answer:
+        async with visitor.http.stream("GET", path) as answer:
             is_live = path == "/now/stream"
             texts = (text async for text in answer.aiter_text() if "id=" in text)
             text = await anext(texts) if is_live else (await answer.aread()).decode()

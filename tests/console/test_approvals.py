@@ -54,8 +54,8 @@ def decide(word: str, approval_id: str, **decision: Any) -> events.ApprovalDecid
 
 async def test_an_approval_shows_its_reasons_and_then_its_result(browser: Browser, storage: Storage) -> None:
     first, second = make_id(), make_id()
-    waiting = await storage.told(*request_call("one", first))
-    await storage.told(*request_call("two", second))
+    waiting = await storage.add(*request_call("one", first))
+    await storage.add(*request_call("two", second))
     await storage.follow()
     assert "The customer wrote Please cancel it <i>now</i>, says one" in await browser.open_page("/approvals")
     page = await browser.get(f"/approvals/{first}")

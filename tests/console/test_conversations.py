@@ -7,13 +7,13 @@ import pytest
 from agentchat.contracts import events
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import ACCOUNT, AT, trace, turn
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 
 
 @pytest.fixture
 async def storage(storage: Storage, migrated_database_url: str) -> Storage:
     """Emptied: the pages show all that there is."""
-    await empty(migrated_database_url)
+    await empty_tables(migrated_database_url)
     return storage
 
 
@@ -26,8 +26,8 @@ async def test_empty_list_says_how_to_start_a_conversation(storage: Storage, bro
 
 
 async def test_search_by_words_account_and_day(storage: Storage, browser: Browser) -> None:
-    found = await storage.told(*turn("a", "I want a <b>refund</b>", "Of course."))
-    await storage.told(*turn("b", "Where is it?", "There."))
+    found = await storage.add(*turn("a", "I want a <b>refund</b>", "Of course."))
+    await storage.add(*turn("b", "Where is it?", "There."))
     await storage.follow()
     query = f"q=refund&account={ACCOUNT}&since=2026-11-21&until=2026-11-22"
     html = (await browser.get(f"/conversations?{query}")).text
@@ -49,8 +49,8 @@ async def test_a_wrong_filter_is_named(storage: Storage, browser: Browser, query
 
 async def test_a_tag_is_a_filter(storage: Storage, browser: Browser) -> None:
     tagged = events.ConversationDescribed(trace_id=trace("x"), at=AT, metadata={"customer": "C-77 & Co"})
-    found = await storage.told(*turn("a", "Hello", "Hi"), tagged)
-    await storage.told(*turn("b", "Hello", "Hi"))
+    found = await storage.add(*turn("a", "Hello", "Hi"), tagged)
+    await storage.add(*turn("b", "Hello", "Hi"))
     await storage.follow()
     html = (await browser.get("/conversations")).text
     (link,) = re.findall(r'class="chip" href="([^"]+)"', html)
@@ -58,7 +58,7 @@ async def test_a_tag_is_a_filter(storage: Storage, browser: Browser) -> None:
 
 
 async def test_list_has_pages_and_counts_new_conversations(storage: Storage, browser: Browser) -> None:
-    told = [await storage.told(*turn(f"t{number}", "refund", "ok")) for number in range(28)]
+    told = [await storage.add(*turn(f"t{number}", "refund", "ok")) for number in range(28)]
     made = sorted(each.conversation_id for each in told)  # two of one millisecond are in any order
     await storage.follow()
     first = (await browser.get("/conversations?q=refund")).text

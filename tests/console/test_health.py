@@ -8,7 +8,7 @@ import pytest
 
 from tests.console.pages import Browser, extract_text
 from tests.console.process import ConsoleProcess
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 
 async def test_the_page_shows_figures_and_every_reader_of_the_log(browser: Browser) -> None:
@@ -28,7 +28,7 @@ async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
 async def test_pages_recover_after_a_database_outage(
     environ: dict[str, str], migrated_database_url: str
 ) -> None:
-    async with proxied(migrated_database_url) as (proxy, url):
+    async with run_proxy(migrated_database_url) as (proxy, url):
         own = environ | {"AGENTCHAT_DATABASE_URL": url}
         with tempfile.TemporaryDirectory() as folder:
             async with ConsoleProcess(Path(folder), own) as process, Browser(process.url) as browser:

@@ -81,7 +81,7 @@ async def pages(browser: Browser, storage: Storage) -> list[str]:
     title = events.ConversationDescribed(
         trace_id=trace("a"), at=AT, title=_HOSTILE, metadata={"k<b>": _HOSTILE[:200]}
     )
-    told = await storage.told(
+    told = await storage.add(
         *turn("a", _HOSTILE, _HOSTILE),
         title,
         build_user_message("b", _HOSTILE),
@@ -93,10 +93,10 @@ async def pages(browser: Browser, storage: Storage) -> list[str]:
         replace(each, reason=_HOSTILE) if isinstance(each, events.ApprovalDecided) else each
         for each in build_held_call("d", "call-d")
     ]
-    await storage.told(
+    await storage.add(
         build_user_message("c", _HOSTILE), build_run_started("c"), *build_held_call("c", "call-c")[:-1]
     )
-    await storage.told(build_user_message("d", _HOSTILE), build_run_started("d"), *asks)
+    await storage.add(build_user_message("d", _HOSTILE), build_run_started("d"), *asks)
     await storage.follow()
     here = f"/conversations/{told.conversation_id}"
     agent_id = shop.rpartition("/")[2]
@@ -136,7 +136,7 @@ async def test_no_text_runs_or_loads_anything(browser: Browser, pages: list[str]
 
 async def test_very_long_conversations_are_shown_fast(browser: Browser, storage: Storage) -> None:
     line = "x" * 1_000_000
-    stored = await storage.told()
+    stored = await storage.add()
     for first in range(0, 5000, 500):
         numbers = range(first, first + 500)
         turns = [event for number in numbers for event in turn(f"{number:04}", f"Question {number}", "Yes")]

@@ -40,14 +40,14 @@ def make_words(count: int) -> list[str]:
 async def test_open_runs_are_the_newest_with_what_each_waits_for(storage: Storage, pool: Pool) -> None:
     plain, calling, waiting = make_words(3)
     before, _ = await open_runs(pool, account_id=ACCOUNT, limit=2)
-    await storage.told(build_user_message(plain), build_run_started(plain))
-    await storage.told(
+    await storage.add(build_user_message(plain), build_run_started(plain))
+    await storage.add(
         build_user_message(calling),
         build_run_started(calling),
         *build_tool_called([use("call", "find_orders")], calling),
     )
     asks = build_held_call(waiting, "call")[:-1]
-    await storage.told(build_user_message(waiting), build_run_started(waiting), *asks)
+    await storage.add(build_user_message(waiting), build_run_started(waiting), *asks)
     await storage.follow()
     total, found = await open_runs(pool, account_id=ACCOUNT, limit=2)
     assert (total, len(found)) == (before + 3, 2)
@@ -64,7 +64,7 @@ async def test_a_run_streams_into_the_page_of_every_browser(
     storage: Storage, bus: Bus, browser: Browser
 ) -> None:
     (word,) = make_words(1)
-    thread = await storage.told(build_user_message(word), build_run_started(word))
+    thread = await storage.add(build_user_message(word), build_run_started(word))
     await storage.follow()
 
     async def wait_until(part: str) -> None:
@@ -93,8 +93,8 @@ async def test_a_run_streams_into_the_page_of_every_browser(
 async def test_a_conversation_streams_no_run_of_another(storage: Storage, bus: Bus, browser: Browser) -> None:
     """The audit log has the conversation that was asked for."""
     own, other = make_words(2)
-    thread = await storage.told(*turn(own, "Hello", "Hi"))
-    await storage.told(build_user_message(other), build_run_started(other))
+    thread = await storage.add(*turn(own, "Hello", "Hi"))
+    await storage.add(build_user_message(other), build_run_started(other))
     delta = frames.DeltaFrame(seq=1, attempt=1, round=1, text="told to another", offset=0)
     await bus.traces.publish_frame(trace(other), delta)
     text = ""
@@ -112,7 +112,7 @@ async def test_a_conversation_streams_no_run_of_another(storage: Storage, bus: B
 
 async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bus: Bus) -> None:
     (word,) = make_words(1)
-    await storage.told(build_user_message(word), build_run_started(word))
+    await storage.add(build_user_message(word), build_run_started(word))
     await storage.follow()
     runs = OpenRuns(pool, bus)
     await runs.load_table(NowFilter(account_id=ACCOUNT))
@@ -130,7 +130,7 @@ async def test_closed_page_stops_following_runs(storage: Storage, pool: Pool, bu
 async def test_ended_runs_are_apart_from_open_ones(storage: Storage, browser: Browser) -> None:
     (word,) = make_words(1)
     asked = replace(build_user_message(word), agent_id=f"agent of {word}")
-    await storage.told(asked, build_run_started(word), build_run_failed(word))
+    await storage.add(asked, build_run_started(word), build_run_failed(word))
     await storage.follow()
     open_ones, _, ended = (await browser.get(f"/now?agent=agent of {word}")).text.partition('id="ended"')
     assert trace(word) not in open_ones

@@ -35,7 +35,7 @@ from tests.support.file_folder import OBJECTS
 async def approvals(migrated_database_url: str) -> str:
     """The id of a recorded conversation with two runs: a call that was allowed, and one that was denied."""
     async with open_store(migrated_database_url) as store:
-        return (await recorded.stored(store, "approvals")).conversation_id
+        return (await recorded.ensure_stored(store, "approvals")).conversation_id
 
 
 async def test_page_shows_thread_and_timeline(browser: Browser, approvals: str) -> None:
@@ -56,7 +56,7 @@ async def test_images_are_thumbnails_and_other_files_names(browser: Browser, sto
     image = await files.put(account, None, "parcel.png", make_png())
     page = await files.put(account, None, "<i>page.html", b"<script>")
     message = build_user_message("files", attachments=(image, page))
-    thread = (await storage.told(message, build_run_started("files"))).conversation_id
+    thread = (await storage.add(message, build_run_started("files"))).conversation_id
     html = (await browser.get(f"/conversations/{thread}")).text
     (source,) = re.findall(r'<img src="(/conversations/[^"]+)"', html)
     assert "&lt;i&gt;page.html" in html
@@ -67,7 +67,7 @@ async def test_images_are_thumbnails_and_other_files_names(browser: Browser, sto
 
 async def test_a_call_that_waits_for_the_client_says_so(browser: Browser, migrated_database_url: str) -> None:
     async with open_store(migrated_database_url) as store:
-        recording = (await recorded.stored(store, "client_tool")).conversation_id
+        recording = (await recorded.ensure_stored(store, "client_tool")).conversation_id
     path = f"/conversations/{recording}"
     waits = await browser.open_page(f"{path}?at=7")
     assert "show_map ‖ waits for the client" in waits
@@ -91,7 +91,7 @@ async def test_slider_shows_an_earlier_state(browser: Browser, approvals: str) -
 
 async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: Storage) -> None:
     call, said = use("one", order="ORD-1"), [{"type": "text", "text": "At sea."}]
-    stored = await storage.told(
+    stored = await storage.add(
         build_user_message("a", "Where is ORD-1?"),
         build_run_started("a"),
         *build_tool_called([call]),
@@ -117,7 +117,7 @@ async def test_bar_shows_what_was_sent_and_received(browser: Browser, storage: S
 
 
 async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage) -> None:
-    stored = await storage.told(*turn("a", "Hello", "Hi"))
+    stored = await storage.add(*turn("a", "Hello", "Hi"))
     path = f"/conversations/{stored.conversation_id}/events"
     assert (await browser.open_page(path)).count("as stored") == 7
     policy = (await browser.get(f"{path}/2")).headers["content-security-policy"]
@@ -130,13 +130,13 @@ async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage
 
 
 async def test_a_trace_leads_to_its_run(browser: Browser, storage: Storage) -> None:
-    stored = await storage.told(*turn("t", "Hello", "Hi"))
+    stored = await storage.add(*turn("t", "Hello", "Hi"))
     response = await browser.get(f"/traces/{trace('t')}")
     assert str(response.url).endswith(f"/conversations/{stored.conversation_id}?run={trace('t')}")
 
 
 async def test_unknown_conversations_and_traces_are_explained(browser: Browser, storage: Storage) -> None:
-    stored = await storage.told(*turn("e", "Hello", "Hi"))
+    stored = await storage.add(*turn("e", "Hello", "Hi"))
     await storage.erase(stored)
     for path, status, words in [
         (f"/conversations/{stored.conversation_id}", 410, "Erased This conversation was erased at 2026-"),
@@ -151,7 +151,7 @@ async def test_unknown_conversations_and_traces_are_explained(browser: Browser, 
 
 async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, storage: Storage) -> None:
     given = build_feedback(-1, "ada", "f", label="wrong", comment="<b>No</b>")
-    stored = await storage.told(*turn("f", "Where is it?", "At sea."), given)
+    stored = await storage.add(*turn("f", "Where is it?", "At sea."), given)
     await storage.follow()
     here = f"/conversations/{stored.conversation_id}"
     shown = await browser.open_page(here)
@@ -164,7 +164,7 @@ async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, stor
 
 async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: Storage) -> None:
     turns = [event for number in range(400) for event in turn(f"{number:03}", f"Question {number}", "Yes")]
-    stored = await storage.told(*turns)
+    stored = await storage.add(*turns)
     here = f"/conversations/{stored.conversation_id}"
     newest = await browser.open_page(here)
     assert "Question 399" in newest
@@ -177,7 +177,7 @@ async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: 
 async def test_open_run_streams_into_the_page(
     browser: Browser, storage: Storage, fresh_nats_url: str
 ) -> None:
-    thread = await storage.told(build_user_message("l"), build_run_started("l"))
+    thread = await storage.add(build_user_message("l"), build_run_started("l"))
     here = f"/conversations/{thread.conversation_id}"
     html = (await browser.get(here)).text
     assert "running" in extract_text(html)

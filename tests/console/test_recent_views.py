@@ -14,7 +14,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 
 PART = {"hx-request": "true"}
 _ROWS = "SELECT action, kind, subject, after FROM audit_log WHERE actor = 'console:local' ORDER BY id"
@@ -37,8 +37,8 @@ class Audited:
 
 
 @pytest.fixture
-async def audited(browser: Browser, storage: Storage, migrated_database_url: str) -> Audited:
-    await empty(migrated_database_url)
+async def audit(browser: Browser, storage: Storage, migrated_database_url: str) -> Audited:
+    await empty_tables(migrated_database_url)
     found = Audited(browser, storage)
     await browser.get("/health")  # a session
     await found.read_rows()
@@ -49,13 +49,13 @@ def expect_view(conversation_id: str) -> tuple[Any, ...]:
     return ("read", "conversation", conversation_id, {"account_id": ACCOUNT})
 
 
-async def test_page_with_parts_and_stream_is_one_view(audited: Audited, storage: Storage) -> None:
-    id_ = (await storage.told(*turn("r", "Hello", "Hi"))).conversation_id
+async def test_page_with_parts_and_stream_is_one_view(audit: Audited, storage: Storage) -> None:
+    id_ = (await storage.add(*turn("r", "Hello", "Hi"))).conversation_id
     here = f"/conversations/{id_}"
-    assert await audited.read_rows(here) == [expect_view(id_)]
+    assert await audit.read_rows(here) == [expect_view(id_)]
     parts = [f"{here}?at=3", f"{here}/stream?run={trace('r')}", f"{here}/events", here]
-    assert await audited.read_rows(*parts, f"/playground/stream?trace={trace('r')}", part=True) == []
-    assert await audited.read_rows(here) == [expect_view(id_)], "who loads it again looks again"
+    assert await audit.read_rows(*parts, f"/playground/stream?trace={trace('r')}", part=True) == []
+    assert await audit.read_rows(here) == [expect_view(id_)], "who loads it again looks again"
 
 
 @pytest.mark.parametrize(
@@ -68,56 +68,54 @@ async def test_page_with_parts_and_stream_is_one_view(audited: Audited, storage:
         "/playground/stream?trace={run}",
     ],
 )
-async def test_part_without_its_page_is_a_view(audited: Audited, storage: Storage, path: str) -> None:
-    id_ = (await storage.told(*turn("s", "Hello", "Hi"))).conversation_id
-    assert await audited.read_rows(path.format(id=id_, run=trace("s")), part=True) == [expect_view(id_)]
+async def test_part_without_its_page_is_a_view(audit: Audited, storage: Storage, path: str) -> None:
+    id_ = (await storage.add(*turn("s", "Hello", "Hi"))).conversation_id
+    assert await audit.read_rows(path.format(id=id_, run=trace("s")), part=True) == [expect_view(id_)]
 
 
-async def test_another_session_has_its_own_views(
-    audited: Audited, storage: Storage, browser: Browser
-) -> None:
-    id_ = (await storage.told(*turn("r", "Hello", "Hi"))).conversation_id
-    assert await audited.read_rows(f"/conversations/{id_}") == [expect_view(id_)]
+async def test_another_session_has_its_own_views(audit: Audited, storage: Storage, browser: Browser) -> None:
+    id_ = (await storage.add(*turn("r", "Hello", "Hi"))).conversation_id
+    assert await audit.read_rows(f"/conversations/{id_}") == [expect_view(id_)]
     browser.cookies.clear()
     await browser.get("/health")
-    assert await audited.read_rows(f"/conversations/{id_}/stream?run={trace('r')}", part=True) == [
+    assert await audit.read_rows(f"/conversations/{id_}/stream?run={trace('r')}", part=True) == [
         expect_view(id_)
     ]
 
 
-async def test_search_records_each_shown_conversation_once(audited: Audited, storage: Storage) -> None:
-    one = (await storage.told(*turn("a", "I want a refund", "Of course."))).conversation_id
-    two = (await storage.told(*turn("b", "I want a return", "Yes."))).conversation_id
+async def test_search_records_each_shown_conversation_once(audit: Audited, storage: Storage) -> None:
+    one = (await storage.add(*turn("a", "I want a refund", "Of course."))).conversation_id
+    two = (await storage.add(*turn("b", "I want a return", "Yes."))).conversation_id
     await storage.follow()
 
     def expect_search(*ids: str) -> tuple[Any, ...]:
         return ("read", "conversations", "search", {"conversations": list(ids)})
 
-    assert await audited.read_rows("/conversations?q=refund") == [expect_search(one)]
-    assert await audited.read_rows("/conversations?q=refun", "/conversations?q=nothing", part=True) == []
-    assert await audited.read_rows("/conversations?q=want", part=True) == [expect_search(two)]
-    assert await audited.read_rows("/conversations/new?after=0", part=True) == [], "a count shows no text"
-    assert await audited.read_rows("/conversations") == [expect_search(two, one)]
+    assert await audit.read_rows("/conversations?q=refund") == [expect_search(one)]
+    assert await audit.read_rows("/conversations?q=refun", "/conversations?q=nothing", part=True) == []
+    assert await audit.read_rows("/conversations?q=want", part=True) == [expect_search(two)]
+    assert await audit.read_rows("/conversations/new?after=0", part=True) == [], "a count shows no text"
+    assert await audit.read_rows("/conversations") == [expect_search(two, one)]
     exported = ("read", "conversations", "search", {"csv": "q=refund"})
-    assert await audited.read_rows("/conversations.csv?q=refund") == [exported]
+    assert await audit.read_rows("/conversations.csv?q=refund") == [exported]
 
 
-async def test_tool_inputs_and_last_words_are_views_too(audited: Audited, storage: Storage) -> None:
+async def test_tool_inputs_and_last_words_are_views_too(audit: Audited, storage: Storage) -> None:
     waits = (
-        await storage.told(build_user_message("w"), build_run_started("w"), *build_held_call("w")[:-1])
+        await storage.add(build_user_message("w"), build_run_started("w"), *build_held_call("w")[:-1])
     ).conversation_id
     await storage.follow()
     inbox = ("read", "conversations", "approvals", {"conversations": [waits]})
-    assert await audited.read_rows("/approvals") == [inbox]
-    assert await audited.read_rows("/approvals/news", part=True) == []
+    assert await audit.read_rows("/approvals") == [inbox]
+    assert await audit.read_rows("/approvals/news", part=True) == []
 
     def expect_watch(agent: str | None) -> tuple[Any, ...]:
         watched = {"account_id": None, "account_ids": None, "agent_id": agent}
         return ("read", "conversations", "now", watched)
 
-    assert await audited.read_rows("/now") == [expect_watch(None)]
-    assert await audited.read_rows("/now/stream", "/now/stream", part=True) == []
-    assert await audited.read_rows("/now/stream?agent=agent-1", part=True) == [expect_watch("agent-1")]
+    assert await audit.read_rows("/now") == [expect_watch(None)]
+    assert await audit.read_rows("/now/stream", "/now/stream", part=True) == []
+    assert await audit.read_rows("/now/stream?agent=agent-1", part=True) == [expect_watch("agent-1")]
 
 
 def test_view_ends_after_an_hour() -> None:

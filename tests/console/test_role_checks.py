@@ -55,7 +55,7 @@ async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIte
 
 
 @pytest.fixture(scope="module")
-async def other(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+async def other_console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
     """A second console of the same system."""
     with tempfile.TemporaryDirectory() as folder:
         async with ConsoleProcess(Path(folder), build_settings(environ, provider, _NOW)) as process:
@@ -111,9 +111,9 @@ async def test_person_without_a_role_is_signed_out(
 
 
 async def test_consoles_share_confirmed_roles(
-    person: Person, other: ConsoleProcess, provider: OpenIdProvider
+    person: Person, other_console: ConsoleProcess, provider: OpenIdProvider
 ) -> None:
-    there = Person(other)
+    there = Person(other_console)
     there.cookies = person.cookies
     for each in (person, there, person, there):
         assert await read_role(each) == "operator", "the token that was used last is the next one's"
@@ -124,9 +124,9 @@ async def test_consoles_share_confirmed_roles(
 
 
 async def test_only_one_console_asks_the_provider(
-    person: Person, other: ConsoleProcess, provider: OpenIdProvider
+    person: Person, other_console: ConsoleProcess, provider: OpenIdProvider
 ) -> None:
-    there = Person(other)
+    there = Person(other_console)
     there.cookies = person.cookies
     provider.was_asked.clear()
     provider.may_answer.clear()
@@ -141,8 +141,10 @@ async def test_only_one_console_asks_the_provider(
     await there.http.aclose()
 
 
-async def test_signed_out_session_is_over_at_all_consoles(person: Person, other: ConsoleProcess) -> None:
-    there = Person(other)
+async def test_signed_out_session_is_over_at_all_consoles(
+    person: Person, other_console: ConsoleProcess
+) -> None:
+    there = Person(other_console)
     there.cookies = dict(person.cookies)
     await person.post("/sign-out", {})
     assert await read_role(there) == ""

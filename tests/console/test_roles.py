@@ -161,10 +161,10 @@ class Visitor:
 
 @pytest.fixture(scope="module")
 async def visitors(
-    guarded: ConsoleProcess, environ: dict[str, str], pool: Pool
+    guarded_console: ConsoleProcess, environ: dict[str, str], pool: Pool
 ) -> AsyncIterator[dict[Role | None, Visitor]]:
     key = environ["AGENTCHAT_SECRET_KEY"]
-    found = {role: await Visitor.open_session(guarded, pool, key, role) for role in (None, *Role)}
+    found = {role: await Visitor.open_session(guarded_console, pool, key, role) for role in (None, *Role)}
     yield found
     for each in found.values():
         await each.http.aclose()
@@ -253,8 +253,8 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     url = environ["AGENTCHAT_DATABASE_URL"]
     async with open_store(url) as store, open_log(url) as log:
         storage = Storage(store, log, pool, url)
-        talked = await storage.told(*turn("a", "Hello", "Hi"))
-        await storage.told(build_user_message("b"), build_run_started("b"), *build_held_call("b")[:-1])
+        talked = await storage.add(*turn("a", "Hello", "Hi"))
+        await storage.add(build_user_message("b"), build_run_started("b"), *build_held_call("b")[:-1])
         await storage.follow()
     conversation = f"/conversations/{talked.conversation_id}"
     made_pages = [account, agent, f"{agent}/servers/tools"]

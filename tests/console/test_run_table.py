@@ -19,16 +19,16 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 
 
 @pytest.fixture
 async def storage(storage: Storage, migrated_database_url: str) -> Storage:
     """A completed run that is rated, a failed one and an open one."""
-    await empty(migrated_database_url)
-    await storage.told(*turn("a", "Hello", "Hi"), build_feedback(1, word="a"))
-    await storage.told(build_user_message("b"), build_run_started("b"), build_run_failed("b"))
-    await storage.told(build_user_message("c"), build_run_started("c"))
+    await empty_tables(migrated_database_url)
+    await storage.add(*turn("a", "Hello", "Hi"), build_feedback(1, word="a"))
+    await storage.add(build_user_message("b"), build_run_started("b"), build_run_failed("b"))
+    await storage.add(build_user_message("c"), build_run_started("c"))
     await storage.follow()
     return storage
 
@@ -88,14 +88,14 @@ async def test_a_wrong_filter_of_runs_is_named(browser: Browser, query: str) -> 
 
 
 @pytest.fixture
-async def filled(migrated_database_url: str) -> AsyncIterator[None]:
-    await empty(migrated_database_url)
+async def filled_read_models(migrated_database_url: str) -> AsyncIterator[None]:
+    await empty_tables(migrated_database_url)
     fill_read_models(migrated_database_url, 300, open_runs=10)
     yield
-    await empty(migrated_database_url)
+    await empty_tables(migrated_database_url)
 
 
-@pytest.mark.usefixtures("filled")
+@pytest.mark.usefixtures("filled_read_models")
 async def test_count_on_now_is_the_total_of_its_link(browser: Browser) -> None:
     html = (await browser.get("/now")).text
     ((link, count),) = re.findall(r'<a href="(/runs\?[^"]+)">(\d+)</a>', html)
@@ -103,7 +103,7 @@ async def test_count_on_now_is_the_total_of_its_link(browser: Browser) -> None:
     assert f"{count} runs" in await browser.open_page(unescape(link))
 
 
-@pytest.mark.usefixtures("filled")
+@pytest.mark.usefixtures("filled_read_models")
 async def test_conversations_sort_and_export_as_runs_do(browser: Browser) -> None:
     html = (await browser.get("/conversations?columns=cost,updated_at&sort=cost")).text
     assert "300 conversations" in extract_text(html)

@@ -23,9 +23,9 @@ from tests.console.process import GUARDED, TOKEN, ConsoleProcess
 
 
 @pytest.fixture
-async def browser(guarded: ConsoleProcess) -> AsyncIterator[Browser]:
+async def browser(guarded_console: ConsoleProcess) -> AsyncIterator[Browser]:
     """Behind a proxy that ends TLS: the console sees the public host."""
-    async with Browser(guarded.url, {"host": "console.example"}) as opened:
+    async with Browser(guarded_console.url, {"host": "console.example"}) as opened:
         yield opened
 
 

@@ -32,7 +32,7 @@ async def test_each_text_is_streamed_once(storage: Storage, bus: Bus) -> None:
         frame = frames.DeltaFrame(seq=1, attempt=1, round=number, text=text, offset=offset)
         await bus.traces.publish_frame(trace(word), frame)
 
-    thread = await storage.told(build_user_message(word), build_run_started(word))
+    thread = await storage.add(build_user_message(word), build_run_started(word))
     following = follow_run(bus, storage.pool, trace(word))
     await wait_for_tail(following, "")
     for text, offset in (("Hel", 0), ("lo", 3), ("Hel", 0), ("never", 99), ("lo", 3)):

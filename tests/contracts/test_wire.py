@@ -90,7 +90,7 @@ def test_a_tag_is_the_name_and_its_version() -> None:
 
 @given(st.text())
 def test_no_text_breaks_an_sse_event(text: str) -> None:
-    sent = wire.encode_sse(DeltaEvent(content=text)) if _encodable(text) else None
+    sent = wire.encode_sse(DeltaEvent(content=text)) if _is_encodable(text) else None
     if sent is None:
         return
     assert sent.startswith(b"data: ")
@@ -106,7 +106,7 @@ def test_the_separators_some_clients_split_at_are_escaped() -> None:
     assert sent == b'data: {"type":"delta","content":"a\\u0085b\\u2028c\\u2029d\\r\\ne"}\n\n'
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

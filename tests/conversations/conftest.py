@@ -12,7 +12,7 @@ from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.migrations import migrate
 from agentchat.runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 from tests.conversations.replay_commands import Commands
 
 
@@ -42,9 +42,9 @@ async def claims(pool: Pool) -> AsyncIterator[Claims]:
 
 
 @pytest.fixture
-async def emptied(migrated_database_url: str) -> None:
+async def empty_database(migrated_database_url: str) -> None:
     """No conversation is there, and no read model has any."""
-    await empty(migrated_database_url)
+    await empty_tables(migrated_database_url)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ class PostgresServer:
         options = [word for setting in settings for word in ("-c", setting)]
         self._process = await self._spawn("postgres", ["-D", str(self.data), *options])
         async with asyncio.timeout(30):
-            await self._answered()
+            await self._wait_until_up()
 
     def copy(self, folder: Path) -> "PostgresServer":
         """With the data of this one, which is stopped."""
@@ -88,7 +88,7 @@ class PostgresServer:
         server = psutil.Process(self._process.pid)
         return [server, *server.children(recursive=True)]
 
-    async def _answered(self) -> None:
+    async def _wait_until_up(self) -> None:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(self.url, connect_timeout=2):

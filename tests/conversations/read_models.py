@@ -38,7 +38,7 @@ TABLES = [each.name for each in PROJECTIONS]
 _words = itertools.count()
 
 
-async def empty(database_url: str) -> None:
+async def empty_tables(database_url: str) -> None:
     """The log, the read models and their positions."""
     async with await psycopg.AsyncConnection.connect(database_url) as owner:
         tables = [
@@ -61,12 +61,12 @@ class Storage:
     pool: Pool
     url: str
 
-    async def told(self, *stored: Event) -> Conversation:
+    async def add(self, *stored: Event) -> Conversation:
         return await self.store.append(
             Conversation(conversation_id=make_id()), [build_conversation_started(), *stored]
         )
 
-    async def many(self, count: int) -> list[Conversation]:
+    async def store_conversations(self, count: int) -> list[Conversation]:
         """Threads with a rated turn, a run with an approved tool that failed, and an open one with a file."""
         made = []
         for _ in range(count):
@@ -74,9 +74,7 @@ class Storage:
             tools = (*build_held_call(b, f"call-{b}"), build_tool_returned(f"call-{b}", word=b))
             failing = (build_user_message(b), build_run_started(b), *tools, build_run_failed(b))
             begun = (build_user_message(c, attachments=(FILE,)), build_run_started(c))
-            made.append(
-                await self.told(*turn(a, "Hello", "Hi"), *failing, build_feedback(-1, word=a), *begun)
-            )
+            made.append(await self.add(*turn(a, "Hello", "Hi"), *failing, build_feedback(-1, word=a), *begun))
         return made
 
     async def erase(self, thread: Conversation) -> Conversation:

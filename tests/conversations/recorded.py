@@ -45,7 +45,7 @@ class RecordedConversation(msgspec.Struct, frozen=True):
     def json_events(self) -> list[dict[str, object]]:
         return [json.loads(each.state) for each in self.stored]
 
-    def named(self, field: str) -> set[str]:
+    def find_values(self, field: str) -> set[str]:
         """The values of a field of the events, for example `agent_id`."""
         pattern = f'"{field}":"([^"]+)"'.encode()
         return {found.decode() for each in self.stored for found in re.findall(pattern, each.state)}
@@ -87,7 +87,7 @@ def rename_ids(
     ids_by_old = dict(new_ids)
     if own_runs:
         own = {conversation.conversation_id}
-        own |= conversation.named("trace_id") | conversation.named("message_id")
+        own |= conversation.find_values("trace_id") | conversation.find_values("message_id")
         for old in own:
             ids_by_old[old] = ids.make_id() if "-" in old else ids.make_id().replace("-", "")
     stored = []
@@ -121,7 +121,7 @@ async def store_recorded(store: ConversationStore, found: RecordedConversation) 
     )
 
 
-async def stored(store: ConversationStore, name: str) -> RecordedConversation:
+async def ensure_stored(store: ConversationStore, name: str) -> RecordedConversation:
     """A history that is in the log."""
     found = encode_carried(name)
     if not (await store.load(found.conversation_id)).version:

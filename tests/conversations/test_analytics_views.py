@@ -11,7 +11,7 @@ from agentchat.conversations.queries.analytics_views import TABLES, build_views
 from agentchat.conversations.queries.find_runs import RunFilter, RunRow, find_runs
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 PAGE = Path(__file__).parents[2] / "docs" / "analyse" / "recipes.md"
 VIEWS = ("conversations", "runs", "messages", "tool_calls", "feedback", "usage_by_day")
@@ -22,7 +22,7 @@ async def count_rows(storage: Storage) -> dict[str, int]:
 
 
 async def test_views_have_no_content_of_deleted_conversations(storage: Storage) -> None:
-    first, _ = await storage.many(2)
+    first, _ = await storage.store_conversations(2)
     await storage.follow()
     counts = {"conversations": 2, "runs": 6, "messages": 8, "tool_calls": 2, "feedback": 2, "usage_by_day": 1}
     assert await count_rows(storage) == counts
@@ -34,7 +34,7 @@ async def test_views_have_no_content_of_deleted_conversations(storage: Storage) 
 
 
 async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(storage: Storage) -> None:
-    await storage.many(1)
+    await storage.store_conversations(1)
     await storage.follow()
     await storage.rows("UPDATE messages SET content = 'wrong' RETURNING 1")
     await storage.rebuild()
@@ -50,7 +50,7 @@ async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(stor
 
 
 async def test_runs_are_those_of_the_admin_api(storage: Storage) -> None:
-    await storage.many(2)
+    await storage.store_conversations(2)
     await storage.follow()
     (fields,) = await storage.rows("SELECT json_agg(run ORDER BY trace_id) FROM analytics.runs AS run")
     listed = [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=10)]

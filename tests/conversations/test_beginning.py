@@ -28,7 +28,7 @@ from tests.conversations.given import (
     build_user_message,
 )
 from tests.conversations.outages import make_steady, simulate_outage
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 _TOLD = Condition("%b::boolean[]", width=1)
 """The begin itself says whether it holds."""
@@ -180,7 +180,7 @@ async def test_unacknowledged_commit_starts_the_run_once_with_its_lease(
     migrated_database_url: str, pool: Pool
 ) -> None:
     leases, request = Leases(pool, "one"), Asked()
-    async with proxied(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
+    async with run_proxy(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
         await store.append(Conversation(conversation_id=make_id()), [build_conversation_started()])
         await proxy.set_mode("eat")
         begun = await request.begin(store, leases)

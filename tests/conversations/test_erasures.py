@@ -105,7 +105,7 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
 
 async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
     asked = build_user_message("b", attachments=(FILE,))
-    thread = await storage.told(*turn("a", "Hello", "Hi"), asked, build_run_started("b"))
+    thread = await storage.add(*turn("a", "Hello", "Hi"), asked, build_run_started("b"))
     before = [position for position, _ in await count_rows(storage, thread.conversation_id)]
     await storage.store.append(thread, [ERASED])
     id_ = thread.conversation_id
@@ -131,7 +131,7 @@ async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(storage: Storage) -> None:
-    thread = await storage.told(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
+    thread = await storage.add(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
     await storage.store.append(thread, [ERASED])
     for version in (0, 3, thread.version, thread.version + 1, thread.version + 9):
         late = Conversation(conversation_id=thread.conversation_id, version=version)
@@ -142,7 +142,7 @@ async def test_whoever_still_appends_is_refused_at_every_version(storage: Storag
 
 
 async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage) -> None:
-    thread = await storage.told()
+    thread = await storage.add()
     async with await psycopg.AsyncConnection.connect(storage.url) as owner:
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
@@ -158,7 +158,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage
 
 
 async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(storage: Storage) -> None:
-    thread = await storage.told(build_user_message("r"), build_run_started("r"))
+    thread = await storage.add(build_user_message("r"), build_run_started("r"))
     leases, line = Leases(storage.pool, "worker"), WaitingLine(storage.pool, "worker")
     await storage.store.append(thread, [ERASED])
     for passes in (0, 1):
@@ -178,7 +178,7 @@ async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(storage: 
 
 async def test_old_tombstones_are_deleted(storage: Storage) -> None:
     """Not those of an erasure that is unfinished, nor the newest row of the log."""
-    old, unfinished, young = [await storage.told() for _ in range(3)]
+    old, unfinished, young = [await storage.add() for _ in range(3)]
     for thread in (old, unfinished):
         await storage.store.append(thread, [replace(ERASED, at="2020-01-01T00:00:00.000000Z")])
     await storage.store.append(young, [replace(ERASED, at=await read_server_time(storage.pool))])
@@ -192,7 +192,7 @@ async def test_old_tombstones_are_deleted(storage: Storage) -> None:
 
 
 async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storage) -> None:
-    kept, gone = await storage.told(build_user_message("k")), await storage.told(build_user_message("g"))
+    kept, gone = await storage.add(build_user_message("k")), await storage.add(build_user_message("g"))
     await storage.store.append(gone, [replace(ERASED, at=await read_server_time(storage.pool))])
     for each in (kept, gone):
         await storage.rows("SELECT delete_erased_events(%s, 0)", each.conversation_id)
@@ -201,7 +201,7 @@ async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storag
 
 
 async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage) -> None:
-    thread, other = await storage.told(build_user_message("l")), await storage.told(build_user_message("m"))
+    thread, other = await storage.add(build_user_message("l")), await storage.add(build_user_message("m"))
     async with open_log(storage.url) as log:
         await follow(storage.pool, log)
     await storage.store.append(thread, [ERASED])

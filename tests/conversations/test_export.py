@@ -27,7 +27,7 @@ from tests.conversations.replay_commands import Commands
 
 @pytest.mark.parametrize("name", recorded.WHOLE)
 async def test_export_has_the_bytes_that_were_stored(store: ConversationStore, log: Log, name: str) -> None:
-    conversation = await recorded.stored(store, name)
+    conversation = await recorded.ensure_stored(store, name)
     exportable = await load_exportable_events(log, conversation.conversation_id)
     assert exportable.active_run_events == 0
     written = io.BytesIO()

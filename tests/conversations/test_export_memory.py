@@ -38,7 +38,9 @@ async def test_large_exports_take_little_memory(migrated_database_url: str, tmp_
     for form in MEGABYTES:
         file = tmp_path / f"messages.{form}"
         arguments = ("export", "messages", "--account", account, "--format", form, "-o", str(file))
-        used[form] = int(await installed.told(tmp_path, sys.executable, "-c", MEASURE, *arguments, **environ))
+        used[form] = int(
+            await installed.run_json(tmp_path, sys.executable, "-c", MEASURE, *arguments, **environ)
+        )
         counted = await installed.run(tmp_path, python, "-c", COUNT, str(file))
         assert f" {ROWS} " in counted, form
     assert {form: megabytes for form, megabytes in used.items() if megabytes > MEGABYTES[form]} == {}

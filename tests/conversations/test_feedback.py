@@ -137,19 +137,19 @@ def test_a_fork_has_none_of_it() -> None:
 
 
 async def append_told(storage: Storage, word: str, *more: events.Event) -> str:
-    stored = await storage.told(*turn(word, "Where is it?", "At sea."), *more)
+    stored = await storage.add(*turn(word, "Where is it?", "At sea."), *more)
     await storage.follow()
     return stored.conversation_id
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage) -> None:
     bad = await append_told(storage, "a", build_feedback(-1, word="a"), build_feedback(0.5, "ada", word="a"))
     good = await append_told(storage, "b", build_feedback(-1, word="b"), build_feedback(1, word="b"))
     taken_back = await append_told(storage, "c", build_feedback(-1, word="c"), build_withdrawal(word="c"))
     await append_told(storage, "d")
 
-    async def listed(rating: Any) -> list[str]:
+    async def list_rated(rating: Any) -> list[str]:
         rows = await list_account_conversations(
             storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(rating=rating)
         )
@@ -159,7 +159,7 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
         ]
         return [each.conversation_id for each in rows]
 
-    async def sampled(worst: float, best: float) -> set[str]:
+    async def sample_ids(worst: float, best: float) -> set[str]:
         wanted = RunSelection(rating=(worst, best))
         found = set(await sample_conversations(storage.pool, ACCOUNT, wanted, 9, 1))
         loaded = [await storage.log.load_conversation(each) for each in (bad, good, taken_back)]
@@ -167,22 +167,22 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
         assert taken == found, "the read model and the log agree"
         return found
 
-    assert (await listed("bad"), await listed("good")) == ([bad], [good])
-    assert await sampled(-1, -0.3) == set()
-    assert await sampled(-1, -0.25) == {bad}
-    assert await sampled(-0.25, 1) == {bad, good}
-    assert await sampled(0, 1) == {good}
+    assert (await list_rated("bad"), await list_rated("good")) == ([bad], [good])
+    assert await sample_ids(-1, -0.3) == set()
+    assert await sample_ids(-1, -0.25) == {bad}
+    assert await sample_ids(-0.25, 1) == {bad, good}
+    assert await sample_ids(0, 1) == {good}
     rows = await storage.rows("SELECT message_id, on_behalf_of, score FROM feedback ORDER BY 1, 2")
     assert rows == [("reply-a", "", -1.0), ("reply-a", "ada", 0.5), ("reply-b", "", 1.0)]
     await storage.erase(await storage.store.load(bad))
     await storage.follow()
-    assert await listed("bad") == []
+    assert await list_rated("bad") == []
     assert all(each.ok for each in await storage.verify())
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_the_log_has_what_is_given_at_once_and_as_it_was(storage: Storage) -> None:
-    stored = await storage.told(
+    stored = await storage.add(
         *TURN, build_feedback(-1), build_feedback(1, "ada"), build_feedback(0, comment="Hm.")
     )
     at = stored.version

@@ -22,7 +22,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 Stored = list[events.Event]
 
@@ -48,7 +48,7 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
     runs = [list(turn(each, large, large)) for each in (before, *behind)]
     runs.insert(1, list(turn(word, "Hello", "Hi")))
     await find_thread_of(store, *runs)
-    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
+    async with run_proxy(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         found = await load_run(pool, trace(word))
         assert found is not None
         assert (found[1].state, found[1].user_text, found[1].text) == ("completed", "Hello", "Hi")
@@ -62,7 +62,7 @@ async def test_open_runs_descriptions_only_count_as_versions(
     thread = await find_thread_of(
         store, [build_user_message(word), build_run_started(word), *build_described(1000)]
     )
-    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
+    async with run_proxy(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         log = Log(pool)
         newest = await log.load_newest_run(thread)
         assert (newest.version, newest.account_id) == (1003, ACCOUNT)

@@ -36,7 +36,7 @@ from tests.conversations.given import (
     turn,
     use,
 )
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 
 NOW = "2026-11-22T08:00:00.000000Z"
 FORK = "01a2068f-2ae5-793c-9769-b645990fb9bd"
@@ -103,10 +103,10 @@ def test_fork_names_its_source_and_shows_the_model_the_same() -> None:
     assert (fork.title, fork.metadata) == ("Title", {"k": "v"})
     assert fork.active is None
 
-    def shown(conversation: Conversation) -> list[dict[str, Any]]:
+    def list_shown_messages(conversation: Conversation) -> list[dict[str, Any]]:
         return build_prompt(conversation, conversation.runs[-1].trace_id, tools_offered=True).messages
 
-    assert shown(fork) == shown(source)
+    assert list_shown_messages(fork) == list_shown_messages(source)
     assert [run.state for run in fork.runs] == [run.state for run in source.runs]
 
 
@@ -120,7 +120,7 @@ def test_fork_has_the_user_and_the_labels_of_its_source() -> None:
 
 
 async def test_read_models_have_what_a_conversation_starts_with(storage: Storage) -> None:
-    await empty(storage.url)
+    await empty_tables(storage.url)
     labels = {"user_id": "ada", "external_id": "ticket-1", "title": "A parcel", "metadata": {"a": "b"}}
     start = msgspec.structs.replace(PAST[0], **labels)
     await storage.store.append(Conversation(conversation_id=SOURCE), (start, *turn("a", "One", "First.")))
@@ -249,7 +249,7 @@ def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
 
 
 async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage) -> None:
-    await empty(storage.url)
+    await empty_tables(storage.url)
     source = await storage.store.append(Conversation(conversation_id=SOURCE), PAST)
     fork = await storage.store.append(Conversation(conversation_id=FORK), build_fork())
     await storage.follow()

@@ -15,7 +15,7 @@ from tests.conversations.outages import make_steady
 
 
 @pytest.fixture(autouse=True)
-async def empty(pool: Pool) -> None:
+async def no_leases(pool: Pool) -> None:
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
         await conn.execute("DELETE FROM waiting_line")

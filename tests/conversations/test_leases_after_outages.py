@@ -15,7 +15,7 @@ _OUTAGE = LEASE_SECONDS + 5
 
 
 @pytest.fixture(autouse=True)
-async def held(pool: Pool) -> Leases:
+async def held_leases(pool: Pool) -> Leases:
     """A run of a worker that lives, held for long."""
     leases = Leases(pool, "holder")
     async with acquire_connection(pool) as conn:
@@ -25,13 +25,15 @@ async def held(pool: Pool) -> Leases:
     return leases
 
 
-async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(pool: Pool, held: Leases) -> None:
+async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(
+    pool: Pool, held_leases: Leases
+) -> None:
     other = Leases(pool, "other")
     await simulate_outage(pool, _OUTAGE)
     assert await other.acquire(trace()) is None  # before anybody has noted that it is back
     await record_availability(pool)
     assert await other.acquire(trace()) is None
-    assert await held.renew() == set()
+    assert await held_leases.renew() == set()
     await make_available_for(pool, _OUTAGE)
     assert await other.acquire(trace()) is None
 

@@ -22,7 +22,7 @@ from tests.conversations.given import (
 from tests.conversations.read_models import Storage
 from tests.conversations.test_approvals import ADA, SOON, ask, build_elicitation, call_tool
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 
 async def list_shown(pool: Pool, **those: str) -> list[http.Approval]:
@@ -32,7 +32,7 @@ async def list_shown(pool: Pool, **those: str) -> list[http.Approval]:
 async def test_approval_is_listed_as_in_the_log_before_and_after(
     storage: Storage,
 ) -> None:
-    waiting = await storage.told(
+    waiting = await storage.add(
         build_user_message(),
         build_run_started(),
         *call_tool("cancel_order"),
@@ -64,7 +64,7 @@ async def test_approval_is_listed_as_in_the_log_before_and_after(
 
 
 async def test_expired_approval_reads_expired_before_it_is_swept(storage: Storage) -> None:
-    await storage.told(
+    await storage.add(
         build_user_message(),
         build_run_started(),
         *call_tool("cancel_order"),
@@ -82,7 +82,7 @@ async def test_expired_approval_reads_expired_before_it_is_swept(storage: Storag
 
 
 async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: Storage) -> None:
-    await storage.told(
+    await storage.add(
         build_user_message(),
         build_run_started(),
         *call_tool("cancel_order"),
@@ -106,7 +106,7 @@ async def test_tools_question_is_listed_next_to_its_calls_approval(storage: Stor
 
     Earlier releases stored what a tool asks as an approval with `build_user_message`.
     """
-    waiting = await storage.told(
+    waiting = await storage.add(
         build_user_message(),
         build_run_started(),
         *call_tool("cancel_order"),

@@ -35,7 +35,7 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, runs_table.PROJECTION)
 TABLES = [each.name for each in ALL]

@@ -43,7 +43,7 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-async def migrated(tmp_path_factory: pytest.TempPathFactory) -> PostgresServer:
+async def migrated_server(tmp_path_factory: pytest.TempPathFactory) -> PostgresServer:
     """One that is stopped."""
     server = PostgresServer(tmp_path_factory.mktemp("migrated"))
     await server.create()
@@ -54,8 +54,8 @@ async def migrated(tmp_path_factory: pytest.TempPathFactory) -> PostgresServer:
 
 
 @pytest.fixture
-async def pair(migrated: PostgresServer, tmp_path: Path) -> AsyncIterator[Pair]:
-    primary = migrated.copy(tmp_path / "primary")
+async def pair(migrated_server: PostgresServer, tmp_path: Path) -> AsyncIterator[Pair]:
+    primary = migrated_server.copy(tmp_path / "primary")
     standby = primary.copy(tmp_path / "standby")
     standby.follow(primary)
     await primary.start()

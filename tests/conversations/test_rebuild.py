@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 
 class Progress(RebuildProgress):
@@ -36,20 +36,20 @@ async def damage(storage: Storage) -> None:
 
 
 async def test_rebuild_corrects_the_rows_that_differ(storage: Storage) -> None:
-    await storage.many(1)
+    await storage.store_conversations(1)
     await storage.follow()
     before = await storage.contents()
     assert all(before.values())
     await damage(storage)
     await storage.rebuild(batch=3)
     assert await storage.contents() == before
-    await storage.many(1)
+    await storage.store_conversations(1)
     await storage.follow()
     assert all(one.ok for one in await storage.verify())
 
 
 async def test_rebuild_fills_tables_that_nobody_has_followed(storage: Storage) -> None:
-    await storage.many(3)
+    await storage.store_conversations(3)
     await storage.rebuild()
     verified = await storage.verify()
     assert [one.position for one in verified] == [await storage.log.read_settled_position()] * len(TABLES)
@@ -57,14 +57,14 @@ async def test_rebuild_fills_tables_that_nobody_has_followed(storage: Storage) -
 
 
 async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> None:
-    await storage.many(10)
+    await storage.store_conversations(10)
     await storage.follow()
     live, done = Follower(storage.pool, storage.log, PROJECTIONS), asyncio.Event()
     seen: list[int] = []
 
     async def write() -> None:
         while not done.is_set():
-            await storage.many(1)
+            await storage.store_conversations(1)
             await live.step()
 
     async def read() -> None:
@@ -83,7 +83,7 @@ async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> No
 
 
 async def test_a_stopped_rebuild_changes_nothing_and_can_be_repeated(storage: Storage) -> None:
-    await storage.many(6)
+    await storage.store_conversations(6)
     await storage.follow()
     await damage(storage)
     before, pages = await storage.contents(), itertools.count()
@@ -100,9 +100,9 @@ async def test_a_stopped_rebuild_changes_nothing_and_can_be_repeated(storage: St
 
 
 async def test_a_follower_waits_for_the_end_of_a_rebuild(storage: Storage) -> None:
-    await storage.many(2)
+    await storage.store_conversations(2)
     await storage.follow()
-    await storage.many(1)
+    await storage.store_conversations(1)
     follower = Follower(storage.pool, storage.log, [messages_table.PROJECTION])
     async with acquire_connection(storage.pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
@@ -125,14 +125,14 @@ async def test_a_new_version_has_its_own_table_next_to_the_old_one(storage: Stor
             for statement, parameters in messages_table.PROJECTION.changes(facts)
         ],
     )
-    await storage.many(2)
+    await storage.store_conversations(2)
     await storage.follow()
     async with storage.as_owner() as owner:
         await owner.execute(second.tables.encode())
         try:
             await storage.follow([messages_table.PROJECTION, second])
             assert (await storage.verify([second]))[0].ok
-            await storage.many(1)
+            await storage.store_conversations(1)
             await storage.follow()  # the release before goes on with its own
             assert await storage.rows("SELECT count(*) FROM messages") == [(12,)]
             assert await storage.rows("SELECT count(*) FROM messages_2") == [(8,)]
@@ -143,7 +143,7 @@ async def test_a_new_version_has_its_own_table_next_to_the_old_one(storage: Stor
 
 
 async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) -> None:
-    before, followed, behind, _ = await storage.many(4)
+    before, followed, behind, _ = await storage.store_conversations(4)
     await storage.erase(before)
     await storage.follow()
     await storage.erase(followed)

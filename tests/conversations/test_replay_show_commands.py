@@ -40,18 +40,18 @@ class Shown(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shown(replay: Commands) -> Shown:
+def failed_chat(replay: Commands) -> Shown:
     account = replay.account()
     conversation = rename_ids(encode_carried("failed"), {LOAD: account}, own_runs=True)
     replay.store_recorded(conversation)
     return Shown(replay, account, conversation.conversation_id)
 
 
-def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
-    now = shown.replay("show", shown.thread.upper())
+def test_show_prints_a_conversation_as_it_is(failed_chat: Shown) -> None:
+    now = failed_chat.replay("show", failed_chat.thread.upper())
     for part in (
         "version 11",
-        shown.account,
+        failed_chat.account,
         "failed  provider_error",
         "run 2  completed",
         "demo-echo",
@@ -61,12 +61,12 @@ def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
     assert "\x85" not in now.out  # an answer's control characters drive no terminal
 
 
-def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
-    then = shown.replay("show", shown.thread, "--at", "3")
+def test_show_prints_a_conversation_as_it_was(failed_chat: Shown) -> None:
+    then = failed_chat.replay("show", failed_chat.thread, "--at", "3")
     assert "version 3 of 11" in then.out
     assert "run 1  running  versions 1 to 3" in then.out
     assert "run 2" not in then.out
-    told = shown.replay("show", shown.thread, "--at", "4", "--json").json
+    told = failed_chat.replay("show", failed_chat.thread, "--at", "4", "--json").json
     assert told["head"] == 11
     assert told["conversation"]["version"] == 4
     assert [run["state"] for run in told["conversation"]["runs"]] == ["running"]
@@ -81,10 +81,10 @@ def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
         ("soon", "--at: 'soon' must be a version, such as 12, or a time in ISO 8601"),
     ],
 )
-def test_show_refuses_what_is_no_version_of_it(shown: Shown, at: str, said: str) -> None:
-    wrong = shown.replay("show", shown.thread, "--at", at)
+def test_show_refuses_what_is_no_version_of_it(failed_chat: Shown, at: str, said: str) -> None:
+    wrong = failed_chat.replay("show", failed_chat.thread, "--at", at)
     assert (wrong.code, wrong.out) == (2, "")
-    assert said.format(thread=shown.thread) in wrong.err
+    assert said.format(thread=failed_chat.thread) in wrong.err
 
 
 async def test_show_and_why_tell_which_summary_the_model_was_shown(
@@ -126,7 +126,7 @@ class Explained(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def explained(replay: Commands) -> Explained:
+def shop_reply(replay: Commands) -> Explained:
     account = replay.account()
     new = NewAgent(account_id=account, name="Shop", model="demo-shop-1", system_prompt="Be brief.")
     agent = replay.administer(lambda admin: admin_agents.create(admin, new)).id
@@ -134,32 +134,34 @@ def explained(replay: Commands) -> Explained:
     replay.store_recorded(conversation)
     events: list[dict[str, Any]] = conversation.json_events
 
-    def first(kind: str) -> dict[str, Any]:
+    def find_first(kind: str) -> dict[str, Any]:
         return next(event for event in events if event["type"] == kind)
 
     asked, reply = [event for event in events if event["type"] == "message_saved.v1"][:2]
     behind = replay("why", reply["message_id"])
     replay.project()
     replay.administer(lambda admin: admin_agents.change(admin, agent, AgentChanges(system_prompt="Be long.")))
-    return Explained(replay, asked, reply, first("run_started.v1"), first("model_replied.v1"), behind)
-
-
-def test_why_refuses_a_message_that_the_read_models_lack(explained: Explained) -> None:
-    unknown = explained.before_projection
-    assert (unknown.code, unknown.out) == (2, "")
-    assert unknown.err == (
-        f"no such message: {explained.reply['message_id']} (the read models lag behind the log: try again)"
+    return Explained(
+        replay, asked, reply, find_first("run_started.v1"), find_first("model_replied.v1"), behind
     )
 
 
-def test_why_tells_which_agent_version_and_worker_made_a_message(explained: Explained) -> None:
-    made = explained.replay("why", explained.reply["message_id"], "--json").json
-    started = explained.started
-    assert made["trace_id"] == explained.reply["trace_id"]
+def test_why_refuses_a_message_that_the_read_models_lack(shop_reply: Explained) -> None:
+    unknown = shop_reply.before_projection
+    assert (unknown.code, unknown.out) == (2, "")
+    assert unknown.err == (
+        f"no such message: {shop_reply.reply['message_id']} (the read models lag behind the log: try again)"
+    )
+
+
+def test_why_tells_which_agent_version_and_worker_made_a_message(shop_reply: Explained) -> None:
+    made = shop_reply.replay("why", shop_reply.reply["message_id"], "--json").json
+    started = shop_reply.started
+    assert made["trace_id"] == shop_reply.reply["trace_id"]
     assert (made["agent"]["version"], made["agent"]["current"]) == (1, 2)
     assert made["agent"]["changes"] == [{"field": "system_prompt", "then": "Be brief.", "now": "Be long."}]
     assert made["attempts"] == [{"attempt": 1, "at": started["at"], "worker": started["worker"]}]
-    assert explained.replay("why", explained.reply["trace_id"], "--json").json == made
+    assert shop_reply.replay("why", shop_reply.reply["trace_id"], "--json").json == made
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ class Imported(NamedTuple):
 
 def import_history(name: str, replay: Commands) -> Imported:
     recorded = encode_carried(name)
-    accounts = {each: replay.account() for each in recorded.named("account_id")}
+    accounts = {each: replay.account() for each in recorded.find_values("account_id")}
     conversation = rename_ids(recorded, accounts, own_runs=True)
     replay.store_recorded(conversation)
     events: list[dict[str, Any]] = conversation.json_events

@@ -21,7 +21,7 @@ _SAVE = (
 
 
 async def test_secrets_without_a_run_are_deleted_later(storage: Storage) -> None:
-    await storage.told(build_user_message("s"), build_run_started("s"))
+    await storage.add(build_user_message("s"), build_run_started("s"))
     for trace_id, minutes in ((trace("s"), 600), ("refused", 16), ("arriving", 1)):
         await storage.rows(_SAVE, trace_id, minutes)
     await forget_secrets_without_run(storage.pool)
@@ -40,7 +40,7 @@ async def test_secrets_without_a_run_are_deleted_later(storage: Storage) -> None
 async def test_the_end_of_a_run_deletes_its_secrets(
     storage: Storage, word: str, ended: tuple[Event, ...]
 ) -> None:
-    run = await storage.told(build_user_message(word), build_run_started(word))
+    run = await storage.add(build_user_message(word), build_run_started(word))
     for trace_id in (trace(word), f"not {word}"):
         await storage.rows(_SAVE, trace_id, 0)
     await storage.store.append(run, ended)

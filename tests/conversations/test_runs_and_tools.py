@@ -28,7 +28,7 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 
 async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -> None:
@@ -40,14 +40,14 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
         build_tool_returned("one", word="a"),
         build_tool_returned("two", word="a"),
     )
-    thread = await storage.told(
+    thread = await storage.add(
         *whole, build_run_started("a", 2), *build_delta("Done", "a", 2), *build_answer("Done", "a")
     )
     await storage.store.append(
         thread, [build_user_message("b"), build_run_started("b", agent_version=4), build_run_failed("b")]
     )
-    await storage.told(build_user_message("c"), build_run_started("c"), build_run_cancelled("c"))
-    await storage.told(build_user_message("d"))
+    await storage.add(build_user_message("c"), build_run_started("c"), build_run_cancelled("c"))
+    await storage.add(build_user_message("d"))
     await storage.follow()
     columns = (
         "state, code, agent_id, agent_version, model, form, attempts, rounds, tool_calls, input_tokens,"
@@ -68,7 +68,7 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
         replace(build_tool_returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
         for number in range(3)
     ]
-    await storage.told(
+    await storage.add(
         build_user_message("a"),
         build_run_started("a"),
         *build_tool_called([*blocks, use("other", "cancel_order")], "a"),
@@ -117,13 +117,13 @@ async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: St
     """Live, a conversation's events are seen before they go, half of them, or not at all."""
     dice = random.Random(seed)
     live = Follower(storage.pool, storage.log, PROJECTIONS, batch=dice.choice((1, 5, 500)))
-    threads = [await storage.told() for _ in range(5)]
+    threads = [await storage.add() for _ in range(5)]
     for number in range(25):
         place = dice.randrange(len(threads))
         thread = threads[place]
         if dice.random() < 0.2:
             await storage.erase(thread)
-            threads[place] = await storage.told()
+            threads[place] = await storage.add()
         else:
             threads[place] = await storage.store.append(thread, build_story(f"w{number}", dice))
         for _ in range(dice.choice((0, 0, 1, 3))):

@@ -37,7 +37,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import Storage, empty
+from tests.conversations.read_models import Storage, empty_tables
 
 
 async def find(storage: Storage, text: str | None = None, **more: object) -> list[str]:
@@ -51,7 +51,7 @@ async def find_one(storage: Storage, text: str) -> ConversationSearchResult:
 
 
 async def begin(storage: Storage, word: str, text: str, reply: str = "Yes.", *more: events.Event) -> str:
-    stored = await storage.told(*turn(word, text, reply), *more)
+    stored = await storage.add(*turn(word, text, reply), *more)
     await storage.follow()
     return stored.conversation_id
 
@@ -68,7 +68,7 @@ async def corpus(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> AsyncIterator[tuple[Storage, dict[str, str]]]:
     """A conversation in English (e) and one in German (g), which is the language of the database."""
-    await empty(migrated_database_url)
+    await empty_tables(migrated_database_url)
     described = events.ConversationDescribed(
         trace_id=trace("x"), at=AT, title="Lost parcel", metadata={"customer": "C-77"}
     )
@@ -181,7 +181,7 @@ class TestWords:
             assert [names[each] for each in await find(other, "policy")] == ["e"]
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_better_matches_come_first_and_all_are_counted(storage: Storage) -> None:
     texts = ("a refund of that", "refund refund", "refunds", "none", "refund")
     ids = [await begin(storage, word, text) for word, text in zip("abcde", texts, strict=True)]
@@ -206,12 +206,12 @@ async def test_better_matches_come_first_and_all_are_counted(storage: Storage) -
         await find_conversations(storage.pool, wanted, before="x", limit=1)
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) -> None:
     described = events.ConversationDescribed(
         trace_id=trace("x"), at=AT, title="Lost parcel", metadata={"customer": "C-77"}
     )
-    first = await storage.told(*turn("a", "Hello", "Hi"), described)
+    first = await storage.add(*turn("a", "Hello", "Hi"), described)
     await storage.follow()
     for text in ("parcel", "c-77"):
         assert await find(storage, text) == [first.conversation_id]
@@ -224,10 +224,10 @@ async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) 
     assert await find(storage, "parrot") == [first.conversation_id]
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_feedback_is_found_as_it_is_now(storage: Storage) -> None:
     rated = build_feedback(-1, "ada", label="late", comment="Terribly slow")
-    thread = await storage.told(*turn("a", "Hello", "Hi"), rated)
+    thread = await storage.add(*turn("a", "Hello", "Hi"), rated)
     await storage.follow()
     hit = (await find_one(storage, "slow")).hit
     assert hit is not None
@@ -244,7 +244,7 @@ async def test_feedback_is_found_as_it_is_now(storage: Storage) -> None:
     assert await find(storage, "quick") == []
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 @pytest.mark.parametrize(
     ("bounds", "found", "is_exact"),
     [
@@ -268,7 +268,7 @@ async def test_totals_say_if_they_are_bounds(
     assert made[0] not in [each.id for each in newer.rows]
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> None:
     first, second, third = sorted([await begin(storage, word, "Hello") for word in ("a", "b", "c")])
     for number, conversation_id in enumerate((third, first)):
@@ -283,17 +283,17 @@ async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> No
     assert found == [first, third, second]
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_a_search_is_narrowed_down(storage: Storage) -> None:
     refund = await begin(storage, "a", "I want a refund")
-    held_back = await storage.told(
+    held_back = await storage.add(
         build_user_message("b", "refund too"),
         build_run_started("b"),
         *build_held_call("b"),
         build_run_failed("b"),
     )
     later = replace(build_user_message("c", "refund, please"), at="2026-11-25T10:00:00.000000Z")
-    await storage.store.append(await storage.told(*turn("d", "Hello", "Hi")), [later, build_run_started("c")])
+    await storage.store.append(await storage.add(*turn("d", "Hello", "Hi")), [later, build_run_started("c")])
     await storage.follow()
     both = [held_back.conversation_id, refund]
     assert await find(storage, "refund", until="2026-11-22") == both
@@ -306,19 +306,19 @@ async def test_a_search_is_narrowed_down(storage: Storage) -> None:
     assert len(await find(storage, "refund", account_id=ACCOUNT, agent_id="agent-1")) == 3
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_ids_find_their_conversation(storage: Storage) -> None:
     message = make_id()
-    stored = await storage.told(replace(build_user_message("a"), message_id=message), build_run_started("a"))
+    stored = await storage.add(replace(build_user_message("a"), message_id=message), build_run_started("a"))
     await storage.follow()
     for text in (stored.conversation_id.upper(), message, trace("a")):
         assert await find(storage, f" {text} ") == [stored.conversation_id]
     assert await find(storage, make_id()) == []
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Storage) -> None:
-    erased = await storage.told(*turn("a", "refund", "refund"))
+    erased = await storage.add(*turn("a", "refund", "refund"))
     await storage.follow()
     await storage.erase(erased)
     assert await find(storage, "refund") == [], "before the read model has it"
@@ -330,7 +330,7 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
     assert await storage.rows("SELECT * FROM search") == []
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("empty_database")
 async def test_a_hit_shows_the_best_text_with_what_was_found(storage: Storage) -> None:
     answer = f"{'word ' * 40}<b>Refund</b> refunding refund {'later ' * 60}"
     await begin(storage, "a", f"first: refundable? {'no ' * 99}", answer)

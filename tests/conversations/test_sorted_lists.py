@@ -22,7 +22,7 @@ from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, Sort
 from tests.conversations.given import AT
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 _TEXTS = ("account_id", "user_id", "agent_id", "model", "form", "code")
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")

@@ -11,7 +11,7 @@ from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.projections.conversations_table import AccountStorage, sum_stored_by_account
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 ACCOUNT, OTHER = "account-1", "account-2"
 AT = "2026-11-21T10:00:00.000000Z"

@@ -16,7 +16,7 @@ from agentchat.conversations.event_store.writer import TRANSACTION
 from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import build_conversation_started, build_run_started, build_user_message
 from tests.conversations.turns import OpenAppend
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as long as the outage
 
@@ -31,7 +31,7 @@ def build_new_conversation() -> Conversation:
 async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     migrated_database_url: str, cut: bool
 ) -> None:
-    async with proxied(migrated_database_url) as (proxy, url), open_store(url) as store:
+    async with run_proxy(migrated_database_url) as (proxy, url), open_store(url) as store:
         begun = await store.append(build_new_conversation(), [build_conversation_started()])
         await proxy.set_mode("eat" if cut else "mute")
         appended = await store.append(begun, [build_user_message("a"), build_run_started("a")])

@@ -44,7 +44,7 @@ async def load_past_of(
 
 async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
-        carried = await recorded.stored(storage.store, name)
+        carried = await recorded.ensure_stored(storage.store, name)
         facts, conversation_id = recorded.build_facts(carried), carried.conversation_id
         thread = await threads.find_thread(storage.pool, conversation_id)
         assert thread is not None
@@ -76,7 +76,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
 
 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Storage) -> None:
-    conversation_id = (await recorded.stored(storage.store, "shop")).conversation_id
+    conversation_id = (await recorded.ensure_stored(storage.store, "shop")).conversation_id
     whole = await threads.list_messages(
         storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY
     )
@@ -93,7 +93,7 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Stor
 
 
 async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage) -> None:
-    carried = await recorded.stored(storage.store, "cancelled")
+    carried = await recorded.ensure_stored(storage.store, "cancelled")
     thread = await threads.find_thread(storage.pool, carried.conversation_id)
     assert thread is not None
     times = {datetime.fromisoformat(fact.at) for fact in recorded.build_facts(carried)}
@@ -104,14 +104,14 @@ async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage)
 
 
 async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> None:
-    erased = await recorded.stored(storage.store, "erased")
+    erased = await recorded.ensure_stored(storage.store, "erased")
     assert await threads.find_thread(storage.pool, erased.conversation_id) is None
     assert await threads.find_thread(storage.pool, "01a2001a-0000-7000-8000-000000000000") is None
 
 
 @pytest.mark.parametrize("name", ["shop", "compacted"])
 async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storage, name: str) -> None:
-    carried = await recorded.stored(storage.store, name)
+    carried = await recorded.ensure_stored(storage.store, name)
     facts = recorded.build_facts(carried)
     for version in range(len(facts) + 1):
         past = await load_past_of(storage, carried.conversation_id, version)
@@ -126,7 +126,7 @@ async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storag
 
 
 async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> None:
-    carried = await recorded.stored(storage.store, "cancelled")
+    carried = await recorded.ensure_stored(storage.store, "cancelled")
     facts = recorded.build_facts(carried)
     for fact in facts:
         time = datetime.fromisoformat(fact.at)
@@ -144,7 +144,7 @@ async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> 
 
 
 async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
-    carried = await recorded.stored(storage.store, "erased")
+    carried = await recorded.ensure_stored(storage.store, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
         past = await load_past_of(storage, carried.conversation_id, place)
         assert past.conversation.erased
@@ -152,7 +152,7 @@ async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
 
 
 async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storage) -> None:
-    carried = await recorded.stored(storage.store, "failed")
+    carried = await recorded.ensure_stored(storage.store, "failed")
     count = len(carried.stored)
     await storage.store.append_stored(
         carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]

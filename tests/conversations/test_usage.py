@@ -18,7 +18,7 @@ from agentchat.conversations.queries.account_usage import load_account_usage
 from agentchat.runtime.prices import Price, Prices
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 ACCOUNT, OTHER = "account-1", "account-2"
 

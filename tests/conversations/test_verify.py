@@ -11,7 +11,7 @@ from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import turn
 from tests.conversations.read_models import TABLES, Storage, replay
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("emptied")
 async def test_the_first_difference_is_named(
     storage: Storage, change: str, column: str | None, live: str, rebuilt: str | None
 ) -> None:
-    await storage.many(3)
+    await storage.store_conversations(3)
     await storage.follow()
     ((changed,),) = await storage.rows(
         "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
@@ -52,7 +52,7 @@ async def test_the_first_difference_is_named(
 async def test_a_column_too_many_is_named(storage: Storage) -> None:
     narrower = messages_table.PROJECTION.tables.replace("    token_count integer,\n", "")
     assert narrower != messages_table.PROJECTION.tables
-    await storage.many(1)
+    await storage.store_conversations(1)
     await storage.follow()
     (one,) = await storage.verify([replace(messages_table.PROJECTION, tables=narrower, takes=frozenset())])
     assert one.difference is not None
@@ -61,8 +61,8 @@ async def test_a_column_too_many_is_named(storage: Storage) -> None:
 
 
 async def test_parked_events_are_reported(storage: Storage) -> None:
-    poisoned = await storage.told(*turn("poisoned", "No\x00thing", "Hi"))
-    await storage.many(1)
+    poisoned = await storage.add(*turn("poisoned", "No\x00thing", "Hi"))
+    await storage.store_conversations(1)
     await storage.follow()
     for _ in range(2):
         (one,) = await storage.verify([messages_table.PROJECTION])
@@ -83,7 +83,7 @@ async def test_the_commands(storage: Storage) -> None:
     async def run_command(*arguments: str) -> tuple[int, str, str]:
         return await asyncio.to_thread(replay, storage.url, *arguments)
 
-    await storage.many(2)
+    await storage.store_conversations(2)
     code, _, said = await run_command("verify", "tools")
     assert code == 1
     assert "agentchat replay rebuild tools" in said
@@ -122,7 +122,7 @@ CHANGES = {
 
 
 async def test_one_conversation_is_verified_alone(storage: Storage) -> None:
-    changed, intact = await storage.many(2)
+    changed, intact = await storage.store_conversations(2)
     await storage.follow()
     async with acquire_connection(storage.pool) as conn:
         for change in CHANGES.values():
@@ -140,7 +140,7 @@ async def test_one_conversation_is_verified_alone(storage: Storage) -> None:
 
 
 async def test_unknown_conversations_cannot_be_verified(storage: Storage) -> None:
-    (known,) = await storage.many(1)
+    (known,) = await storage.store_conversations(1)
     await storage.follow()
     for words, reason in (
         (["01990000-0000-7000-8000-000000000000"], "no such conversation"),

@@ -11,14 +11,14 @@ from agentchat.conversations.errors import WaiterLost, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 SECONDS = 40.0
 _SILENCE = 1.2
 
 
 @pytest.fixture(autouse=True)
-async def empty(pool: Pool) -> None:
+async def empty_line(pool: Pool) -> None:
     async with acquire_connection(pool) as conn:
         await conn.execute("DELETE FROM waiting_line")
 
@@ -79,7 +79,7 @@ async def test_waiting_redelivery_learns_when_the_first_leaves(
 
 
 async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
-    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
+    async with run_proxy(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         line = WaitingLine(pool, "one")
         conversation_ids = [make_id() for _ in range(5)]
         async with follow_line(line, url):

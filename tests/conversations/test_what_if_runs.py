@@ -7,11 +7,11 @@ from agentchat.conversations.queries import what_if_runs
 from tests.conversations.given import ACCOUNT, trace, turn
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.usefixtures("emptied")
+pytestmark = pytest.mark.usefixtures("empty_database")
 
 
 async def test_erased_conversation_leaves_every_view_of_a_what_if(storage: Storage) -> None:
-    thread, what_if_id = await storage.told(*turn("a", "Hello", "Hi")), make_id()
+    thread, what_if_id = await storage.add(*turn("a", "Hello", "Hi")), make_id()
     question = what_if_runs.WhatIfQuestion(
         account_id=ACCOUNT, agent_id="agent-1", agent_version=1, model=None, system_prompt=None, actor="ada"
     )

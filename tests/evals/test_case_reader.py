@@ -82,7 +82,9 @@ def shop(migrated_database_url: str) -> ShopLog:
 async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
     for name in RUNS:
         carried = recorded.encode_carried(name)
-        names = {carried.account_id: shop.account} | dict.fromkeys(carried.named("agent_id"), shop.agent)
+        names = {carried.account_id: shop.account} | dict.fromkeys(
+            carried.find_values("agent_id"), shop.agent
+        )
         await recorded.store_recorded(store, recorded.rename_ids(carried, names))
     for word, account in (("failed", shop.account), ("other", shop.other_account)):
         await _append(store, account, shop.agent, *_build_failed(word))

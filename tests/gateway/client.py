@@ -101,7 +101,7 @@ class Client:
         )
 
 
-async def raw(port: int, data: bytes, *, seconds: float = 15.0, read: int = -1) -> bytes:
+async def send_raw(port: int, data: bytes, *, seconds: float = 15.0, read: int = -1) -> bytes:
     """Send bytes on a plain socket and read until the server closes, or `read` bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:

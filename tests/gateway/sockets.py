@@ -65,7 +65,7 @@ class Connection:
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int, seconds: float = 15.0) -> AsyncIterator[Connection]:
+async def open_connection(port: int, seconds: float = 15.0) -> AsyncIterator[Connection]:
     """A connection that ends with the block, which must not take longer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -77,6 +77,6 @@ async def connected(port: int, seconds: float = 15.0) -> AsyncIterator[Connectio
 
 async def ask(port: int, data: bytes, *, head: bool = False) -> list[Answer]:
     """Every answer to these bytes, on one connection."""
-    async with connected(port) as connection:
+    async with open_connection(port) as connection:
         connection.send(data)
         return await connection.answers(head=head)

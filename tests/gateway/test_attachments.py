@@ -200,7 +200,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_nothing_is_stored(
     response = await client.chat(message, attachments=sent)
     problem = check_problem(response, status, code)
     assert [each["field"] for each in problem["errors"]] == [place]
-    assert (await count(), worker.untaken(message)) == (before, 0)
+    assert (await count(), worker.count_untaken(message)) == (before, 0)
 
 
 async def test_a_foreign_or_deleted_file_is_unknown(
@@ -239,7 +239,7 @@ async def test_a_repeated_key_stores_no_file_again_and_minds_them(
     await turn.delta("Yes.")
     await turn.complete()
     assert (await asking).json() == (await again).json()
-    assert (await count(), worker.untaken(message)) == (before + 1, 0)
+    assert (await count(), worker.count_untaken(message)) == (before + 1, 0)
 
 
 async def test_a_model_that_sees_no_images_reads_documents(

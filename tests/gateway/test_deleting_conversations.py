@@ -13,7 +13,7 @@ def answer_erasures(
     worker: Worker, outcome: EraseOutcome
 ) -> AbstractAsyncContextManager[list[EraseConversation]]:
     """Commands are answered so; gives those that come."""
-    return worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome=outcome))
+    return worker.answer_requests(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome=outcome))
 
 
 async def test_what_was_erased_is_answered_without_a_body(

@@ -21,7 +21,7 @@ def answer_descriptions(
 ) -> AbstractAsyncContextManager[list[DescribeConversation]]:
     """Commands are answered so; gives those that come."""
     answered = DescribeAnswered(outcome=outcome, version=version)
-    return worker.answering(subjects.ALL_COMMANDS, DescribeConversation, answered)
+    return worker.answer_requests(subjects.ALL_COMMANDS, DescribeConversation, answered)
 
 
 async def make_thread(store: ConversationStore, account: Account, **metadata: str) -> str:

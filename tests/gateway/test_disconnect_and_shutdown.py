@@ -14,7 +14,7 @@ from tests.gateway.client import Client, check_problem, is_accepted, slow_socket
 from tests.gateway.conftest import Accounts, StartGateway, StartProcess
 from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.process import GatewayProcess
-from tests.gateway.sockets import connected
+from tests.gateway.sockets import open_connection
 from tests.gateway.worker import Worker
 
 
@@ -115,7 +115,7 @@ async def test_shutdown_drains_open_requests_in_time(
     ):
         gateway.stop.set()
         began = time.monotonic()
-        await deaf(gateway)
+        await wait_until_refusing(gateway)
         await ending.answer_from_here("just in time")
         assert (await ending_events.rest())[-1]["type"] == "done"
         await turn.delta("Hel")
@@ -130,7 +130,7 @@ async def test_shutdown_drains_open_requests_in_time(
     assert json_turn.request.message == "hi"
 
 
-async def deaf(gateway: EmbeddedGateway) -> None:
+async def wait_until_refusing(gateway: EmbeddedGateway) -> None:
     """Return when the gateway takes no connections any more: by then it knows that it is to stop."""
     async with asyncio.timeout(20):
         while True:
@@ -147,7 +147,7 @@ async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
 ) -> None:
     gateway = await start_gateway({"access.checks.BODY_SECONDS": 2.0})
     client = accounts.free.at(http, gateway)
-    async with connected(gateway.port) as first, connected(gateway.port) as second:
+    async with open_connection(gateway.port) as first, open_connection(gateway.port) as second:
         for sending, path in ((first, "/v1/chat"), (second, "/v1/chat/stream")):
             whole = client.bytes(path, message="slow").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
             sending.send(whole[:-4])
@@ -162,7 +162,7 @@ async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
             assert refused.check_refusal()["code"] == "server_shutdown"
             sending.send(b'w"}\r\n')
     await asyncio.wait_for(gateway.serving, 20)
-    assert worker.untaken("slow") == 0
+    assert worker.count_untaken("slow") == 0
 
 
 async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
@@ -177,12 +177,12 @@ async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
             asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
             await until_blocked_by(conn)
             gateway.stop.set()
-            await deaf(gateway)
+            await wait_until_refusing(gateway)
         check_problem(await asked, 503, "server_shutdown")
         kept = await conn.execute("SELECT FROM idempotency_keys WHERE key = 'stopping'")
         assert await kept.fetchone() is None
     await asyncio.wait_for(gateway.serving, 20)
-    assert worker.untaken("claimed") == 0
+    assert worker.count_untaken("claimed") == 0
 
 
 async def test_shutdown_of_an_idle_gateway_is_immediate(start_process: StartProcess) -> None:

@@ -21,7 +21,7 @@ READ_MODELS = (messages_table.PROJECTION, feedback_table.PROJECTION, conversatio
 
 
 @pytest.fixture
-async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[list[GiveFeedback]]:
+async def commands(worker: Worker, store: ConversationStore) -> AsyncIterator[list[GiveFeedback]]:
     """Commands are obeyed; gives those that come."""
 
     async def obey(command: GiveFeedback) -> FeedbackAnswered:
@@ -32,7 +32,7 @@ async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[lis
         after = await store.append(conversation, [decided])
         return FeedbackAnswered(outcome="recorded", version=after.version)
 
-    async with worker.answering(subjects.ALL_COMMANDS, GiveFeedback, obey) as heard:
+    async with worker.answer_requests(subjects.ALL_COMMANDS, GiveFeedback, obey) as heard:
         yield heard
 
 
@@ -55,7 +55,7 @@ async def list_messages(client: Client, conversation_id: str, **query: str) -> l
 
 
 async def test_it_is_given_read_replaced_and_taken_back(
-    client: Client, obeying: list[GiveFeedback], reply: events.MessageSaved, accounts: Accounts, pool: Pool
+    client: Client, commands: list[GiveFeedback], reply: events.MessageSaved, accounts: Accounts, pool: Pool
 ) -> None:
     path = f"/v1/messages/{reply.message_id}/feedback"
     body = {"score": -1, "label": "wrong", "comment": "No\0", "on_behalf_of": "ada"}
@@ -91,12 +91,12 @@ async def test_it_is_given_read_replaced_and_taken_back(
         gone = await client.send("DELETE", path, params={"on_behalf_of": "ada"})
         assert gone.status_code == 204
     assert (await client.get(path)).json()["data"] == [other.json()]
-    assert len(obeying) == 4
+    assert len(commands) == 4
 
 
 async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
     client: Client,
-    obeying: list[GiveFeedback],
+    commands: list[GiveFeedback],
     store: ConversationStore,
     accounts: Accounts,
     pool: Pool,
@@ -109,7 +109,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
     assert problem["detail"] == "The newest messages are not known yet."
     await stored.project(pool, *READ_MODELS)
     assert (await client.send("POST", path, json={"score": 1})).status_code == 200
-    assert len(obeying) == 1
+    assert len(commands) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
     ],
 )
 async def test_what_cannot_be_given_is_refused_by_its_name(
-    client: Client, obeying: list[GiveFeedback], body: dict[str, Any], field: str
+    client: Client, commands: list[GiveFeedback], body: dict[str, Any], field: str
 ) -> None:
     response = await client.send("POST", f"/v1/messages/{ids.make_id()}/feedback", json=body)
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == field
-    assert obeying == []
+    assert commands == []
 
 
 async def test_what_is_not_there_is_not_found_in_the_same_words(
@@ -171,6 +171,6 @@ async def test_what_is_not_there_is_not_found_in_the_same_words(
 async def test_what_the_conversation_does_not_take_is_refused(
     client: Client, worker: Worker, reply: events.MessageSaved, outcome: Any, status: int, code: str
 ) -> None:
-    async with worker.answering(subjects.ALL_COMMANDS, GiveFeedback, FeedbackAnswered(outcome=outcome)):
+    async with worker.answer_requests(subjects.ALL_COMMANDS, GiveFeedback, FeedbackAnswered(outcome=outcome)):
         response = await client.send("POST", f"/v1/messages/{reply.message_id}/feedback", json={"score": 1})
     check_problem(response, status, code)

@@ -30,12 +30,14 @@ def encode_body(place: Any) -> str:
 async def test_keys_that_do_not_count_look_alike(
     pool: Pool, conn: Connection, gateway: EmbeddedGateway
 ) -> None:
-    async def made() -> tuple[str, str, str]:
+    async def make_deleted_account() -> tuple[str, str, str]:
         account = await accounts.create(administrator(pool), NewAccount(name="gone", plan="Pro"))
         issued = await admin_keys.create(administrator(pool), account.id, NewKey())
         return account.id, issued.id, issued.key
 
-    (disabled, _, first), (_, revoked, second), (deleted, _, third) = [await made() for _ in range(3)]
+    (disabled, _, first), (_, revoked, second), (deleted, _, third) = [
+        await make_deleted_account() for _ in range(3)
+    ]
     await accounts.change(administrator(pool), disabled, AccountChanges(disabled=True))
     await admin_keys.revoke(administrator(pool), revoked)
     await conn.execute("DELETE FROM accounts WHERE account_id = %s", [deleted])

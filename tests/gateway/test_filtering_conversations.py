@@ -38,26 +38,26 @@ async def test_conversations_are_found_by_agent_time_and_title(
     await store.append(await store.load(three), [described])
     await stored.project(pool, conversations_table.PROJECTION)
 
-    async def found(**query: str) -> list[str]:
+    async def list_ids(**query: str) -> list[str]:
         page = (await mine.get("/v1/conversations", **query)).json()
         return [row["conversation_id"] for row in page["data"]]
 
-    assert await found(agent_id=account.agent.upper()) == [three, one]
-    assert await found(agent_id=account.second_agent) == [two]
-    assert await found(title="parcel") == [one], "a title that was set takes the place of the first"
-    assert await found(title="äRG") == [three]
-    assert await found(title="0 % w") == [two]
-    assert await found(title="%") == [two], "no character is a wildcard"
-    assert await found(created_after="2026-11-02T09:30:00Z") == [three, two]
-    assert await found(created_before="2026-11-02T10:30:00+01:00") == [one]
+    assert await list_ids(agent_id=account.agent.upper()) == [three, one]
+    assert await list_ids(agent_id=account.second_agent) == [two]
+    assert await list_ids(title="parcel") == [one], "a title that was set takes the place of the first"
+    assert await list_ids(title="äRG") == [three]
+    assert await list_ids(title="0 % w") == [two]
+    assert await list_ids(title="%") == [two], "no character is a wildcard"
+    assert await list_ids(created_after="2026-11-02T09:30:00Z") == [three, two]
+    assert await list_ids(created_before="2026-11-02T10:30:00+01:00") == [one]
     day = {"created_after": "2026-11-02T00:00:00Z", "created_before": "2026-11-03T00:00:00Z"}
-    assert await found(**day) == [two]
-    assert await found(agent_id=account.agent, **day) == []
-    assert await found(agent_id=account.agent, title="r", **{"metadata.customer": "C-77"}) == [three]
+    assert await list_ids(**day) == [two]
+    assert await list_ids(agent_id=account.agent, **day) == []
+    assert await list_ids(agent_id=account.agent, title="r", **{"metadata.customer": "C-77"}) == [three]
     first = (await mine.get("/v1/conversations", agent_id=account.agent, limit="1")).json()
-    assert await found(agent_id=account.agent, cursor=first["next_cursor"]) == [one]
+    assert await list_ids(agent_id=account.agent, cursor=first["next_cursor"]) == [one]
     bounded = {"created_before": "2026-11-02T00:00:00Z", "cursor": first["next_cursor"]}
-    assert await found(**bounded) == [one], "the earlier of the cursor and the time counts"
+    assert await list_ids(**bounded) == [one], "the earlier of the cursor and the time counts"
 
 
 @pytest.mark.parametrize(

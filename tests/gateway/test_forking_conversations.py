@@ -25,13 +25,13 @@ def answer_forks(
 ) -> AbstractAsyncContextManager[list[ForkConversation]]:
     """Commands are answered so, and obeyed where there is a store; gives those that come."""
 
-    async def answered(command: ForkConversation) -> ForkAnswered:
+    async def answer(command: ForkConversation) -> ForkAnswered:
         version = 9
         if store is not None and (await store.load(command.conversation_id)).version == 0:
             version = await obey(store, command)
         return ForkAnswered(outcome=outcome, version=version)
 
-    return worker.answering(subjects.ALL_COMMANDS, ForkConversation, answered)
+    return worker.answer_requests(subjects.ALL_COMMANDS, ForkConversation, answer)
 
 
 async def obey(store: ConversationStore, command: ForkConversation) -> int:

@@ -68,7 +68,7 @@ async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
     assert response.json()["message"]["id"] == saved.id
     traces = [first.response, second.response, response]
     assert {each.headers["x-trace-id"] for each in traces} == {turn.request.trace_id}
-    assert worker.untaken(message) == 0
+    assert worker.count_untaken(message) == 0
 
 
 async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
@@ -112,7 +112,7 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     assert form1[0]["trace_id"] == trace
     reply = await add_key(client, key).chat(message)
     assert reply.json()["message"] == told[-1]["message"]
-    assert worker.untaken(message) == 0
+    assert worker.count_untaken(message) == 0
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
     assert again.headers["x-trace-id"] == turn.request.trace_id
     stream = await (await add_key(elsewhere, key).open(message)).rest()
     assert stream[-1] == {"type": "error", "code": code, "message": text}
-    assert worker.untaken(message) == 0
+    assert worker.count_untaken(message) == 0
 
 
 async def test_another_request_under_the_idempotency_key_conflicts(
@@ -253,7 +253,7 @@ async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     for response in (await asking, await joining):
         assert response.json()["message"]["content"] == "Once."
         assert response.headers["x-trace-id"] == published.request.trace_id
-    assert worker.untaken(message) == 0
+    assert worker.count_untaken(message) == 0
 
 
 @pytest.mark.parametrize("continued", [False, True])
@@ -279,7 +279,7 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
     assert response.headers["x-trace-id"] == turn.request.trace_id
     told = await (await add_key(client, key).open(message, conversation_id=thread)).rest()
     assert [event["type"] for event in told] == ["meta", "delta", "done"]
-    assert worker.untaken(message) == 0
+    assert worker.count_untaken(message) == 0
 
 
 async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(

@@ -17,7 +17,7 @@ from tests.gateway.event_streams import ask_events
 from tests.gateway.stored import has_ended, write
 from tests.gateway.test_idempotency import find_claim
 from tests.gateway.worker import Worker
-from tests.support.proxy import Proxy, proxied
+from tests.support.proxy import Proxy, run_proxy
 
 _LARGE = "x" * 200_000
 _FEW_BYTES = 50_000
@@ -25,12 +25,12 @@ _FEW_BYTES = 50_000
 
 @pytest.fixture
 async def proxy(migrated_database_url: str) -> AsyncIterator[Proxy]:
-    async with proxied(migrated_database_url) as (proxy, _):
+    async with run_proxy(migrated_database_url) as (proxy, _):
         yield proxy
 
 
 @pytest.fixture
-async def counted(
+async def proxied_client(
     proxy: Proxy,
     migrated_database_url: str,
     start_gateway: StartGateway,
@@ -54,37 +54,37 @@ async def grow(database_url: str, request: ChatRequested) -> None:
 
 
 async def test_repeat_cancel_and_reread_skip_later_events(
-    counted: Client, worker: Worker, proxy: Proxy, migrated_database_url: str
+    proxied_client: Client, worker: Worker, proxy: Proxy, migrated_database_url: str
 ) -> None:
     message = ids.make_id()
-    asking = asyncio.create_task(counted.chat(message))
+    asking = asyncio.create_task(proxied_client.chat(message))
     turn = await worker.next(message)
     await turn.answer("Hello.")
     assert (await asking).status_code == 200
     await grow(migrated_database_url, turn.request)
     trace_id = turn.request.trace_id
     before = proxy.received
-    repeated = await counted.chat(message)
+    repeated = await proxied_client.chat(message)
     assert repeated.json()["message"]["content"] == "Hello."
     assert repeated.headers["x-trace-id"] == trace_id
-    check_problem(await counted.post(f"/v1/chat/{trace_id}/cancel", content=b""), 409, "run_ended")
-    told = await counted.get(f"/v1/chat/{trace_id}/events")
+    check_problem(await proxied_client.post(f"/v1/chat/{trace_id}/cancel", content=b""), 409, "run_ended")
+    told = await proxied_client.get(f"/v1/chat/{trace_id}/events")
     assert b"Hello." in told.content
     assert 0 < proxy.received - before < _FEW_BYTES
 
 
 async def test_republished_request_skips_earlier_events(
-    counted: Client, worker: Worker, proxy: Proxy, accounts: Accounts, migrated_database_url: str
+    proxied_client: Client, worker: Worker, proxy: Proxy, accounts: Accounts, migrated_database_url: str
 ) -> None:
     thread = ask_events(accounts)
     await grow(migrated_database_url, thread)
     message, before = ids.make_id(), proxy.received
-    leaving = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
+    leaving = asyncio.create_task(proxied_client.chat(message, conversation_id=thread.conversation_id))
     await worker.next(message)  # and is gone
     leaving.cancel()
     async with open_pool(migrated_database_url) as pool, acquire_connection(pool) as conn:
-        await find_claim(conn, counted.headers["Idempotency-Key"], 0.0)
-    asking = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
+        await find_claim(conn, proxied_client.headers["Idempotency-Key"], 0.0)
+    asking = asyncio.create_task(proxied_client.chat(message, conversation_id=thread.conversation_id))
     again = await worker.next(message)
     assert again.request.attempt == 2
     await again.answer("Hello.")

@@ -19,7 +19,7 @@ def answer_with(
     worker: Worker, answer: AuthorizationFinished
 ) -> AbstractAsyncContextManager[list[FinishAuthorization]]:
     """Whatever comes back is answered so; gives what comes."""
-    return worker.answering(subjects.TOOLS_AUTHORIZED, FinishAuthorization, answer)
+    return worker.answer_requests(subjects.TOOLS_AUTHORIZED, FinishAuthorization, answer)
 
 
 async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Client, worker: Worker) -> None:

@@ -143,15 +143,15 @@ async def test_every_answer_behind_the_key_tells_the_limits(
     client, _ = open_clients(gateways, http, account)
     policy = '"minute";q=10;w=60, "runs";q=7;qu="concurrent-requests", "month";q=1000000;qu="tokens"'
 
-    async def answered(path: str, form: int | None = None) -> httpx.Response:
+    async def post_chat(path: str, form: int | None = None) -> httpx.Response:
         headers = {} if form is None else {"x_stream_form": str(form)}
         asking = asyncio.create_task(client.post(path, content=b'{"message":"told"}', **headers))
         await (await worker.next("told")).answer()
         return await asking
 
     responses = [
-        await answered("/v1/chat"),
-        await answered("/v1/chat/stream", 1),
+        await post_chat("/v1/chat"),
+        await post_chat("/v1/chat/stream", 1),
         await client.post(x_agent_id="x"),
         await client.post(x_agent_id=ids.make_id()),
         await client.post(content_type="text/plain"),

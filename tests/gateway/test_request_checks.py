@@ -8,7 +8,7 @@ import pytest
 from agentchat.contracts import ids
 from agentchat.gateway.http.refusals import format_problem
 from agentchat.gateway.http.request_context import TraceMiddleware
-from tests.gateway.client import Client, check_problem, raw
+from tests.gateway.client import Client, check_problem, send_raw
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 
@@ -117,7 +117,7 @@ async def test_an_endless_body_is_not_read_to_its_end(
     chunked = head + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"a" * 65536 + b"\r\n") * 40
     announced = head + b"Content-Length: 99999999\r\n\r\n"
     for answer in await asyncio.gather(
-        *(raw(gateway.port, request, read=4096) for request in (chunked, announced))
+        *(send_raw(gateway.port, request, read=4096) for request in (chunked, announced))
     ):
         assert answer.startswith(b"HTTP/1.1 413 ")
         assert b"x-trace-id: " in answer

@@ -64,7 +64,9 @@ async def test_full_storage_refuses_writes_but_allows_deleting(
     check_problem(await http.post(f"{thread}/fork", headers=headers), 403, "storage_full")
 
     assert (await http.get(f"{thread}/messages", headers=headers)).status_code == 200
-    async with worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome="erased")):
+    async with worker.answer_requests(
+        subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome="erased")
+    ):
         assert (await http.delete(thread, headers=headers)).status_code == 204
 
 
@@ -85,7 +87,7 @@ async def test_within_the_bound_an_answer_says_how_much_is_left(
     await (await worker.next("room")).answer()
     assert read_states(await asking)["storage"] == {"r": BOUND - taken}
     described = DescribeAnswered(outcome="described", version=2)
-    async with worker.answering(subjects.ALL_COMMANDS, DescribeConversation, described):
+    async with worker.answer_requests(subjects.ALL_COMMANDS, DescribeConversation, described):
         answer = await http.patch(
             f"{gateway.url}/v1/conversations/{conversation_id}",
             json={"title": "y"},

@@ -20,7 +20,7 @@ from tests.gateway.client import Client, check_problem, is_accepted, slow_socket
 from tests.gateway.conftest import Accounts
 from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
 from tests.gateway.worker import Worker
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 ACCEPT_SECONDS = 3.0
 
@@ -72,7 +72,7 @@ async def test_lost_queued_frame_still_gives_the_longer_timeout(
 ) -> None:
     """While the request gets its place in line, its gateway has no NATS."""
     async with (
-        proxied(environ["AGENTCHAT_NATS_URL"]) as (link, url),
+        run_proxy(environ["AGENTCHAT_NATS_URL"]) as (link, url),
         run_embedded_gateway({**environ, "AGENTCHAT_NATS_URL": url}) as cut_off,
     ):
         waiting = asyncio.create_task(accounts.free.at(http, cut_off).chat("unheard line"))

@@ -50,7 +50,7 @@ class Hooks:
 
 
 @pytest.fixture(scope="module")
-async def hooking(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def webhook_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
     with pytest.MonkeyPatch.context() as hurry:
@@ -60,8 +60,8 @@ async def hooking(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
 
 
 @pytest.fixture
-def hooks(http: httpx.AsyncClient, hooking: EmbeddedGateway, accounts: Accounts) -> Hooks:
-    return Hooks(http, hooking.url, accounts.free.key)
+def hooks(http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, accounts: Accounts) -> Hooks:
+    return Hooks(http, webhook_gateway.url, accounts.free.key)
 
 
 async def test_an_endpoint_is_made_shown_changed_and_deleted(hooks: Hooks) -> None:
@@ -94,9 +94,9 @@ async def test_a_rotated_secret_is_another_one_and_shown_once(hooks: Hooks) -> N
 
 
 async def test_endpoints_are_listed_by_page_in_order_of_creation(
-    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool
 ) -> None:
-    hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
+    hooks = Hooks(http, webhook_gateway.url, (await make_account(pool, "Unlimited")).key)
     made = [(await hooks.make())["id"] for _ in range(3)]
     first = await hooks.ok("GET", limit="2")
     second = await hooks.ok("GET", limit="2", cursor=first["next_cursor"])
@@ -105,10 +105,10 @@ async def test_endpoints_are_listed_by_page_in_order_of_creation(
 
 
 async def test_another_accounts_endpoint_is_not_found(
-    http: httpx.AsyncClient, hooking: EmbeddedGateway, accounts: Accounts, hooks: Hooks
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, accounts: Accounts, hooks: Hooks
 ) -> None:
     made = await hooks.make()
-    other = Hooks(http, hooking.url, accounts.other.key)
+    other = Hooks(http, webhook_gateway.url, accounts.other.key)
     tried = await hooks.ok("POST", f"/{made['id']}/test", {})
     for method, path, body in (
         ("GET", f"/{made['id']}", None),
@@ -174,9 +174,9 @@ async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> No
 
 
 async def test_an_account_has_fifty_endpoints_at_most(
-    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool
 ) -> None:
-    hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
+    hooks = Hooks(http, webhook_gateway.url, (await make_account(pool, "Unlimited")).key)
     body = {"url": URL, "events": ["run.completed"]}
     answers = await asyncio.gather(*(hooks.send("POST", body=body) for _ in range(55)))
     assert sorted(each.status_code for each in answers) == [201] * 50 + [409] * 5
@@ -207,10 +207,10 @@ async def test_tests_and_resends_are_noted_for_an_endpoint_that_is_enabled(
 
 
 async def test_endpoints_go_with_their_account(
-    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool, conn: Connection
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool, conn: Connection
 ) -> None:
     account = await make_account(pool, "Unlimited")
-    made = await Hooks(http, hooking.url, account.key).make()
+    made = await Hooks(http, webhook_gateway.url, account.key).make()
     with pytest.raises(Conflict, match="1 webhook endpoint"):
         await directory.delete(administrator(pool), account.account_id)
     await directory.delete(administrator(pool), account.account_id, force=True)

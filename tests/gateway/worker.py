@@ -32,12 +32,14 @@ class Worker:
         async with asyncio.timeout(30):
             return Turn(self.bus, await self._of(message).get())
 
-    def untaken(self, message: str) -> int:
+    def count_untaken(self, message: str) -> int:
         """How many requests with this message nobody has asked for by `next`."""
         return self._of(message).qsize()
 
     @contextlib.asynccontextmanager
-    async def answering(self, subject: str, kind: type[S], answers: Answers[S]) -> AsyncIterator[list[S]]:
+    async def answer_requests(
+        self, subject: str, kind: type[S], answers: Answers[S]
+    ) -> AsyncIterator[list[S]]:
         """Requests of a kind are answered so; yields those that come."""
         heard: list[S] = []
 

@@ -9,7 +9,7 @@ from tests.mcp_demo.demo_server import DemoServer, run_demo_server
 
 
 @pytest.fixture(scope="module")
-def named() -> Iterator[DemoServer]:
+def server_with_hosts() -> Iterator[DemoServer]:
     with run_demo_server(AGENTCHAT_MCP_HOSTS="tools.example, shop.example:8443") as server:
         yield server
 
@@ -36,8 +36,8 @@ def test_a_foreign_origin_is_refused(server: DemoServer, method: str, origin: st
     "origin",
     ["http://localhost:6274", "http://127.0.0.1", "http://[::1]:5173", "https://shop.example:8443"],
 )
-def test_a_page_of_an_accepted_name_is_accepted(named: DemoServer, origin: str) -> None:
-    assert named.http.get("/api/mcp", headers={"origin": origin}).status_code == 200
+def test_a_page_of_an_accepted_name_is_accepted(server_with_hosts: DemoServer, origin: str) -> None:
+    assert server_with_hosts.http.get("/api/mcp", headers={"origin": origin}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_page_of_an_accepted_name_is_accepted(named: DemoServer, origin: str) 
     ],
 )
 def test_a_name_is_accepted_on_every_port_unless_one_is_given(
-    named: DemoServer, host: str, status: int
+    server_with_hosts: DemoServer, host: str, status: int
 ) -> None:
-    assert named.http.get("/api/mcp", headers={"host": host}).status_code == status
+    assert server_with_hosts.http.get("/api/mcp", headers={"host": host}).status_code == status
 
 
 def test_the_address_bound_to_is_accepted_unless_it_means_all() -> None:

@@ -22,7 +22,7 @@ from tests.orchestrator.toolbox import Toolbox
 
 @pytest.fixture(scope="module")
 async def provider() -> AsyncIterator[ScriptedProvider]:
-    async with ScriptedProvider().running() as running:
+    async with ScriptedProvider().run() as running:
         yield running
 
 
@@ -41,7 +41,7 @@ async def caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIte
 
 
 @pytest.fixture
-async def impatient(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
+async def impatient_caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
     client = RetryingModel(
         wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005
@@ -79,14 +79,14 @@ async def world(
 
 
 @pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
+async def system(world: World) -> AsyncIterator[World]:
     """With one orchestrator."""
     async with world.worker():
         yield world
 
 
 @pytest.fixture(scope="module")
-async def box(working: World) -> AsyncIterator[Toolbox]:
+async def box(system: World) -> AsyncIterator[Toolbox]:
     """What its agents' tools are run by."""
-    async with Toolbox(working.bus).open() as opened:
+    async with Toolbox(system.bus).open() as opened:
         yield opened

@@ -180,13 +180,13 @@ class World:
         await self.bus.queues.request_chat(listener.request)
         return listener
 
-    async def answered(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
+    async def chat(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
         """A message whose run has completed."""
         listener = await self.ask(agent_id, message, **fields)
         await listener.until(frames.Completed)
         return listener
 
-    async def begun(self, request: ChatRequested, *more: events.Event) -> Conversation:
+    async def store_open_run(self, request: ChatRequested, *more: events.Event) -> Conversation:
         """The request's run in the log, as a worker of old left it, begun when it was requested."""
         conversation = await self.log.load_conversation(request.conversation_id)
         facts = AgentFacts(agent_version=1, model="demo-shop-1")
@@ -203,13 +203,13 @@ class World:
 
     async def publish_raw(self, data: bytes) -> None:
         """Something on the subject of requests that this system would not say."""
-        async with self.raw() as nats:
+        async with self.connect_nats() as nats:
             await nats.jetstream().publish(subjects.format_requests(self.account_id), data)
 
-    async def dead(self, stream: str) -> list[DeadLettered]:
+    async def read_dead_letters(self, stream: str) -> list[DeadLettered]:
         """What is in DEAD of a stream."""
         found = []
-        async with self.raw() as nats:
+        async with self.connect_nats() as nats:
             jetstream = nats.jetstream()
             count = (await jetstream.stream_info("DEAD")).state.messages
             for sequence in range(1, count + 1):
@@ -219,7 +219,7 @@ class World:
         return found
 
     @contextlib.asynccontextmanager
-    async def raw(self) -> AsyncIterator[Client]:
+    async def connect_nats(self) -> AsyncIterator[Client]:
         nats = Client()
         await nats.connect(self.settings.nats_url)
         try:

@@ -26,14 +26,14 @@ class Orchestrator:
         self.send(signal.SIGKILL)
         await self._process.wait()
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Return when it has said that it takes requests."""
         async with asyncio.timeout(START_SECONDS):
             while b'"event":"ready"' not in self.log.read_bytes():
                 assert self._process.returncode is None, self.log.read_text()[-2000:]
                 await asyncio.sleep(0.02)
 
-    async def ended(self, seconds: float = START_SECONDS) -> int:
+    async def wait_until_ended(self, seconds: float = START_SECONDS) -> int:
         async with asyncio.timeout(seconds):
             return await self._process.wait()
 
@@ -43,13 +43,13 @@ async def orchestrator(
     settings: Settings, name: str, *, code: str | None = None, **environment: str
 ) -> AsyncIterator[Orchestrator]:
     """One that is ready; of a program of its own where `code` is given."""
-    async with starting(settings, name, code=code, **environment) as process:
-        await process.ready()
+    async with start_orchestrator(settings, name, code=code, **environment) as process:
+        await process.wait_until_ready()
         yield process
 
 
 @contextlib.asynccontextmanager
-async def starting(
+async def start_orchestrator(
     settings: Settings, name: str, *, code: str | None = None, **environment: str
 ) -> AsyncIterator[Orchestrator]:
     """One that may become ready or not."""

@@ -44,9 +44,9 @@ class Exchange:
 
     async def status(self, status: int, kind: str, message: str = "no", **headers: str) -> None:
         body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-        await self.whole(status, "application/json", body, **headers)
+        await self.respond(status, "application/json", body, **headers)
 
-    async def whole(self, status: int, media_type: str, body: bytes, **headers: str) -> None:
+    async def respond(self, status: int, media_type: str, body: bytes, **headers: str) -> None:
         await self.head(status, media_type, content_length=str(len(body)), **headers)
         self._writer.write(body)
         await self._writer.drain()
@@ -69,9 +69,9 @@ class Exchange:
 
     async def event(self, kind: str, **fields: Any) -> None:
         data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
-        await self.raw(f"event: {kind}\ndata: {data}\n\n".encode())
+        await self.write(f"event: {kind}\ndata: {data}\n\n".encode())
 
-    async def raw(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 
@@ -130,7 +130,7 @@ class ScriptedProvider:
         self._answers = list(answers)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator["ScriptedProvider"]:
+    async def run(self) -> AsyncIterator["ScriptedProvider"]:
         tasks: set[asyncio.Task[None]] = set()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,7 +230,7 @@ def send_page(text: str) -> Answer:
     """Status 200 with a page that is no stream, as proxies give."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(200, "text/html", text.encode())
+        await exchange.respond(200, "text/html", text.encode())
 
     return answer
 
@@ -239,7 +239,7 @@ def send_compressed(status: int) -> Answer:
     """A body that says it is compressed, and is not."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(status, "application/json", b"not gzip", content_encoding="gzip")
+        await exchange.respond(status, "application/json", b"not gzip", content_encoding="gzip")
 
     return answer
 
@@ -248,7 +248,7 @@ def events(data: bytes) -> Answer:
     """A stream of just these bytes."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(200, "text/event-stream", data)
+        await exchange.respond(200, "text/event-stream", data)
 
     return answer
 
@@ -277,7 +277,7 @@ def break_off(*pieces: str, how: str, stop_reason: str | None = None) -> Answer:
                     await exchange.event("ping")
                     await asyncio.sleep(0.05)
             case "garbage":
-                await exchange.raw(b"data: {not json\n\n")
+                await exchange.write(b"data: {not json\n\n")
                 await exchange.close()
             case kind:
                 await exchange.event("error", error={"type": kind, "message": "broken"})

@@ -33,7 +33,7 @@ def send_chunks(*data: bytes) -> Answer:
     async def answer(exchange: Exchange) -> None:
         await exchange.open_stream()
         for each in data:
-            await exchange.raw(each)
+            await exchange.write(each)
         await exchange.close()
 
     return answer
@@ -66,7 +66,7 @@ def fail_with(status: int, error: Any, **headers: str) -> Answer:
     """An error before any stream."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(status, "application/json", json.dumps(error).encode(), **headers)
+        await exchange.respond(status, "application/json", json.dumps(error).encode(), **headers)
 
     return answer
 
@@ -77,10 +77,10 @@ def break_off(*pieces: str, how: str, finish: str | None = None) -> Answer:
     async def answer(exchange: Exchange) -> None:
         await exchange.open_stream()
         for piece in pieces:
-            await exchange.raw(text(piece))
+            await exchange.write(text(piece))
             await asyncio.sleep(0.005)
         if finish is not None:
-            await exchange.raw(chunk(finish=finish))
+            await exchange.write(chunk(finish=finish))
         match how:
             case "close":
                 await exchange.close()
@@ -90,10 +90,10 @@ def break_off(*pieces: str, how: str, finish: str | None = None) -> Answer:
                 await exchange.left.wait()
             case "ping":
                 while True:
-                    await exchange.raw(b": keep-alive\n\n")
+                    await exchange.write(b": keep-alive\n\n")
                     await asyncio.sleep(0.05)
             case _:
-                await exchange.raw(b"data: {not json\n\n")
+                await exchange.write(b"data: {not json\n\n")
                 await exchange.close()
 
     return answer

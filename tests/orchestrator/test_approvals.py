@@ -33,8 +33,8 @@ _NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required
 
 
 @pytest.fixture(scope="module")
-async def box(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as opened:
+async def box(system: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(system.bus).open() as opened:
         opened.specs = tuple(
             msgspec.structs.replace(spec, input_schema=_NUMBER) if spec.name == "order" else spec
             for spec in SPECS
@@ -43,7 +43,7 @@ async def box(working: World) -> AsyncIterator[Toolbox]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(box: Toolbox) -> None:
+def _reset_box(box: Toolbox) -> None:
     box.run = box.echo
     box.requested.clear()
 
@@ -81,11 +81,11 @@ def ran(box: Toolbox, name: str = "order") -> list[dict[str, Any]]:
 
 
 async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
-    working: World, box: Toolbox
+    system: World, box: Toolbox
 ) -> None:
-    caller = await pause_run(working)
+    caller = await pause_run(system)
     assert [request.tool for request in box.requested] == ["find"]
-    assert not await Leases(working.pool, "test").has_live_lease(caller.request.trace_id)
+    assert not await Leases(system.pool, "test").has_live_lease(caller.request.trace_id)
     kinds = [type(frame).__name__ for frame in caller.frames]
     assert kinds == [
         "Accepted",
@@ -95,49 +95,49 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
         "ToolReturnedFrame",
         "Paused",
     ]
-    command = await decision(working, caller, on_behalf_of="support@shop.example")
-    assert await decide_approval(working.bus.rpc, command) == ApprovalAnswered()
+    command = await decision(system, caller, on_behalf_of="support@shop.example")
+    assert await decide_approval(system.bus.rpc, command) == ApprovalAnswered()
     await caller.until(frames.Completed)
     assert ran(box) == [ORDER]
     assert caller.text == "Let me see. Done."
-    assert await decide_approval(working.bus.rpc, command) == ApprovalAnswered()
-    run = await working.run(caller)
+    assert await decide_approval(system.bus.rpc, command) == ApprovalAnswered()
+    run = await system.run(caller)
     assert (run.state, run.attempt) == ("completed", 2)
-    (decided,) = [each for each in await working.events(caller) if isinstance(each, events.ApprovalDecided)]
+    (decided,) = [each for each in await system.events(caller) if isinstance(each, events.ApprovalDecided)]
     assert (decided.by, decided.on_behalf_of) == (ADA, "support@shop.example")
 
 
-async def test_decision_on_an_unreadable_conversation_is_no_overload(working: World, box: Toolbox) -> None:
-    caller = await pause_run(working)
-    command = await decision(working, caller)
-    thread = await working.log.load_conversation(command.conversation_id)
+async def test_decision_on_an_unreadable_conversation_is_no_overload(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    command = await decision(system, caller)
+    thread = await system.log.load_conversation(command.conversation_id)
     unreadable = ("feedback_given.v1", b'{"type":"feedback_given.v1"}')
-    async with open_store(working.settings.database_url) as store:
+    async with open_store(system.settings.database_url) as store:
         await store.append_stored(thread.conversation_id, thread.version, [unreadable])
-    answered = await decide_approval(working.bus.rpc, command)
+    answered = await decide_approval(system.bus.rpc, command)
     assert (answered.code, answered.detail) == ("internal_error", UNREADABLE)
 
 
-async def test_edited_input_is_validated_and_used(working: World, box: Toolbox) -> None:
-    caller = await pause_run(working)
-    refused = await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": "two"}))
+async def test_edited_input_is_validated_and_used(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    refused = await decide_approval(system.bus.rpc, await decision(system, caller, input={"n": "two"}))
     assert refused.code == "invalid_request"
     assert refused.detail == "n must be a whole number"
-    assert (await working.run(caller)).pending
-    await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": 3}))
+    assert (await system.run(caller)).pending
+    await decide_approval(system.bus.rpc, await decision(system, caller, input={"n": 3}))
     await caller.until(frames.Completed)
     assert ran(box) == [{"n": 3}]
-    told = working.calls[-1].messages[2]["content"][1]["content"]
+    told = system.calls[-1].messages[2]["content"][1]["content"]
     assert told.startswith('A person changed the input of this call before it ran. It ran with {"n":3}.')
 
 
-async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox) -> None:
-    caller = await pause_run(working)
-    approved, denied = await decision(working, caller), await decision(working, caller, "denied")
+async def test_of_two_decisions_at_once_one_is_made(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    approved, denied = await decision(system, caller), await decision(system, caller, "denied")
     async with (
-        Bus.connect(working.settings.nats_url, name="gateway-1") as one,
-        Bus.connect(working.settings.nats_url, name="gateway-2") as two,
-        working.worker("orchestrator-2"),
+        Bus.connect(system.settings.nats_url, name="gateway-1") as one,
+        Bus.connect(system.settings.nats_url, name="gateway-2") as two,
+        system.worker("orchestrator-2"),
     ):
         answers = await asyncio.gather(decide_approval(one.rpc, approved), decide_approval(two.rpc, denied))
         await caller.until(frames.Completed)
@@ -145,15 +145,15 @@ async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox
     assert ran(box) == ([ORDER] if answers[0].code is None else [])
 
 
-async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -> None:
-    caller = await pause_run(working)
-    request, conversation = caller.request, await working.conversation(caller)
-    await working.cancel(request)
+async def test_a_run_that_waits_can_be_cancelled(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    request, conversation = caller.request, await system.conversation(caller)
+    await system.cancel(request)
     again = rebuild_request(conversation, get_run(conversation, request.trace_id), CANCELLED + 1)
-    await working.bus.queues.request_chat(again)
+    await system.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
     assert ran(box) == []
-    last = [type(each) for each in await working.events(caller)][-3:]
+    last = [type(each) for each in await system.events(caller)][-3:]
     assert last == [events.ApprovalDecided, events.MessageSaved, events.RunCancelled], "its text is kept"
 
 
@@ -204,25 +204,25 @@ async def resume_elsewhere(world: World, count: int, **more: Any) -> tuple[Liste
     """A run whose worker died after so many events of the life of its approval, requested again."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
     whole = life(request, **({"expires_at": format_time_ago(-3600)} | more))
-    await world.begun(request, *whole[:count])
+    await world.store_open_run(request, *whole[:count])
     return await world.request_again(request), whole[count - 1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
 async def test_crash_after_approval_runs_tool_at_most_once(
-    working: World, box: Toolbox, count: int, runs: list[Any]
+    system: World, box: Toolbox, count: int, runs: list[Any]
 ) -> None:
     """Behind the attempt that may have asked, nobody knows whether it ran: it is not asked for again."""
-    working.will(reply_with("Done."))
-    caller, last = await resume_elsewhere(working, count)
+    system.will(reply_with("Done."))
+    caller, last = await resume_elsewhere(system, count)
     await caller.until(frames.Completed)
     assert ran(box) == runs, last
 
 
-async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(working: World) -> None:
-    working.will(reply_with("I could not."))
-    caller, _ = await resume_elsewhere(working, 4, tool="vanished")
+async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(system: World) -> None:
+    system.will(reply_with("I could not."))
+    caller, _ = await resume_elsewhere(system, 4, tool="vanished")
     await caller.until(frames.Completed)
-    told = working.calls[-1].messages[2]["content"][0]["content"]
+    told = system.calls[-1].messages[2]["content"][0]["content"]
     assert "The tool vanished cannot be reached any more; the call was not run." in told

@@ -18,7 +18,7 @@ async def test_the_call_goes_there_with_the_agents_key(world: World, name: str, 
     world.will(answer)
     async with world.worker("elsewhere", anthropic_base_url=NOWHERE, openai_base_url=NOWHERE):
         agent = await world.agent(provider=name, base_url=world.provider.url, provider_key="sk-own")
-        asked = await world.answered(agent, "Hi")
+        asked = await world.chat(agent, "Hi")
     (call,) = world.calls
     assert "sk-own" in call.headers.get("x-api-key", "") + call.headers.get("authorization", "")
     (replied,) = [each for each in await world.events(asked) if isinstance(each, events.ModelReplied)]
@@ -26,13 +26,13 @@ async def test_the_call_goes_there_with_the_agents_key(world: World, name: str, 
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_refused_address_is_not_called(working: World, name: str) -> None:
-    agent = await working.agent(provider=name, base_url="https://localhost")
-    asked = await working.ask(agent, "Hi")
+async def test_a_refused_address_is_not_called(system: World, name: str) -> None:
+    agent = await system.agent(provider=name, base_url="https://localhost")
+    asked = await system.ask(agent, "Hi")
     failed = await asked.until(frames.Failed)
     assert failed.code == "provider_error"
     assert "not allowed" in failed.message
-    assert (await check(working, agent)).provider.code == "address_refused"
+    assert (await check(system, agent)).provider.code == "address_refused"
 
 
 async def test_the_services_own_key_goes_to_no_other_address(world: World) -> None:

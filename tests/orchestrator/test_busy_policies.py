@@ -50,30 +50,30 @@ def _kinds(stored: list[events.Event]) -> list[str]:
     return [type(each).__name__ for each in stored]
 
 
-async def test_a_refused_message_names_the_run_under_way(working: World) -> None:
+async def test_a_refused_message_names_the_run_under_way(system: World) -> None:
     gate = asyncio.Event()
-    working.will(is_holding(gate, "...", "one"))
-    first = await working.ask(await working.agent(on_busy="refuse"), "first")
+    system.will(is_holding(gate, "...", "one"))
+    first = await system.ask(await system.agent(on_busy="refuse"), "first")
     await first.until(frames.DeltaFrame)
-    refused = await (await working.go_on(first, "second")).until(frames.Refused)
+    refused = await (await system.go_on(first, "second")).until(frames.Refused)
     assert (refused.code, refused.running_trace_id) == ("conversation_busy", first.request.trace_id)
     gate.set()
     await first.until(frames.Completed)
-    assert len((await working.conversation(first)).runs) == 1
+    assert len((await system.conversation(first)).runs) == 1
 
 
 async def test_a_message_interrupts_and_follows_in_one_append(
-    working: World, box: Toolbox, gate: asyncio.Event
+    system: World, box: Toolbox, gate: asyncio.Event
 ) -> None:
-    first = await _call_a_tool(working, box)
-    queued = await working.go_on(first, "queued")
+    first = await _call_a_tool(system, box)
+    queued = await system.go_on(first, "queued")
     await queued.until(frames.Queued)
-    second = await working.go_on(first, "second", on_busy="interrupt")
+    second = await system.go_on(first, "second", on_busy="interrupt")
     ended = await first.until(frames.Failed)
     assert ended.code == "interrupted"
     await second.until(frames.Completed)
     await queued.until(frames.Completed)
-    one, two, three = (await working.conversation(first)).runs
+    one, two, three = (await system.conversation(first)).runs
     assert [run.user_text for run in (one, two, three)] == ["first", "second", "queued"]
     assert (one.state, one.code, one.reply and one.reply.content) == (
         "cancelled",
@@ -81,7 +81,7 @@ async def test_a_message_interrupts_and_follows_in_one_append(
         "Let me see. ",
     )
     assert INTERRUPTED in (one.rounds[0].calls[0].output or "")
-    stored = await working.events(first)
+    stored = await system.events(first)
     end = _kinds(stored).index("RunCancelled")
     assert _kinds(stored)[end - 2 : end + 3] == [
         "ToolReturned",
@@ -93,16 +93,16 @@ async def test_a_message_interrupts_and_follows_in_one_append(
     gate.set()
 
 
-async def test_messages_that_interrupt_are_answered_in_order(working: World) -> None:
+async def test_messages_that_interrupt_are_answered_in_order(system: World) -> None:
     gates = [asyncio.Event() for _ in range(2)]
-    working.will(*(is_holding(gate, f"reply {n}") for n, gate in enumerate(gates)), reply_with("last"))
-    first = await working.ask(await working.agent(on_busy="interrupt"), "first")
+    system.will(*(is_holding(gate, f"reply {n}") for n, gate in enumerate(gates)), reply_with("last"))
+    first = await system.ask(await system.agent(on_busy="interrupt"), "first")
     await first.until(frames.DeltaFrame)
-    second = await working.go_on(first, "second")
+    second = await system.go_on(first, "second")
     await second.until(frames.DeltaFrame)
-    third = await working.go_on(first, "third")
+    third = await system.go_on(first, "third")
     assert (await third.until(frames.Completed)).message.content == "last"
-    runs = (await working.conversation(first)).runs
+    runs = (await system.conversation(first)).runs
     assert [(run.user_text, run.code) for run in runs] == [
         ("first", "interrupted"),
         ("second", "interrupted"),
@@ -110,58 +110,58 @@ async def test_messages_that_interrupt_are_answered_in_order(working: World) -> 
     ]
 
 
-async def test_a_message_steers_at_the_next_round(working: World, box: Toolbox, gate: asyncio.Event) -> None:
-    first = await _call_a_tool(working, box)
-    second = await working.go_on(first, "Only today's.", on_busy="steer")
-    await _wait_until_received(working, first)
+async def test_a_message_steers_at_the_next_round(system: World, box: Toolbox, gate: asyncio.Event) -> None:
+    first = await _call_a_tool(system, box)
+    second = await system.go_on(first, "Only today's.", on_busy="steer")
+    await _wait_until_received(system, first)
     gate.set()
     steered = await second.until(frames.Steered)
     assert steered.running_trace_id == first.request.trace_id
     await first.until(frames.Completed)
-    (run,) = (await working.conversation(first)).runs
+    (run,) = (await system.conversation(first)).runs
     assert [message.content for message in run.rounds[0].joined] == ["Only today's."]
-    last = working.calls[-1].body["messages"][-1]
+    last = system.calls[-1].body["messages"][-1]
     assert [block["type"] for block in last["content"]] == ["tool_result", "text"]
-    again = await working.request_again(second.request)
+    again = await system.request_again(second.request)
     assert (await again.until(frames.Steered)).running_trace_id == first.request.trace_id
-    assert len((await working.conversation(first)).runs) == 1
+    assert len((await system.conversation(first)).runs) == 1
 
 
-async def test_without_another_round_a_message_is_the_next(working: World) -> None:
+async def test_without_another_round_a_message_is_the_next(system: World) -> None:
     gate = asyncio.Event()
-    working.will(is_holding(gate, "...", "one"), reply_with("two"), reply_with("three"))
-    first = await working.ask(await working.agent(), "first")
+    system.will(is_holding(gate, "...", "one"), reply_with("two"), reply_with("three"))
+    first = await system.ask(await system.agent(), "first")
     await first.until(frames.DeltaFrame)
-    queued = await working.go_on(first, "queued")
+    queued = await system.go_on(first, "queued")
     await queued.until(frames.Queued)
-    second = await working.go_on(first, "second", on_busy="steer")
-    await _wait_until_received(working, first)
+    second = await system.go_on(first, "second", on_busy="steer")
+    await _wait_until_received(system, first)
     gate.set()
     await asyncio.gather(second.until(frames.Completed), queued.until(frames.Completed))
-    runs = (await working.conversation(first)).runs
+    runs = (await system.conversation(first)).runs
     assert sorted(run.user_text for run in runs) == ["first", "queued", "second"]
     assert [run.state for run in runs] == ["completed"] * 3
 
 
-async def test_only_an_interrupt_ends_a_run_that_waits(working: World, box: Toolbox) -> None:
+async def test_only_an_interrupt_ends_a_run_that_waits(system: World, box: Toolbox) -> None:
     server = McpServer(name="shop", url="https://shop.example/mcp", require_approval="always")
-    working.will(reply_with_calls(("a", "order", "{}"), text="Let me see. "))
-    first = await working.ask(await working.agent(mcp_servers=(server,)), "first")
+    system.will(reply_with_calls(("a", "order", "{}"), text="Let me see. "))
+    first = await system.ask(await system.agent(mcp_servers=(server,)), "first")
     await first.until(frames.Paused)
-    refused = await (await working.go_on(first, "second", on_busy="steer")).until(frames.Refused)
+    refused = await (await system.go_on(first, "second", on_busy="steer")).until(frames.Refused)
     assert refused.code == "approval_pending"
-    working.will(reply_with("Done."))
-    third = await working.go_on(first, "third", on_busy="interrupt")
+    system.will(reply_with("Done."))
+    third = await system.go_on(first, "third", on_busy="interrupt")
     assert (await third.until(frames.Completed)).message.content == "Done."
-    one, _ = (await working.conversation(first)).runs
+    one, _ = (await system.conversation(first)).runs
     assert (one.code, one.rounds[0].calls[0].approvals[0].decided is not None) == ("interrupted", True)
 
 
-async def test_a_message_with_files_does_not_steer(working: World, box: Toolbox, gate: asyncio.Event) -> None:
-    first = await _call_a_tool(working, box)
-    second = await working.go_on(first, "second", on_busy="steer", attachments=(FILE,))
+async def test_a_message_with_files_does_not_steer(system: World, box: Toolbox, gate: asyncio.Event) -> None:
+    first = await _call_a_tool(system, box)
+    second = await system.go_on(first, "second", on_busy="steer", attachments=(FILE,))
     refused = await second.until(frames.Refused)
     assert (refused.code, "attachments" in refused.message) == ("unsupported_attachment", True)
     gate.set()
     await first.until(frames.Completed)
-    assert not [each for each in await working.events(first) if isinstance(each, events.MessageReceived)]
+    assert not [each for each in await system.events(first) if isinstance(each, events.MessageReceived)]

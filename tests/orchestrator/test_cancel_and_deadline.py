@@ -14,19 +14,19 @@ from tests.orchestrator.scripted import break_off, reply_with
 
 
 @pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
+async def system(world: World) -> AsyncIterator[World]:
     """With one orchestrator, whose heartbeats come ten times as often."""
     async with world.worker(timings=Timings(alive_seconds=0.5)):
         yield world
 
 
-async def test_another_accounts_cancellation_does_nothing(working: World) -> None:
-    working.will(reply_with("It ", "has ", "shipped."))
-    request = working.request(await working.agent())
-    caller = await working.listen(request)
-    await working.bus.queues.request_chat(request)
+async def test_another_accounts_cancellation_does_nothing(system: World) -> None:
+    system.will(reply_with("It ", "has ", "shipped."))
+    request = system.request(await system.agent())
+    caller = await system.listen(request)
+    await system.bus.queues.request_chat(request)
     await caller.until(frames.Accepted)
-    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=make_id()))
+    await system.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=make_id()))
     await caller.until(frames.Completed)
 
 
@@ -40,13 +40,13 @@ async def test_a_request_cancelled_before_a_worker_took_it_is_refused(world: Wor
     assert await world.events(caller) == []
 
 
-async def test_text_of_a_cancelled_run_is_an_interrupted_message(working: World) -> None:
-    working.will(break_off("It is ", "on", how="hang"), reply_with("Yes."))
-    caller = await working.ask(await working.agent())
+async def test_text_of_a_cancelled_run_is_an_interrupted_message(system: World) -> None:
+    system.will(break_off("It is ", "on", how="hang"), reply_with("Yes."))
+    caller = await system.ask(await system.agent())
     await caller.wait_until_said("It is on")
-    await working.cancel(caller.request)
+    await system.cancel(caller.request)
     await caller.until(frames.Failed)
-    *_, saved, cancelled = await working.events(caller)
+    *_, saved, cancelled = await system.events(caller)
     assert isinstance(cancelled, events.RunCancelled)
     assert isinstance(saved, events.MessageSaved)
     assert (saved.content, saved.interrupted) == ("It is on", True)
@@ -54,14 +54,14 @@ async def test_text_of_a_cancelled_run_is_an_interrupted_message(working: World)
     assert isinstance(call, UnfinishedReply)
     assert isinstance(call.first_token_ms, int)
     assert (call.model, call.usage, cancelled.usage) == ("demo", cancelled.usage, call.usage)
-    await (await working.go_on(caller, "On its way?")).until(frames.Completed)
-    assert "It is on" in str(working.calls[1].messages)
+    await (await system.go_on(caller, "On its way?")).until(frames.Completed)
+    assert "It is on" in str(system.calls[1].messages)
 
 
-async def test_a_quiet_run_sends_heartbeats(working: World) -> None:
-    working.will(break_off(how="hang"))
-    caller = await working.ask(await working.agent())
+async def test_a_quiet_run_sends_heartbeats(system: World) -> None:
+    system.will(break_off(how="hang"))
+    caller = await system.ask(await system.agent())
     alive = await caller.until(frames.Alive, seconds=3.0)
     assert alive.seq == 2
-    await working.cancel(caller.request)
+    await system.cancel(caller.request)
     await caller.until(frames.Failed)

@@ -31,30 +31,30 @@ def command(
     )
 
 
-async def test_titles_between_the_events_of_a_run_are_kept(working: World) -> None:
+async def test_titles_between_the_events_of_a_run_are_kept(system: World) -> None:
     gates = [asyncio.Event() for _ in range(4)]
-    working.will(*(is_holding(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
-    agent_id = await working.agent()
-    first = await working.ask(agent_id)
+    system.will(*(is_holding(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
+    agent_id = await system.agent()
+    first = await system.ask(agent_id)
     callers, given = [first], []
     for number, gate in enumerate(gates):
         await callers[-1].wait_until_said(f"part {number}")
 
         async def say(word: str, caller: Listener = first) -> DescribeConversation:
-            told = command(working, caller, metadata={"last": word})
-            assert (await describe_conversation(working.bus.rpc, told)).outcome == "described"
+            told = command(system, caller, metadata={"last": word})
+            assert (await describe_conversation(system.bus.rpc, told)).outcome == "described"
             return told
 
         saying = [asyncio.create_task(say(f"{number}-{each}")) for each in range(10)]
         gate.set()
         if number < len(gates) - 1:
-            callers.append(await working.go_on(first, "And?"))
+            callers.append(await system.go_on(first, "And?"))
         given += await asyncio.gather(*saying)
     for caller in callers:
         await caller.until(frames.Completed)
         assert len(caller.of(frames.Accepted)) == 1
         assert not caller.of(frames.Resumed)
-    found = await working.conversation(first)
+    found = await system.conversation(first)
     assert sorted(trace_id for trace_id, _ in found.described) == sorted(each.trace_id for each in given)
     assert [run.state for run in found.runs] == ["completed"] * 4
     assert {run.attempt for run in found.runs} == {1}
@@ -63,7 +63,7 @@ async def test_titles_between_the_events_of_a_run_are_kept(working: World) -> No
 async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: World) -> None:
     """A description at the version that it expects makes it look; what it finds is another's attempt."""
     request = world.request(await world.agent())
-    begun = await world.begun(request)
+    begun = await world.store_open_run(request)
     run = begun.run(request.trace_id)
     assert run is not None
     attempt = events.RunStarted(

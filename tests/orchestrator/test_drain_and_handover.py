@@ -20,7 +20,7 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
         await caller.wait_until_said("It has ")
         async with world.worker("new"):
             old.send(signal.SIGTERM)
-            assert await old.ended() == 0
+            assert await old.wait_until_ended() == 0
             completed = await caller.until(frames.Completed, seconds=8.0)  # before its lease could expire
     assert completed.message.content == caller.text == "It has shipped."
     lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
@@ -50,7 +50,7 @@ async def test_waiters_hold_no_run_slot(world: World) -> None:
         waiters = [await world.go_on(first, f"waiter {number}") for number in range(5)]
         for waiter in waiters:
             await waiter.until(frames.Queued)
-        await world.answered(await world.agent(), "elsewhere")
+        await world.chat(await world.agent(), "elsewhere")
         gate.set()
         for waiter in waiters:
             await waiter.until(frames.Completed)

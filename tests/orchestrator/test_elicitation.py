@@ -37,7 +37,7 @@ LINK = Elicitation(message="Pay here.", mode="url", url="https://pay.example/")
 
 
 @pytest.fixture(autouse=True)
-def _fresh(box: Toolbox) -> None:
+def _reset_box(box: Toolbox) -> None:
     box.run = elicit(GUESTS)
     box.requested.clear()
 
@@ -63,14 +63,14 @@ async def pause_run(world: World, *calls: Any, **agent: Any) -> Listener:
     return caller
 
 
-async def pending(world: World, caller: Listener) -> list[CallApproval]:
+async def list_pending(world: World, caller: Listener) -> list[CallApproval]:
     return [each for call in (await world.run(caller)).pending for each in call.pending]
 
 
 async def decide(
     world: World, caller: Listener, decided: Any = "approved", *, which: int = 0, **fields: Any
 ) -> ApprovalAnswered:
-    waiting = await pending(world, caller)
+    waiting = await list_pending(world, caller)
     return await decide_approval(
         world.bus.rpc,
         DecideApproval(
@@ -85,26 +85,26 @@ async def decide(
     )
 
 
-def said(
+def respond(
     action: Any, content: dict[str, Any] | None, *, asked: Elicitation = GUESTS, leg: int = 0
 ) -> InputResponse:
     return InputResponse(key="a", elicitation=asked, leg=leg, action=action, content=content)
 
 
-async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: World, box: Toolbox) -> None:
-    caller = await pause_run(working)
-    run = await working.run(caller)
+async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    run = await system.run(caller)
     (told,) = list_needed_approvals(run)
     assert (told.tool, told.input, told.elicitation) == ("order", {"n": 2}, GUESTS)
-    assert (await decide(working, caller, input={"guests": 4}, on_behalf_of="Bo")).code is None
+    assert (await decide(system, caller, input={"guests": 4}, on_behalf_of="Bo")).code is None
     await caller.until(frames.Completed)
     first, again = box.requested
     assert (first.leg, first.responses, first.request_state) == (0, (), None)
     assert (again.leg, again.input, again.request_state) == (1, {"n": 2}, "state 0")
-    assert again.responses == (said("accept", {"guests": 4}),)
-    (result,) = [each for each in await working.events(caller) if isinstance(each, events.ToolReturned)]
+    assert again.responses == (respond("accept", {"guests": 4}),)
+    (result,) = [each for each in await system.events(caller) if isinstance(each, events.ToolReturned)]
     assert result.output == '{"leg": 1}'
-    assert working.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+    assert system.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
 @pytest.mark.parametrize(
@@ -117,57 +117,55 @@ async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: W
     ],
 )
 async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
-    working: World, box: Toolbox, given: dict[str, Any] | None, sentence: str
+    system: World, box: Toolbox, given: dict[str, Any] | None, sentence: str
 ) -> None:
-    caller = await pause_run(working)
-    answer = await decide(working, caller, input=given)
+    caller = await pause_run(system)
+    answer = await decide(system, caller, input=given)
     assert answer.code == "invalid_request"
     assert sentence in (answer.detail or "")
-    assert len(await pending(working, caller)) == 1
+    assert len(await list_pending(system, caller)) == 1
     assert len(box.requested) == 1
 
 
-async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
-    working: World, box: Toolbox
-) -> None:
-    caller = await pause_run(working)
-    assert (await decide(working, caller, "denied", reason="Not today.")).code is None
+async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(system: World, box: Toolbox) -> None:
+    caller = await pause_run(system)
+    assert (await decide(system, caller, "denied", reason="Not today.")).code is None
     await caller.until(frames.Completed)
-    assert box.requested[-1].responses == (said("decline", None),)
-    assert working.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+    assert box.requested[-1].responses == (respond("decline", None),)
+    assert system.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
-async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(working: World, box: Toolbox) -> None:
+async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(system: World, box: Toolbox) -> None:
     box.run = elicit(GUESTS, LINK)
-    caller = await pause_run(working)
-    await decide(working, caller, input={"guests": 4})
+    caller = await pause_run(system)
+    await decide(system, caller, input={"guests": 4})
     await caller.until(frames.Paused, count=2)
-    await decide(working, caller)
+    await decide(system, caller)
     await caller.until(frames.Completed)
     last = box.requested[-1]
     assert (last.leg, last.request_state) == (2, "state 1")
-    assert last.responses == (said("accept", {"guests": 4}), said("accept", None, asked=LINK, leg=1))
-    run = await working.run(caller)
+    assert last.responses == (respond("accept", {"guests": 4}), respond("accept", None, asked=LINK, leg=1))
+    run = await system.run(caller)
     assert [each.wait for each in run.rounds[0].calls[0].approvals] == [0, 1]
 
 
-async def test_what_else_the_round_waits_for_is_asked_with_it(working: World, box: Toolbox) -> None:
+async def test_what_else_the_round_waits_for_is_asked_with_it(system: World, box: Toolbox) -> None:
     """And a call that a person has allowed may ask as well."""
     box.run = elicit(GUESTS)
     held = McpServer(name="shop", url="https://shop.example/mcp", require_approval=ASKS_FOR_FIND)
     caller = await pause_run(
-        working, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,)
+        system, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,)
     )
-    waiting = await pending(working, caller)
+    waiting = await list_pending(system, caller)
     by_tool = {each.requested.tool: place for place, each in enumerate(waiting)}
     assert sorted(by_tool) == ["find", "order"]
     assert [each.tool for each in box.requested] == ["order"]
-    await decide(working, caller, which=by_tool["order"], input={"guests": 1})
-    await decide(working, caller)  # find may run
+    await decide(system, caller, which=by_tool["order"], input={"guests": 1})
+    await decide(system, caller)  # find may run
     await caller.until(frames.Paused, count=2)
-    (asked,) = await pending(working, caller)
+    (asked,) = await list_pending(system, caller)
     assert (asked.requested.tool, asked.wait) == ("find", 1)
-    await decide(working, caller, input={"guests": 2})
+    await decide(system, caller, input={"guests": 2})
     await caller.until(frames.Completed)
     assert sorted((each.tool, each.leg) for each in box.requested) == [
         *(("find", 0), ("find", 1), ("order", 0), ("order", 1))
@@ -212,7 +210,9 @@ async def resume_elsewhere(
 ) -> Listener:
     """A run whose worker died after so many of these events, and the bus has the result of that leg."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=format_time_ago(20))
-    await world.begun(request, *life(request, expires_at=expires_at or format_time_ago(-3600))[:count])
+    await world.store_open_run(
+        request, *life(request, expires_at=expires_at or format_time_ago(-3600))[:count]
+    )
     if result is not None:
         asked = (InputRequest(key="a", elicitation=GUESTS),) if result == 0 else ()
         found = ToolFinished(
@@ -235,14 +235,14 @@ async def resume_elsewhere(
     ids=["decided", "resumed", "resumed, with its result"],
 )
 async def test_crash_after_answer_delivers_it_at_most_once(
-    working: World, box: Toolbox, count: int, result: int, legs: list[int], told: str
+    system: World, box: Toolbox, count: int, result: int, legs: list[int], told: str
 ) -> None:
     """The result of the leg before is still on the bus, and is never taken for this one's."""
-    working.will(reply_with("Done."))
-    caller = await resume_elsewhere(working, count, result=result)
+    system.will(reply_with("Done."))
+    caller = await resume_elsewhere(system, count, result=result)
     await caller.until(frames.Completed)
     assert [each.leg for each in box.requested] == legs
-    assert told in working.calls[-1].messages[-1]["content"][0]["content"]
+    assert told in system.calls[-1].messages[-1]["content"][0]["content"]
 
 
 async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World) -> None:
@@ -262,7 +262,7 @@ async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World
         stream=subjects.TOOLS, subject="chat.tools.requests.x", data=wire.encode(request), deliveries=50
     )
     await end_exhausted(cast(WorkerServices, SimpleNamespace(bus=world.bus)), exhausted)
-    async with world.raw() as nats:
+    async with world.connect_nats() as nats:
         stored = await nats.jetstream().get_last_msg(
             subjects.RESULTS, subjects.format_tool_result(request.trace_id, request.call_id)
         )

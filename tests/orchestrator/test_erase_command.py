@@ -25,7 +25,7 @@ from tests.orchestrator.scripted import break_off, reply_with
 
 
 @pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
+async def system(world: World) -> AsyncIterator[World]:
     """With one orchestrator, which waits a little less for the worker of an erased run."""
     async with world.worker(timings=Timings(erase_cancel_seconds=1.5)):
         yield world
@@ -59,52 +59,52 @@ async def left(world: World, caller: Listener) -> events.ConversationErased:
     return event
 
 
-async def test_what_is_left_says_when_and_by_which_request(working: World) -> None:
-    working.will(reply_with("shipped."))
-    caller = await working.answered(await working.agent())
+async def test_what_is_left_says_when_and_by_which_request(system: World) -> None:
+    system.will(reply_with("shipped."))
+    caller = await system.chat(await system.agent())
     trace_id = os.urandom(16).hex()
-    assert await erase(working, caller, trace_id)
-    event = await left(working, caller)
-    assert (event.trace_id, event.account_id) == (trace_id, working.account_id)
+    assert await erase(system, caller, trace_id)
+    event = await left(system, caller)
+    assert (event.trace_id, event.account_id) == (trace_id, system.account_id)
 
 
-async def test_only_the_repeated_command_finds_it_erased(working: World) -> None:
-    working.will(reply_with("shipped."))
-    caller = await working.answered(await working.agent())
+async def test_only_the_repeated_command_finds_it_erased(system: World) -> None:
+    system.will(reply_with("shipped."))
+    caller = await system.chat(await system.agent())
     trace_id = os.urandom(16).hex()
-    assert not await erase(await working.create_stranger_world(), caller)
-    assert await erase(working, caller, trace_id)
-    assert await erase(working, caller, trace_id)
-    assert not await erase(working, caller)
-    assert not await erase_conversation(working.bus.rpc, working.account_id, make_id(), trace_id=trace_id)
-    later = await working.go_on(caller, "and now?")
+    assert not await erase(await system.create_stranger_world(), caller)
+    assert await erase(system, caller, trace_id)
+    assert await erase(system, caller, trace_id)
+    assert not await erase(system, caller)
+    assert not await erase_conversation(system.bus.rpc, system.account_id, make_id(), trace_id=trace_id)
+    later = await system.go_on(caller, "and now?")
     assert (await later.until(frames.Refused)).code == "conversation_not_found"
-    again = await working.ask(
+    again = await system.ask(
         caller.request.agent_id, conversation_id=caller.request.conversation_id, new_conversation=True
     )
     assert (await again.until(frames.Refused)).code == "conversation_not_found"
-    await left(working, caller)
+    await left(system, caller)
 
 
-async def test_erasure_cancels_the_run_and_refuses_waiting_requests(working: World) -> None:
-    working.will(break_off("It has", how="hang"), reply_with("never"))
-    first = await working.ask(await working.agent())
+async def test_erasure_cancels_the_run_and_refuses_waiting_requests(system: World) -> None:
+    system.will(break_off("It has", how="hang"), reply_with("never"))
+    first = await system.ask(await system.agent())
     await first.wait_until_said("It has")
-    waiters = [await working.go_on(first, f"message {number}") for number in range(3)]
+    waiters = [await system.go_on(first, f"message {number}") for number in range(3)]
     await asyncio.gather(*(each.until(frames.Queued) for each in waiters))
-    assert await erase(working, first)
+    assert await erase(system, first)
     assert (await first.until(frames.Failed)).code == "cancelled"
     refusals = await asyncio.gather(*(each.until(frames.Refused) for each in waiters))
     assert {(each.code, each.message) for each in refusals} == {
         ("conversation_not_found", "No such conversation.")
     }
-    await working.calls[0].wait_until_left()
-    assert len(working.calls) == 1
-    assert await ends(working, first) == [("run_cancelled.v1", 10)]
+    await system.calls[0].wait_until_left()
+    assert len(system.calls) == 1
+    assert await ends(system, first) == [("run_cancelled.v1", 10)]
 
 
-async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working: World) -> None:
-    caller = await working.listen(working.request(await working.agent(), "secret"))
+async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(system: World) -> None:
+    caller = await system.listen(system.request(await system.agent(), "secret"))
     request = caller.request
     begin = open_turn(
         Conversation(conversation_id=request.conversation_id),
@@ -115,27 +115,27 @@ async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working:
     )
     assert isinstance(begin, StartRun)
     async with (
-        open_store(working.settings.database_url) as store,
-        open_pool(working.settings.database_url) as pool,
+        open_store(system.settings.database_url) as store,
+        open_pool(system.settings.database_url) as pool,
     ):
         begun = await store.append(Conversation(conversation_id=request.conversation_id), begin.events)
         await Leases(pool, "frozen").acquire(request.trace_id)
-        assert await erase(working, caller)
+        assert await erase(system, caller)
         assert (await caller.until(frames.Failed)).code == "cancelled"
         run = begun.run(request.trace_id)
         assert run is not None
         with pytest.raises(VersionConflict):
             await store.append(begun, fail(run, "internal_error", "too late", request.requested_at))
-    assert await ends(working, caller) == [("run_cancelled.v1", 0)]
+    assert await ends(system, caller) == [("run_cancelled.v1", 0)]
 
 
-async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -> None:
+async def test_a_run_that_begins_all_the_same_is_cancelled_too(system: World) -> None:
     """Messages come in while it is erased: each is answered before, cancelled, or finds nothing."""
-    working.will(reply_with("shipped."))
-    agent_id = await working.agent()
-    first = await working.answered(agent_id)
-    erasing = asyncio.create_task(erase(working, first))
-    callers = [await working.go_on(first, f"message {number}") for number in range(6)]
+    system.will(reply_with("shipped."))
+    agent_id = await system.agent()
+    first = await system.chat(agent_id)
+    erasing = asyncio.create_task(erase(system, first))
+    callers = [await system.go_on(first, f"message {number}") for number in range(6)]
     assert await erasing
     await asyncio.gather(*(each.wait_until_ended() for each in callers))
     for each in callers:
@@ -147,29 +147,29 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -
                 assert last.code in ("cancelled", "conversation_not_found")
             case _:
                 raise AssertionError(last)
-    await left(working, first)
+    await left(system, first)
 
 
-async def test_a_conversation_in_use_since_then_is_kept(working: World) -> None:
-    working.will(reply_with("shipped."), break_off("It has", how="hang"))
-    first = await working.answered(await working.agent())
-    assert not await erase(working, first, idle_since="2026-01-01T00:00:00.000000Z")
-    second = await working.go_on(first, "and now?")
+async def test_a_conversation_in_use_since_then_is_kept(system: World) -> None:
+    system.will(reply_with("shipped."), break_off("It has", how="hang"))
+    first = await system.chat(await system.agent())
+    assert not await erase(system, first, idle_since="2026-01-01T00:00:00.000000Z")
+    second = await system.go_on(first, "and now?")
     await second.wait_until_said("It has")
-    assert not await erase(working, first, idle_since="2126-01-01T00:00:00.000000Z")
-    await working.bus.traces.cancel(
-        CancelRequested(trace_id=second.request.trace_id, account_id=working.account_id)
+    assert not await erase(system, first, idle_since="2126-01-01T00:00:00.000000Z")
+    await system.bus.traces.cancel(
+        CancelRequested(trace_id=second.request.trace_id, account_id=system.account_id)
     )
     await second.until(frames.Failed)
-    assert await erase(working, first, idle_since="2126-01-01T00:00:00.000000Z")
+    assert await erase(system, first, idle_since="2126-01-01T00:00:00.000000Z")
 
 
 async def test_only_old_unlisted_conversations_are_removed(world: World) -> None:
     world.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
     async with world.worker():
         agent = await world.agent()
-        unlisted = await world.answered(agent, conversation_id=make_unlisted_id())
-        listed = await world.answered(agent)
+        unlisted = await world.chat(agent, conversation_id=make_unlisted_id())
+        listed = await world.chat(agent)
         later = await world.go_on(unlisted, "and now?")
         await later.until(frames.Completed)
         kept = await world.events(listed)

@@ -47,7 +47,7 @@ async def say_rest(exchange: Exchange) -> None:
     await speak(*PIECES[sent:])(exchange)
 
 
-def first(answer: Answer, then: Answer) -> Answer:
+def swap(answer: Answer, then: Answer) -> Answer:
     calls = itertools.count()
     return lambda exchange: (then if next(calls) else answer)(exchange)
 
@@ -67,16 +67,16 @@ async def make_calls(
 
 
 @pytest.mark.parametrize("fallback", [CLAUDE, GPT], ids=lambda each: each.provider)
-async def test_the_next_model_completes_a_reply_at_any_delta(working: World, fallback: Fallback) -> None:
+async def test_the_next_model_completes_a_reply_at_any_delta(system: World, fallback: Fallback) -> None:
     cases = {
-        f"{fallback.model}-{how}-{sent}": first(break_off(*PIECES[:sent], how=how), OVERLOADED)
+        f"{fallback.model}-{how}-{sent}": swap(break_off(*PIECES[:sent], how=how), OVERLOADED)
         for how, sent in itertools.product(BREAKS, range(4))
     }
-    for caller in await make_calls(working, cases, fallbacks=(fallback,)):
+    for caller in await make_calls(system, cases, fallbacks=(fallback,)):
         (completed,), (warned,) = caller.of(frames.Completed), caller.of(frames.WarningFrame)
         assert completed.message.content == caller.text == "".join(PIECES)
         assert (completed.model, warned.warning.code) == (fallback.model, "model_changed")
-        run, stored = await working.run(caller), await working.events(caller)
+        run, stored = await system.run(caller), await system.events(caller)
         (reply,) = (each for each in stored if isinstance(each, events.ModelReplied))
         (change,) = (each for each in stored if isinstance(each, events.WarningRaised))
         assert (reply.provider, reply.model) == (fallback.provider, fallback.model)
@@ -84,7 +84,7 @@ async def test_the_next_model_completes_a_reply_at_any_delta(working: World, fal
         assert "secret" not in change.message
 
 
-async def test_a_failure_that_an_administrator_must_see_is_not_masked(working: World) -> None:
+async def test_a_failure_that_an_administrator_must_see_is_not_masked(system: World) -> None:
     cases = {
         "key": fail_with(401, "authentication_error"),
         "permission": fail_with(403, "permission_error"),
@@ -93,32 +93,32 @@ async def test_a_failure_that_an_administrator_must_see_is_not_masked(working: W
         "long": fail_with(413, "request_too_large"),
         "refusing": reply_with("No", stop_reason="refusal"),
     }
-    asked = await make_calls(working, cases, fallbacks=(CLAUDE,), compaction=None)
+    asked = await make_calls(system, cases, fallbacks=(CLAUDE,), compaction=None)
     codes = ["provider_error"] * 4 + ["context_too_long", "provider_refused"]
     assert [caller.of(frames.Failed)[0].code for caller in asked] == codes
-    assert sorted(get_models(working)) == sorted(cases)
+    assert sorted(get_models(system)) == sorted(cases)
 
 
-async def test_each_fall_back_is_for_its_reasons(working: World) -> None:
+async def test_each_fall_back_is_for_its_reasons(system: World) -> None:
     cases = {
         "long": fail_with(413, "request_too_large"),
         "refusing": reply_with("One ", stop_reason="refusal"),
     }
     any_reason = replace(GPT, on=EVERY_REASON)
-    asked = await make_calls(working, cases, fallbacks=(CLAUDE, any_reason), compaction=None)
+    asked = await make_calls(system, cases, fallbacks=(CLAUDE, any_reason), compaction=None)
     assert [caller.of(frames.Completed)[0].model for caller in asked] == ["gpt", "gpt"]
     assert [caller.text for caller in asked] == ["".join(PIECES)] * 2
 
 
-async def test_the_last_error_names_the_models_that_failed(working: World) -> None:
+async def test_the_last_error_names_the_models_that_failed(system: World) -> None:
     slow, failing = (replace(CLAUDE, model=model) for model in ("slow", "failing"))
     answers = {
         "all-fail": OVERLOADED,
         "slow": fail_with(504, "timeout_error", "secret words"),
         "failing": fail_with(500, "api_error", "secret words"),
     }
-    working.will(answer_by_model(answers))
-    failed = await (await working.ask(await working.agent("all-fail", fallbacks=(slow, failing)))).until(
+    system.will(answer_by_model(answers))
+    failed = await (await system.ask(await system.agent("all-fail", fallbacks=(slow, failing)))).until(
         frames.Failed
     )
     assert (failed.code, failed.message) == (
@@ -128,9 +128,9 @@ async def test_the_last_error_names_the_models_that_failed(working: World) -> No
     )
 
 
-async def test_an_agent_that_wants_no_mended_replies_fails_in_mid_sentence(working: World) -> None:
-    cases = {"mid": first(break_off("One ", how="close"), OVERLOADED), "start": OVERLOADED}
-    asked = await make_calls(working, cases, fallbacks=(CLAUDE,), on_interruption="fail")
+async def test_an_agent_that_wants_no_mended_replies_fails_in_mid_sentence(system: World) -> None:
+    cases = {"mid": swap(break_off("One ", how="close"), OVERLOADED), "start": OVERLOADED}
+    asked = await make_calls(system, cases, fallbacks=(CLAUDE,), on_interruption="fail")
     assert [len(caller.of(frames.Failed)) for caller in asked] == [1, 0]
 
 
@@ -145,22 +145,22 @@ async def think(exchange: Exchange) -> None:
     await exchange.end("tool_use")
 
 
-async def test_a_run_stays_with_its_new_model_and_the_next_begins_anew(working: World, box: Toolbox) -> None:
+async def test_a_run_stays_with_its_new_model_and_the_next_begins_anew(system: World, box: Toolbox) -> None:
     """Between rounds the next model gets what was said and done, without the thinking of the first."""
-    agent = await working.agent("first-model", fallbacks=(CLAUDE,), **SHOP)
-    thinks = first(think, OVERLOADED)
+    agent = await system.agent("first-model", fallbacks=(CLAUDE,), **SHOP)
+    thinks = swap(think, OVERLOADED)
     calls = reply_with_calls(("b", "order", "{}"))
-    working.will(answer_by_model({"first-model": thinks, "claude-9": first(calls, reply_with("Done."))}))
-    caller = await working.answered(agent)
+    system.will(answer_by_model({"first-model": thinks, "claude-9": swap(calls, reply_with("Done."))}))
+    caller = await system.chat(agent)
     assert caller.text == "Let me see. Done."
-    assert get_models(working) == ["first-model"] * 4 + ["claude-9"] * 2
-    said = working.calls[4].body["messages"][1]["content"]
+    assert get_models(system) == ["first-model"] * 4 + ["claude-9"] * 2
+    said = system.calls[4].body["messages"][1]["content"]
     assert [block["type"] for block in said] == ["text", "tool_use"]
-    assert [each.model for each in (await working.run(caller)).rounds] == ["first-model", *["claude-9"] * 2]
-    working.will(reply_with("Again."))
-    again = await working.go_on(caller, "And?")
+    assert [each.model for each in (await system.run(caller)).rounds] == ["first-model", *["claude-9"] * 2]
+    system.will(reply_with("Again."))
+    again = await system.go_on(caller, "And?")
     assert (await again.until(frames.Completed)).model is None
-    assert get_models(working) == ["first-model"]
+    assert get_models(system) == ["first-model"]
 
 
 async def test_a_worker_that_takes_over_goes_on_with_the_new_model(world: World) -> None:
@@ -175,7 +175,7 @@ async def test_a_worker_that_takes_over_goes_on_with_the_new_model(world: World)
         usage=Usage(input_tokens=7),
         **stamp,
     )
-    await world.begun(request, change)
+    await world.store_open_run(request, change)
     async with world.worker():
         caller = await world.request_again(request)
         completed = await caller.until(frames.Completed)
@@ -186,24 +186,24 @@ async def test_a_worker_that_takes_over_goes_on_with_the_new_model(world: World)
     assert started[-1].model == "claude-9"
 
 
-async def test_a_run_that_waited_goes_on_with_the_new_model(working: World, box: Toolbox) -> None:
+async def test_a_run_that_waited_goes_on_with_the_new_model(system: World, box: Toolbox) -> None:
     calls = reply_with_calls(("w", "order", "{}"))
-    answers = {"waits": OVERLOADED, "claude-9": first(calls, reply_with("Done."))}
-    working.will(answer_by_model(answers))
-    caller = await working.ask(await working.agent("waits", fallbacks=(CLAUDE,), mcp_servers=(ASKING,)))
+    answers = {"waits": OVERLOADED, "claude-9": swap(calls, reply_with("Done."))}
+    system.will(answer_by_model(answers))
+    caller = await system.ask(await system.agent("waits", fallbacks=(CLAUDE,), mcp_servers=(ASKING,)))
     await caller.until(frames.Paused)
-    await decide_approval(working.bus.rpc, await decision(working, caller))
+    await decide_approval(system.bus.rpc, await decision(system, caller))
     assert (await caller.until(frames.Completed)).model == "claude-9"
-    assert get_models(working) == ["waits"] * 3 + ["claude-9"] * 2
+    assert get_models(system) == ["waits"] * 3 + ["claude-9"] * 2
 
 
-async def test_a_model_that_failed_three_times_is_skipped(working: World) -> None:
-    agent = await working.agent("flaky", fallbacks=(CLAUDE,))
-    working.will(answer_by_model({"flaky": OVERLOADED}))
-    await asyncio.gather(*[working.answered(agent) for _ in range(3)])
-    working.calls.clear()
-    caller = await working.answered(agent)
-    assert get_models(working) == ["claude-9"]
+async def test_a_model_that_failed_three_times_is_skipped(system: World) -> None:
+    agent = await system.agent("flaky", fallbacks=(CLAUDE,))
+    system.will(answer_by_model({"flaky": OVERLOADED}))
+    await asyncio.gather(*[system.chat(agent) for _ in range(3)])
+    system.calls.clear()
+    caller = await system.chat(agent)
+    assert get_models(system) == ["claude-9"]
     (warned,) = caller.of(frames.WarningFrame)
     assert (
         warned.warning.message
@@ -240,9 +240,9 @@ def test_an_older_claude_model_does_not_think_after_calls_of_another() -> None:
     assert leave_out_thinking(agent, foreign).parameters == {"max_tokens": 9}
 
 
-async def test_the_check_of_an_agent_checks_its_fall_backs(working: World, box: Toolbox) -> None:
-    working.will(answer_by_model({"gpt": scripted_chat.fail_with(401, {"error": {"message": "no"}})}))
-    agent = await working.agent("checked", fallbacks=(CLAUDE, GPT), **SHOP)
-    checked = await check_agent(working.bus.rpc, working.account_id, agent, 1)
+async def test_the_check_of_an_agent_checks_its_fall_backs(system: World, box: Toolbox) -> None:
+    system.will(answer_by_model({"gpt": scripted_chat.fail_with(401, {"error": {"message": "no"}})}))
+    agent = await system.agent("checked", fallbacks=(CLAUDE, GPT), **SHOP)
+    checked = await check_agent(system.bus.rpc, system.account_id, agent, 1)
     assert [each.code for each in (checked.provider, *checked.fallbacks)] == ["ok", "ok", "authentication"]
     assert not checked.ok

@@ -45,47 +45,47 @@ def get_content(world: World, call: int = -1, message: int = -1) -> list[dict[st
     return [{name: each for name, each in block.items() if name != "cache_control"} for block in blocks]
 
 
-async def test_each_kind_of_file_and_the_same_bytes_later(working: World, files: FileStore) -> None:
-    working.will(reply_with("I see."), reply_with("Still."))
+async def test_each_kind_of_file_and_the_same_bytes_later(system: World, files: FileStore) -> None:
+    system.will(reply_with("I see."), reply_with("Still."))
     attached = [
-        await store(files, working, name, content)
+        await store(files, system, name, content)
         for name, content in (("a.png", PNG), ("b.pdf", PDF), ("c.docx", DOCX), ("d.csv", b"x,y\n1,2\n"))
     ]
-    first = await working.answered(
-        await working.agent("claude-sonnet-4-5"), "What are these?", attachments=tuple(attached)
+    first = await system.chat(
+        await system.agent("claude-sonnet-4-5"), "What are these?", attachments=tuple(attached)
     )
-    assert get_content(working) == [
+    assert get_content(system) == [
         {"type": "image", "source": encode(PNG, "image/png")},
         {"type": "document", "source": encode(PDF, "application/pdf"), "title": "b.pdf"},
         {"type": "text", "text": "# c.docx\n\nThirty days."},
         {"type": "text", "text": "# d.csv\n\nx,y\n1,2\n"},
         {"type": "text", "text": "What are these?"},
     ]
-    second = await working.go_on(first, "Sure?")
+    second = await system.go_on(first, "Sure?")
     await second.until(frames.Completed)
-    one, two = map(Sent, working.calls[-2:])
+    one, two = map(Sent, system.calls[-2:])
     assert one.measure_shared(two) == len(one)
-    text = await files.read_text(working.account_id, attached[2].sha256, 1)
+    text = await files.read_text(system.account_id, attached[2].sha256, 1)
     assert text == "Thirty days."
 
 
-async def test_a_model_that_sees_and_reads_nothing_is_told_so(working: World, files: FileStore) -> None:
-    agent = await working.agent("deepseek-chat", provider="openai")
-    attached = (await store(files, working, "a.png", PNG), await store(files, working, "b.pdf", PDF))
-    working.will(scripted_chat.reply_with("I cannot."))
-    await working.answered(agent, "", attachments=attached)
-    assert working.calls[-1].body["messages"][-1]["content"] == (
+async def test_a_model_that_sees_and_reads_nothing_is_told_so(system: World, files: FileStore) -> None:
+    agent = await system.agent("deepseek-chat", provider="openai")
+    attached = (await store(files, system, "a.png", PNG), await store(files, system, "b.pdf", PDF))
+    system.will(scripted_chat.reply_with("I cannot."))
+    await system.chat(agent, "", attachments=attached)
+    assert system.calls[-1].body["messages"][-1]["content"] == (
         "[image a.png: you cannot see images]\n\n# b.pdf\n\n## page 1\n\nWelcome."
     )
 
 
-async def test_a_deleted_file_is_named_as_deleted(working: World, files: FileStore) -> None:
-    working.will(reply_with("A parcel."), reply_with("Gone."))
-    file = await store(files, working, "a.png", PNG)
-    first = await working.answered(await working.agent(), "", attachments=(file,))
-    await remove_files(working.pool, ObjectStore(working.settings.files_url), [file.file_id])
-    await (await working.go_on(first, "And now?")).until(frames.Completed)
-    assert get_content(working, message=0) == [{"type": "text", "text": "[file a.png was deleted]"}]
+async def test_a_deleted_file_is_named_as_deleted(system: World, files: FileStore) -> None:
+    system.will(reply_with("A parcel."), reply_with("Gone."))
+    file = await store(files, system, "a.png", PNG)
+    first = await system.chat(await system.agent(), "", attachments=(file,))
+    await remove_files(system.pool, ObjectStore(system.settings.files_url), [file.file_id])
+    await (await system.go_on(first, "And now?")).until(frames.Completed)
+    assert get_content(system, message=0) == [{"type": "text", "text": "[file a.png was deleted]"}]
 
 
 async def test_a_tools_image_is_in_its_result_in_each_round(world: World, files: FileStore) -> None:
@@ -100,7 +100,7 @@ async def test_a_tools_image_is_in_its_result_in_each_round(world: World, files:
     box = Toolbox(world.bus)
     box.run = draw
     async with box.open(), world.worker():
-        listener = await world.answered(await world.agent(**SHOP), "Draw.")
+        listener = await world.chat(await world.agent(**SHOP), "Draw.")
     (result,) = get_content(world, -2)
     shown = [{"type": "text", "text": '{"bars":2}'}, {"type": "image", "source": encode(PNG, "image/png")}]
     assert (result["type"], result["content"]) == ("tool_result", shown)
@@ -110,45 +110,45 @@ async def test_a_tools_image_is_in_its_result_in_each_round(world: World, files:
     assert (first.files, second.files) == ((image,), (image,))
 
 
-async def test_another_worker_sends_the_files_again(working: World, files: FileStore) -> None:
-    working.will(reply_with("A parcel."))
-    file = await store(files, working, "a.png", PNG)
-    request = working.request(await working.agent(), "", attachments=(file,))
-    await working.begun(request)
-    await (await working.request_again(request)).until(frames.Completed)
-    assert get_content(working) == [{"type": "image", "source": encode(PNG, "image/png")}]
+async def test_another_worker_sends_the_files_again(system: World, files: FileStore) -> None:
+    system.will(reply_with("A parcel."))
+    file = await store(files, system, "a.png", PNG)
+    request = system.request(await system.agent(), "", attachments=(file,))
+    await system.store_open_run(request)
+    await (await system.request_again(request)).until(frames.Completed)
+    assert get_content(system) == [{"type": "image", "source": encode(PNG, "image/png")}]
 
 
-async def test_a_summary_names_the_files_that_it_replaces(working: World, files: FileStore) -> None:
-    working.will(
+async def test_a_summary_names_the_files_that_it_replaces(system: World, files: FileStore) -> None:
+    system.will(
         reply_with("Hi."), reply_filling_window(600, "Well."), reply_with("They met."), reply_with("Done.")
     )
-    file = await store(files, working, "a.png", PNG)
-    first = await working.answered(await working.agent(compaction=SMALL), "See.", attachments=(file,))
+    file = await store(files, system, "a.png", PNG)
+    first = await system.chat(await system.agent(compaction=SMALL), "See.", attachments=(file,))
     for message in ("And?", "So?"):
-        await (await working.go_on(first, message)).until(frames.Completed)
-    (summary,) = await summaries(working, first)
+        await (await system.go_on(first, message)).until(frames.Completed)
+    (summary,) = await summaries(system, first)
     assert summary.summary == "They met.\n\nFiles that are not shown any more: a.png."
-    assert get_content(working, 2, 0)[0]["type"] == "image"
+    assert get_content(system, 2, 0)[0]["type"] == "image"
 
 
-async def test_a_what_if_uses_the_recorded_files(working: World, files: FileStore) -> None:
-    working.will(reply_with("A parcel."), reply_with("A box."))
-    file = await store(files, working, "a.png", PNG)
-    asked = await working.answered(await working.agent(), "", attachments=(file,))
-    assert (await again(working, asked)).outcome == "completed"
-    assert get_content(working) == get_content(working, 0)
+async def test_a_what_if_uses_the_recorded_files(system: World, files: FileStore) -> None:
+    system.will(reply_with("A parcel."), reply_with("A box."))
+    file = await store(files, system, "a.png", PNG)
+    asked = await system.chat(await system.agent(), "", attachments=(file,))
+    assert (await again(system, asked)).outcome == "completed"
+    assert get_content(system) == get_content(system, 0)
 
 
 async def test_too_large_an_image_is_named_and_a_large_pdf_is_text(
-    working: World, files: FileStore, monkeypatch: pytest.MonkeyPatch
+    system: World, files: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_files, "MAX_IMAGE_BYTES", 10)
     monkeypatch.setattr(model_files, "MAX_PDF_BYTES", 10)
-    working.will(reply_with("I see."))
-    attached = (await store(files, working, "a.png", PNG), await store(files, working, "b.pdf", PDF))
-    await working.answered(await working.agent(), "", attachments=attached)
-    assert [block["text"] for block in get_content(working)] == [
+    system.will(reply_with("I see."))
+    attached = (await store(files, system, "a.png", PNG), await store(files, system, "b.pdf", PDF))
+    await system.chat(await system.agent(), "", attachments=attached)
+    assert [block["text"] for block in get_content(system)] == [
         "[image a.png is not shown: it has more than 5 MiB]",
         "# b.pdf\n\n## page 1\n\nWelcome.",
     ]

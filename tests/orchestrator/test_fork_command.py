@@ -36,34 +36,34 @@ def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
     return ForkConversation(**given | fields)
 
 
-async def test_fork_continues_and_outlives_its_source(working: World) -> None:
-    working.will(reply_with("It is blue."), reply_with("It was blue."))
-    source = await working.answered(await working.agent(), "Which colour?")
-    asked = command(working, source)
-    answer = await fork_conversation(working.bus.rpc, asked)
+async def test_fork_continues_and_outlives_its_source(system: World) -> None:
+    system.will(reply_with("It is blue."), reply_with("It was blue."))
+    source = await system.chat(await system.agent(), "Which colour?")
+    asked = command(system, source)
+    answer = await fork_conversation(system.bus.rpc, asked)
     assert answer == ForkAnswered(outcome="forked", version=8)
     assert await erase_conversation(
-        working.bus.rpc, working.account_id, asked.source_id, trace_id=os.urandom(16).hex()
+        system.bus.rpc, system.account_id, asked.source_id, trace_id=os.urandom(16).hex()
     )
-    later = await working.go_on(source, "Say again?", conversation_id=asked.conversation_id)
+    later = await system.go_on(source, "Say again?", conversation_id=asked.conversation_id)
     await later.until(frames.Completed)
-    assert [each["content"][0]["text"] for each in working.calls[-1].messages] == [
+    assert [each["content"][0]["text"] for each in system.calls[-1].messages] == [
         "Which colour?",
         "It is blue.",
         "Say again?",
     ]
-    assert await fork_conversation(working.bus.rpc, asked) == answer
-    assert len((await working.conversation(later)).runs) == 2
+    assert await fork_conversation(system.bus.rpc, asked) == answer
+    assert len((await system.conversation(later)).runs) == 2
 
 
-async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working: World) -> None:
-    working.will(reply_with("shipped."))
-    source = await working.answered(await working.agent())
-    asked = command(working, source)
-    async with working.worker("second"):
-        answers = await asyncio.gather(*(fork_conversation(working.bus.rpc, asked) for _ in range(8)))
+async def test_of_one_command_given_often_and_to_many_there_is_one_fork(system: World) -> None:
+    system.will(reply_with("shipped."))
+    source = await system.chat(await system.agent())
+    asked = command(system, source)
+    async with system.worker("second"):
+        answers = await asyncio.gather(*(fork_conversation(system.bus.rpc, asked) for _ in range(8)))
     assert {(each.outcome, each.version) for each in answers} == {("forked", 8)}
-    assert (await working.log.load_conversation(asked.conversation_id)).version == 8
+    assert (await system.log.load_conversation(asked.conversation_id)).version == 8
 
 
 async def store_long_source(world: World, runs: int = 120) -> str:
@@ -77,14 +77,14 @@ async def store_long_source(world: World, runs: int = 120) -> str:
     return conversation_id
 
 
-async def test_a_long_past_is_forked_by_one_append(working: World) -> None:
-    source_id = await store_long_source(working)
-    asked = fork_of(working, source_id)
-    answer = await fork_conversation(working.bus.rpc, asked)
-    past = await working.log.read_events(source_id)
+async def test_a_long_past_is_forked_by_one_append(system: World) -> None:
+    source_id = await store_long_source(system)
+    asked = fork_of(system, source_id)
+    answer = await fork_conversation(system.bus.rpc, asked)
+    past = await system.log.read_events(source_id)
     assert answer == ForkAnswered(outcome="forked", version=len(past) + 1)
-    assert len(await working.log.read_events(asked.conversation_id)) == answer.version
-    assert await fork_conversation(working.bus.rpc, asked) == answer
+    assert len(await system.log.read_events(asked.conversation_id)) == answer.version
+    assert await fork_conversation(system.bus.rpc, asked) == answer
 
 
 class GatedLog(Log):

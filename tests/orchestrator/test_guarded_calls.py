@@ -35,17 +35,17 @@ ENVIRONMENT = (
     params=[(anthropic.open_model, reply_with("ok")), (openai.open_model, scripted_chat.reply_with("ok"))],
     ids=["anthropic", "openai"],
 )
-def spoken(request: pytest.FixtureRequest) -> Any:
+def provider_answer(request: pytest.FixtureRequest) -> Any:
     """A provider, and an answer of it."""
     return request.param
 
 
 @pytest.fixture
 async def client(
-    spoken: tuple[Callable[..., ModelClient], Answer], provider: ScriptedProvider
+    provider_answer: tuple[Callable[..., ModelClient], Answer], provider: ScriptedProvider
 ) -> AsyncIterator[ModelClient]:
-    provider.will(spoken[1])
-    opened = spoken[0](Guard((urlsplit(provider.url).netloc,)))
+    provider.will(provider_answer[1])
+    opened = provider_answer[0](Guard((urlsplit(provider.url).netloc,)))
     yield opened
     await opened.aclose()
 
@@ -78,14 +78,14 @@ async def test_nothing_of_the_environment_is_sent(
 @pytest.mark.parametrize("guarded", [True, False])
 async def test_a_cookie_is_not_kept(
     client: ModelClient,
-    spoken: tuple[Callable[..., ModelClient], Answer],
+    provider_answer: tuple[Callable[..., ModelClient], Answer],
     provider: ScriptedProvider,
     guarded: bool,
 ) -> None:
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(529, "text/html", b"", set_cookie="account=1; Path=/", retry_after="60")
+        await exchange.respond(529, "text/html", b"", set_cookie="account=1; Path=/", retry_after="60")
 
-    provider.will(answer, spoken[1])
+    provider.will(answer, provider_answer[1])
     # aiohttp's own jar takes no cookie of an address.
     caller = create_caller(client, provider.url.replace("127.0.0.1", "localhost"), guarded=guarded)
     if guarded:
@@ -104,7 +104,7 @@ async def test_an_error_is_read_as_far_as_it_can_matter(
         nonlocal sent
         await exchange.head(404, "application/json", transfer_encoding="chunked")
         while sent < 64 * MAX_ERROR_BYTES:
-            await exchange.raw(b" " * 65536)
+            await exchange.write(b" " * 65536)
             sent += 65536
 
     provider.will(answer)
@@ -123,7 +123,7 @@ async def test_a_charset_of_python_alone_is_not_decoded(
 
     async def answer(exchange: Exchange) -> None:
         body = zlib.compress(b'{"error": {"message": "no"}}')
-        await exchange.whole(400, f"application/json; charset={charset}", body)
+        await exchange.respond(400, f"application/json; charset={charset}", body)
 
     provider.will(answer)
     failure = await create_caller(client, provider.url, guarded=guarded).failure()

@@ -17,38 +17,38 @@ SERVERS = (
 
 @pytest.mark.parametrize(("reported", "named"), [("mail", ["mail"]), ("*", ["shop", "mail"])])
 async def test_a_run_goes_on_and_warns_once(
-    working: World, box: Toolbox, reported: str, named: list[str]
+    system: World, box: Toolbox, reported: str, named: list[str]
 ) -> None:
     box.unavailable = (UnavailableServer(server=reported, reason="It is down."),)
-    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
-    caller = await working.ask(await working.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
+    system.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
+    caller = await system.ask(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
     await caller.until(frames.Completed)
     kinds = [type(frame) for frame in caller.frames if not isinstance(frame, frames.Alive)]
     assert kinds[1 : 1 + len(named)] == [frames.WarningFrame] * len(named), "before the text"
-    warned = [event for event in await working.events(caller) if isinstance(event, events.WarningRaised)]
+    warned = [event for event in await system.events(caller) if isinstance(event, events.WarningRaised)]
     assert [(event.code, event.subject) for event in warned] == [
         ("tool_server_unavailable", name) for name in named
     ]
-    assert all(call.system.startswith("Be brief.") for call in working.calls)
-    assert all(f"their tools are missing: {', '.join(named)}." in call.system for call in working.calls)
+    assert all(call.system.startswith("Be brief.") for call in system.calls)
+    assert all(f"their tools are missing: {', '.join(named)}." in call.system for call in system.calls)
 
 
-async def test_a_run_fails_if_the_agent_says_so(working: World, box: Toolbox) -> None:
+async def test_a_run_fails_if_the_agent_says_so(system: World, box: Toolbox) -> None:
     box.unavailable = (UnavailableServer(server="mail", reason="It is down."),)
-    working.will(reply_with("never"))
-    caller = await working.ask(await working.agent(mcp_servers=SERVERS, on_tool_server_error="fail"))
+    system.will(reply_with("never"))
+    caller = await system.ask(await system.agent(mcp_servers=SERVERS, on_tool_server_error="fail"))
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == (
         "overloaded",
         "The agent's tool servers cannot be reached: mail.",
     )
-    assert working.calls == []
+    assert system.calls == []
 
 
-async def test_without_a_missing_server_nothing_is_said(working: World, box: Toolbox) -> None:
+async def test_without_a_missing_server_nothing_is_said(system: World, box: Toolbox) -> None:
     box.unavailable = ()
-    working.will(reply_with("Done."))
-    caller = await working.ask(await working.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
+    system.will(reply_with("Done."))
+    caller = await system.ask(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
     await caller.until(frames.Completed)
-    assert working.calls[0].system == "Be brief."
-    assert not [event for event in await working.events(caller) if isinstance(event, events.WarningRaised)]
+    assert system.calls[0].system == "Be brief."
+    assert not [event for event in await system.events(caller) if isinstance(event, events.WarningRaised)]

@@ -17,7 +17,7 @@ from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World, format_time_ago, wait_until_logged
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import reply_with
-from tests.orchestrator.test_elicitation import SHOP, elicit, life, said
+from tests.orchestrator.test_elicitation import SHOP, elicit, life, respond
 from tests.orchestrator.toolbox import Toolbox
 
 NEW = "elicitation_requested.v9"
@@ -34,14 +34,14 @@ main()
 
 
 @pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
+async def system(world: World) -> AsyncIterator[World]:
     """With one worker of this release, which takes soon again what it has put back."""
     async with world.worker(timings=Timings(put_back_seconds=(0.1, 1.0))):
         yield world
 
 
 @pytest.fixture(autouse=True)
-def _fresh(box: Toolbox) -> None:
+def _reset_box(box: Toolbox) -> None:
     box.run = elicit()
     box.requested.clear()
 
@@ -52,7 +52,7 @@ async def run_until_elicited(world: World, count: int) -> ChatRequested:
     stored = mapper.encode_pairs(life(request, expires_at=format_time_ago(-3600))[:count])
     asked = events.get_tag(events.ElicitationRequested)
     async with open_store(world.settings.database_url) as store:
-        version = (await world.begun(request)).version
+        version = (await world.store_open_run(request)).version
         await store.append_stored(
             request.conversation_id,
             version,
@@ -66,16 +66,16 @@ def _rename_event(state: bytes) -> tuple[str, bytes]:
 
 
 @pytest.mark.slow
-async def test_unknown_event_leaves_request_to_newer_release(working: World, box: Toolbox) -> None:
-    request = await run_until_elicited(working, 4)
-    working.will(reply_with("Done."))
+async def test_unknown_event_leaves_request_to_newer_release(system: World, box: Toolbox) -> None:
+    request = await run_until_elicited(system, 4)
+    system.will(reply_with("Done."))
     with capture_logs() as lines:
-        caller = await working.request_again(request)
+        caller = await system.request_again(request)
         await wait_until_logged(
             lines, lambda line: line["event"] == "request_put_back" and NEW in line["reason"], count=4
         )
-    async with orchestrator(working.settings, "newer", code=NEWER):
+    async with orchestrator(system.settings, "newer", code=NEWER):
         await caller.until(frames.Completed)
     (again,) = box.requested
-    assert (again.leg, again.input, again.responses) == (1, {"n": 2}, (said("accept", {"guests": 3}),))
+    assert (again.leg, again.input, again.responses) == (1, {"n": 2}, (respond("accept", {"guests": 3}),))
     assert caller.of(frames.Failed) == []

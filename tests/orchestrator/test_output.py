@@ -24,15 +24,15 @@ PRICE: dict[str, Any] = {
 NOT_JSON = "The model's reply is not valid"
 
 
-async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -> None:
-    working.will(reply_with('{"item": "tea",', ' "price": 4.5}'))
-    agent = await working.agent(
+async def test_a_reply_that_satisfies_the_schema_is_sent_whole(system: World) -> None:
+    system.will(reply_with('{"item": "tea",', ' "price": 4.5}'))
+    agent = await system.agent(
         output_type="json", output_schema=PRICE, parameters={"output_config": {"effort": "low"}}
     )
-    caller = await working.ask(agent)
+    caller = await system.ask(agent)
     assert (await caller.until(frames.Completed)).message.content == '{"item": "tea", "price": 4.5}'
     assert [frame.text for frame in caller.of(frames.DeltaFrame)] == ['{"item": "tea", "price": 4.5}']
-    assert working.calls[0].body["output_config"] == {
+    assert system.calls[0].body["output_config"] == {
         "effort": "low",
         "format": {
             "type": "json_schema",
@@ -63,16 +63,16 @@ async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -
         ),
     ],
 )
-async def test_any_other_reply_fails_the_run_and_says_why(working: World, answer: Answer, words: str) -> None:
-    working.will(answer)
-    agent = await working.agent(output_type="json", output_schema=PRICE, parameters={"max_tokens": 50})
-    caller = await working.ask(agent)
+async def test_any_other_reply_fails_the_run_and_says_why(system: World, answer: Answer, words: str) -> None:
+    system.will(answer)
+    agent = await system.agent(output_type="json", output_schema=PRICE, parameters={"max_tokens": 50})
+    caller = await system.ask(agent)
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == ("output_invalid", words)
     assert caller.text == ""
-    saved = [event for event in await working.events(caller) if isinstance(event, events.MessageSaved)]
+    saved = [event for event in await system.events(caller) if isinstance(event, events.MessageSaved)]
     assert [message.role for message in saved] == ["user"]
-    assert (await working.run(caller)).usage.total > 0
+    assert (await system.run(caller)).usage.total > 0
 
 
 VALID = '{"item": "tea", "price": 4.5}'
@@ -87,13 +87,13 @@ VALID = '{"item": "tea", "price": 4.5}'
         f"```json\n{VALID}```",
     ],
 )
-async def test_one_code_fence_around_the_json_is_removed(working: World, said: str) -> None:
-    working.will(reply_with(said))
-    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+async def test_one_code_fence_around_the_json_is_removed(system: World, said: str) -> None:
+    system.will(reply_with(said))
+    caller = await system.ask(await system.agent(output_type="json", output_schema=PRICE))
     assert (await caller.until(frames.Completed)).message.content == caller.text == VALID
-    (round_,) = (await working.run(caller)).rounds
+    (round_,) = (await system.run(caller)).rounds
     assert round_.blocks == ({"type": "text", "text": VALID},)
-    assert len(working.calls) == 1
+    assert len(system.calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,51 +105,51 @@ async def test_one_code_fence_around_the_json_is_removed(working: World, said: s
         ("I cannot.", "it is not JSON"),
     ],
 )
-async def test_an_invalid_reply_is_repaired_once(working: World, said: str, problem: str) -> None:
-    working.will(reply_with(said), reply_with(VALID))
-    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+async def test_an_invalid_reply_is_repaired_once(system: World, said: str, problem: str) -> None:
+    system.will(reply_with(said), reply_with(VALID))
+    caller = await system.ask(await system.agent(output_type="json", output_schema=PRICE))
     assert (await caller.until(frames.Completed)).message.content == caller.text == VALID
-    first, second = working.calls
+    first, second = system.calls
     assert second.messages[: len(first.messages)] == first.messages
     assert second.messages[-2] == {"role": "assistant", "content": [{"type": "text", "text": said}]}
     assert second.last_text.startswith(f"Your reply is not valid: {problem}. Reply again")
-    (replied,) = [event for event in await working.events(caller) if isinstance(event, events.ModelReplied)]
+    (replied,) = [event for event in await system.events(caller) if isinstance(event, events.ModelReplied)]
     assert replied.repaired == problem
     assert replied.usage.total == 2 * (10 + 5)
 
 
-async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World) -> None:
+async def test_only_the_round_that_asks_for_no_tool_is_the_reply(system: World) -> None:
     reply = '{"item": "tea", "price": 1}'
-    working.will(
+    system.will(
         reply_with_calls(("a", "find", "{}"), text="Let me look."),
         reply_with_calls(("b", "find", "{}"), text='{"item": 1'),
         reply_with(reply),
     )
     shop = (McpServer(name="shop", url="https://shop.example/mcp"),)
-    async with Toolbox(working.bus).open():
-        agent = await working.agent(
+    async with Toolbox(system.bus).open():
+        agent = await system.agent(
             output_type="json", output_schema=PRICE, mcp_servers=shop, max_tool_rounds=2
         )
-        caller = await working.ask(agent)
+        caller = await system.ask(agent)
         assert (await caller.until(frames.Completed)).message.content == caller.text == reply
-    assert working.calls[-1].body["tool_choice"] == {"type": "none"}
+    assert system.calls[-1].body["tool_choice"] == {"type": "none"}
 
 
-async def test_unenforceable_schema_is_instructed_and_checked(working: World) -> None:
+async def test_unenforceable_schema_is_instructed_and_checked(system: World) -> None:
     node = {
         "type": "object",
         "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
     }
     tree = node | {"$defs": {"node": node}}
     bad = reply_with('{"children": [{"children": 1}]}')
-    working.will(reply_with('{"children": [{"children": []}]}'), bad, bad)
-    agent = await working.agent(output_type="json", output_schema=tree, system_prompt="Draw trees.")
-    await working.answered(agent)
-    failed = await (await working.ask(agent)).until(frames.Failed)
+    system.will(reply_with('{"children": [{"children": []}]}'), bad, bad)
+    agent = await system.agent(output_type="json", output_schema=tree, system_prompt="Draw trees.")
+    await system.chat(agent)
+    failed = await (await system.ask(agent)).until(frames.Failed)
     assert "$.children[0].children" in failed.message
-    assert all("output_config" not in call.body for call in working.calls)
-    assert working.calls[0].system.startswith("Draw trees.\n\nYour reply is read by a program")
-    assert '"$ref":"#/$defs/node"' in working.calls[0].system
+    assert all("output_config" not in call.body for call in system.calls)
+    assert system.calls[0].system.startswith("Draw trees.\n\nYour reply is read by a program")
+    assert '"$ref":"#/$defs/node"' in system.calls[0].system
 
 
 async def test_a_checking_process_that_died_is_replaced_unnoticed() -> None:
@@ -210,13 +210,13 @@ def list_checkers() -> set[int]:
     return {int(pid) for pid in children if b"schema_checker" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(working: World) -> None:
-    working.will(reply_with("**ok**"))
-    agent = await working.agent(output_type="markdown", system_prompt="Be brief.")
+async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(system: World) -> None:
+    system.will(reply_with("**ok**"))
+    agent = await system.agent(output_type="markdown", system_prompt="Be brief.")
     for prompt in (None, "Be long."):
-        await working.answered(agent, prompt=prompt)
-    assert [call.system.partition("\n\n")[0] for call in working.calls] == ["Be brief.", "Be long."]
-    assert all("Markdown" in call.system for call in working.calls)
+        await system.chat(agent, prompt=prompt)
+    assert [call.system.partition("\n\n")[0] for call in system.calls] == ["Be brief.", "Be long."]
+    assert all("Markdown" in call.system for call in system.calls)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Sent:
         assert trace_id == "t"
         self.frames.append(frame)
 
-    def repeated(self) -> list[tuple[str, int]]:
+    def take_repeated(self) -> list[tuple[str, int]]:
         """Text and offset of what was sent again since the last call."""
         found, self.frames = self.frames, []
         return [
@@ -84,11 +84,11 @@ async def test_text_is_sent_again_from_the_repetition_before_the_last_on(
             continue
         await run.send_text(text)
         await run.repeat_text()
-        seen.append(sent.repeated())
+        seen.append(sent.take_repeated())
     assert seen == [[("ab", 0)], [("abcd", 0)], [("cdef", 2)], [], [("gh", 6)], [("ij", 8)]]
 
 
-async def fast(exchange: Exchange) -> None:
+async def stream_fast(exchange: Exchange) -> None:
     """Each piece of TEXT in a chunk of its own, as fast as they are taken."""
     await exchange.begin()
     await exchange.block(type="text", text="")
@@ -100,10 +100,10 @@ async def fast(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-async def test_pieces_of_a_fast_model_are_joined(working: World, guarded: bool) -> None:
-    working.will(fast)
-    own = {"base_url": working.provider.url, "provider_key": "sk-own"} if guarded else {}
-    caller = await working.ask(await working.agent("demo-shop-1", **own))
+async def test_pieces_of_a_fast_model_are_joined(system: World, guarded: bool) -> None:
+    system.will(stream_fast)
+    own = {"base_url": system.provider.url, "provider_key": "sk-own"} if guarded else {}
+    caller = await system.ask(await system.agent("demo-shop-1", **own))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "".join(TEXT)
     assert len(caller.of(frames.DeltaFrame)) < len(TEXT) / 5
@@ -139,7 +139,7 @@ async def test_a_long_write_is_read_in_slices(provider: ScriptedProvider, caller
         }
         end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
         sent = [start, block, *[piece] * 200, end, {"type": "message_stop"}]
-        await exchange.raw(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in sent))
+        await exchange.write(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in sent))
         await exchange.close()
 
     provider.will(answer)

@@ -24,9 +24,9 @@ async def test_process_is_ready_and_logs_no_word_of_a_run(world: World) -> None:
         ready = await http.get(f"http://127.0.0.1:{port}/readyz")
         assert ready.json() == {"status": "ok", "checks": {"nats": "ok", "postgres": "ok"}}
         agent = await world.agent(provider_key="sk-ant-CANARYKEY12345", system_prompt="CANARY-prompt")
-        caller = await world.answered(agent, "CANARY-message")
+        caller = await world.chat(agent, "CANARY-message")
         process.send(signal.SIGTERM)
-        assert await process.ended() == 0
+        assert await process.wait_until_ended() == 0
         log = process.log.read_text()
     assert "CANARY" not in log
     assert f'"trace_id":"{caller.request.trace_id}"' in log

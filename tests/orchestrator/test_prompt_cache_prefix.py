@@ -58,7 +58,7 @@ async def test_with_tools_each_call_begins_with_the_whole_call_before(world: Wor
         reply_with("Again."),
     )
     async with Toolbox(world.bus).open(), world.worker():
-        first = await world.answered(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
+        first = await world.chat(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
         second = await world.go_on(first, "And now?")
         await second.until(frames.Completed)
     one, two, three = map(Sent, world.calls)
@@ -81,7 +81,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
         await shelf.put("tents.txt", "Tents are dried before they are packed.")
         async with world.worker():
             agent = await world.agent(retrieval=Retrieval(knowledge_base_id=shelf.id))
-            asked = await world.answered(agent, "How do I return goods?")
+            asked = await world.chat(agent, "How do I return goods?")
             for question in ("How are tents packed?", "May I return tents?"):
                 following = await world.go_on(asked, question)
                 await following.until(frames.Completed)
@@ -95,15 +95,15 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
 
 
-async def test_variables_stand_behind_the_first_breakpoint(working: World) -> None:
-    working.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
-    agent = await working.agent(
+async def test_variables_stand_behind_the_first_breakpoint(system: World) -> None:
+    system.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
+    agent = await system.agent(
         system_prompt="Be brief. Today is {{current_date}}. The customer is {{name}}.", variables=("name",)
     )
-    first = await working.answered(agent, "Hello", context={"name": "Ada"})
-    await (await working.go_on(first, "And?", context={"name": "Ada"})).until(frames.Completed)
-    await working.answered(agent, "Hello", context={"name": "Bob"})
-    one, two, three = map(Sent, working.calls[-3:])
+    first = await system.chat(agent, "Hello", context={"name": "Ada"})
+    await (await system.go_on(first, "And?", context={"name": "Ada"})).until(frames.Completed)
+    await system.chat(agent, "Hello", context={"name": "Bob"})
+    one, two, three = map(Sent, system.calls[-3:])
     assert one.head == 2
     assert b"Be brief. Today is " in one.pieces[0]
     assert b". The customer is Ada." in one.pieces[1]
@@ -112,11 +112,11 @@ async def test_variables_stand_behind_the_first_breakpoint(working: World) -> No
     assert two.marks == [0, len(two) - 2, len(two) - 1]
 
 
-async def test_missing_variables_refuse_the_message(working: World) -> None:
-    agent = await working.agent(system_prompt="For {{name}}.", variables=("name", "tier"))
-    working.will(reply_with("Hello."))
-    await working.answered(agent, context={"name": "Ada", "tier": "gold"})
-    listener = await working.ask(agent, context={"tier": "gold"})  # the worker knows the agent by now
+async def test_missing_variables_refuse_the_message(system: World) -> None:
+    agent = await system.agent(system_prompt="For {{name}}.", variables=("name", "tier"))
+    system.will(reply_with("Hello."))
+    await system.chat(agent, context={"name": "Ada", "tier": "gold"})
+    listener = await system.ask(agent, context={"tier": "gold"})  # the worker knows the agent by now
     refused = await listener.until(frames.Refused)
     assert (refused.code, refused.message) == (
         "invalid_request",
@@ -133,7 +133,7 @@ async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: Wo
         await first.wait_until_said("It has ")
         async with world.worker("new"):
             old.send(signal.SIGTERM)
-            await old.ended()
+            await old.wait_until_ended()
             await first.until(frames.Completed)
             second = await world.go_on(first, "Really?")
             await second.until(frames.Completed)

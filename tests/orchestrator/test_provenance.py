@@ -13,17 +13,17 @@ from tests.orchestrator.given import World
 from tests.orchestrator.scripted import reply_with
 
 
-async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(working: World) -> None:
-    working.will(reply_with("one"), reply_with("two"), reply_with("three"))
-    agent = await working.agent(system_prompt="You are Bob.")
-    first = await working.answered(agent, "Who are you?")
-    second = await working.go_on(first, "Again?")
+async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(system: World) -> None:
+    system.will(reply_with("one"), reply_with("two"), reply_with("three"))
+    agent = await system.agent(system_prompt="You are Bob.")
+    first = await system.chat(agent, "Who are you?")
+    second = await system.go_on(first, "Again?")
     await second.until(frames.Completed)
-    third = await working.go_on(first, "Arr?", prompt="You are a pirate.")
+    third = await system.go_on(first, "Arr?", prompt="You are a pirate.")
     await third.until(frames.Completed)
-    stored = await working.events(first)
+    stored = await system.events(first)
     replies = [event for event in stored if isinstance(event, events.ModelReplied)]
-    sent = [call.system for call in working.calls[-3:]]
+    sent = [call.system for call in system.calls[-3:]]
     assert [reply.prompt_sha256 for reply in replies] == [
         hashlib.sha256(text.encode()).hexdigest() for text in sent
     ]

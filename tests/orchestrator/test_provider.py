@@ -180,7 +180,7 @@ async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, 
         await exchange.block(type="text", text="")
         for text in ("a\\ud800b", "c\\u0000d"):
             delta = b'{"type":"text_delta","text":"%b"}' % text.encode()
-            await exchange.raw(b'data: {"type":"content_block_delta","index":0,"delta":%b}\n\n' % delta)
+            await exchange.write(b'data: {"type":"content_block_delta","index":0,"delta":%b}\n\n' % delta)
         await exchange.end()
 
     provider.will(answer)
@@ -220,7 +220,7 @@ async def test_all_that_a_reply_names_can_be_stored(provider: ScriptedProvider, 
             {"type": "message_stop"},
         ]
         for each in sent:
-            await exchange.raw(b"data: %b\n\n" % json.dumps(each).encode())
+            await exchange.write(b"data: %b\n\n" % json.dumps(each).encode())
         await exchange.close()
 
     provider.will(answer)

@@ -38,19 +38,19 @@ async def test_check_reports_missing_provider_or_key(world: World) -> None:
     assert [(server.name, server.ok) for server in found.servers] == [("*", False)]
 
 
-async def test_the_call_carries_the_agents_key_model_and_parameters(working: World) -> None:
-    working.will(reply_with("Hello", " there"))
+async def test_the_call_carries_the_agents_key_model_and_parameters(system: World) -> None:
+    system.will(reply_with("Hello", " there"))
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    agent = await working.agent(
+    agent = await system.agent(
         "claude-x",
         provider_key=KEY,
         parameters={"temperature": 0.5, "max_tokens": 9},
         output_type="json",
         output_schema=schema,
     )
-    checked = await check(working, agent)
+    checked = await check(system, agent)
     assert (checked.provider.ok, checked.provider.code, checked.provider.detail) == (True, "ok", "")
-    (call,) = working.calls
+    (call,) = system.calls
     sent: dict[str, Any] = {name: call.body[name] for name in ("model", "temperature", "max_tokens")}
     assert sent == {"model": "claude-x", "temperature": 0.5, "max_tokens": 9}
     assert call.body["output_config"]["format"]["schema"]["required"] == ["a"]
@@ -85,25 +85,25 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(working: Wor
     ],
 )
 async def test_what_the_provider_refuses_is_told_apart(
-    working: World, answer: Answer, code: str, words: str
+    system: World, answer: Answer, code: str, words: str
 ) -> None:
-    working.will(answer)
-    found = (await check(working, await working.agent(provider_key=KEY))).provider
+    system.will(answer)
+    found = (await check(system, await system.agent(provider_key=KEY))).provider
     assert found.code == code
     assert found.ok == (code == "ok")
     assert words in found.detail
     assert "SECRET" not in found.detail
     assert KEY not in found.detail
-    assert len(working.calls) == 1
+    assert len(system.calls) == 1
 
 
-async def test_a_check_calls_as_a_chat_would(box: Toolbox, working: World) -> None:
-    working.will(fail_with(400, "invalid_request_error", "tools.0.description: too long"))
-    agent = await working.agent(
+async def test_a_check_calls_as_a_chat_would(box: Toolbox, system: World) -> None:
+    system.will(fail_with(400, "invalid_request_error", "tools.0.description: too long"))
+    agent = await system.agent(
         system_prompt="Be brief.", mcp_servers=(McpServer(name="shop", url="https://shop.example/mcp"),)
     )
-    found = (await check(working, agent)).provider
-    (call,) = working.calls
+    found = (await check(system, agent)).provider
+    (call,) = system.calls
     assert call.system == "Be brief."
     assert [tool["name"] for tool in call.body["tools"]] == [spec.name for spec in box.specs]
     assert (found.code, "It said: tools.0.description: too long" in found.detail) == ("bad_parameter", True)

@@ -136,16 +136,16 @@ async def test_a_date_to_retry_at_is_that_of_the_providers_clock(
 
 @pytest.mark.parametrize("how", ["hang", "ping"])
 async def test_a_stream_without_content_times_out_pings_or_not(
-    provider: ScriptedProvider, impatient: Caller, how: str
+    provider: ScriptedProvider, impatient_caller: Caller, how: str
 ) -> None:
     provider.will(break_off("Hel", how=how))
-    failure = await impatient.failure()
+    failure = await impatient_caller.failure()
     assert failure.code == "provider_timeout"
     await provider.calls[0].wait_until_left()
 
 
 async def test_pings_are_a_sign_of_life_while_a_model_thinks(
-    provider: ScriptedProvider, impatient: Caller
+    provider: ScriptedProvider, impatient_caller: Caller
 ) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()
@@ -156,19 +156,19 @@ async def test_pings_are_a_sign_of_life_while_a_model_thinks(
         await exchange.end()
 
     provider.will(answer)
-    await impatient.stream()
-    assert impatient.said == ["At last."]
+    await impatient_caller.stream()
+    assert impatient_caller.said == ["At last."]
     assert len(provider.calls) == 1
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "hang", "ping", "garbage", "overloaded_error"])
 async def test_a_reply_that_told_why_it_ended_is_whole_whatever_its_tail_is(
-    provider: ScriptedProvider, impatient: Caller, how: str
+    provider: ScriptedProvider, impatient_caller: Caller, how: str
 ) -> None:
     provider.will(break_off("All ", "of it.", how=how, stop_reason="end_turn"), reply_with("never"))
-    reply = await impatient.stream()
+    reply = await impatient_caller.stream()
     assert reply.stop_reason == "end_turn"
-    assert "".join(impatient.said) == "All of it."
+    assert "".join(impatient_caller.said) == "All of it."
     assert len(provider.calls) == 1
 
 
@@ -200,7 +200,7 @@ async def test_the_kind_of_a_failure_is_fit_for_a_log(
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()
         data = json.dumps({"type": "error", "error": {"type": kind}})
-        await exchange.raw(f"data: {data}\n\n".encode())
+        await exchange.write(f"data: {data}\n\n".encode())
 
     provider.will(answer)
     found = (await caller.failure()).kind
@@ -217,33 +217,33 @@ async def test_the_body_of_an_error_may_be_anything(
     provider: ScriptedProvider, caller: Caller, status: int, body: str
 ) -> None:
     async def answer(exchange: Exchange) -> None:
-        await exchange.whole(status, "application/json", body.encode())
+        await exchange.respond(status, "application/json", body.encode())
 
     provider.will(answer)
     assert (await caller.failure()).kind == f"http_{status}"
 
 
 async def test_a_provider_that_takes_the_call_and_says_nothing_times_out(
-    provider: ScriptedProvider, impatient: Caller
+    provider: ScriptedProvider, impatient_caller: Caller
 ) -> None:
-    async def silent(exchange: Exchange) -> None:
+    async def wait_until_left(exchange: Exchange) -> None:
         await exchange.left.wait()
 
-    provider.will(silent)
-    failure = await impatient.failure()
+    provider.will(wait_until_left)
+    failure = await impatient_caller.failure()
     assert failure.code == "provider_timeout"
     assert len(provider.calls) == 3
 
 
 async def test_an_error_whose_body_never_comes_times_out(
-    provider: ScriptedProvider, impatient: Caller
+    provider: ScriptedProvider, impatient_caller: Caller
 ) -> None:
     async def send_half(exchange: Exchange) -> None:
         await exchange.head(500, "application/json", content_length="9")
         await exchange.left.wait()
 
     provider.will(send_half)
-    failure = await impatient.failure()
+    failure = await impatient_caller.failure()
     assert failure.code == "provider_timeout"
 
 

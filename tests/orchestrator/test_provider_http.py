@@ -20,21 +20,23 @@ NAME = "models.example"
 
 
 @pytest.fixture(params=[(AnthropicApi, reply_with("ok")), (OpenAIApi, scripted_chat.reply_with("ok"))])
-def spoken(request: pytest.FixtureRequest) -> Any:
+def provider_answer(request: pytest.FixtureRequest) -> Any:
     """A provider's wire, and an answer on it."""
     return request.param
 
 
 @pytest.fixture
-async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> AsyncIterator[RetryingModel]:
+async def client(
+    provider_answer: tuple[Any, Answer], provider: ScriptedProvider
+) -> AsyncIterator[RetryingModel]:
     """Agents may name the address NAME, which is the provider's."""
-    provider.will(spoken[1])
+    provider.will(provider_answer[1])
 
     async def resolve(host: str, port: int, account_id: str) -> list[str]:
         return {NAME: ["127.0.0.1"]}[host]
 
     guard = Guard([f"{NAME}:{urlsplit(provider.url).port}"], resolve)
-    model = RetryingModel(spoken[0](guard), first_backoff_seconds=0.005)
+    model = RetryingModel(provider_answer[0](guard), first_backoff_seconds=0.005)
     yield model
     await model.aclose()
 
@@ -127,7 +129,7 @@ async def test_truncated_response_is_transient(caller: Caller, provider: Scripte
     ids=["line", "head", "interim", "extension", "trailer"],
 )
 async def test_endless_empty_response_is_given_up(
-    impatient: Caller, provider: ScriptedProvider, begin: bytes, more: bytes
+    impatient_caller: Caller, provider: ScriptedProvider, begin: bytes, more: bytes
 ) -> None:
     async def answer(exchange: Exchange) -> None:
         exchange._writer.write(begin)
@@ -137,7 +139,7 @@ async def test_endless_empty_response_is_given_up(
             await asyncio.sleep(0)
 
     provider.will(answer)
-    failure = await impatient.failure()
+    failure = await impatient_caller.failure()
     assert failure.code in ("provider_error", "provider_timeout")
     await provider.calls[-1].wait_until_left()
 
@@ -152,7 +154,7 @@ async def test_a_provider_waits_for_a_reader_that_waits(caller: Caller, provider
         try:
             while True:
                 async with asyncio.timeout(1.0):
-                    await exchange.raw(b": " + b"x" * 65534 + b"\n")
+                    await exchange.write(b": " + b"x" * 65534 + b"\n")
                     sent += 65536
         except TimeoutError:
             waiting.set()

@@ -16,7 +16,7 @@ from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import break_off, reply_with, reply_with_calls
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
-from tests.support.proxy import proxied
+from tests.support.proxy import run_proxy
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     blocks = tuple(
         {"type": "tool_use", "id": call_id, "name": name, "input": {}} for call_id, name in names.items()
     )
-    await world.begun(
+    await world.store_open_run(
         request,
         events.Delta(text="Let me see. ", cuts=(12,), **stamp),
         events.ModelReplied(blocks=blocks, stop_reason="tool_use", usage=Usage(input_tokens=1), **stamp),
@@ -56,20 +56,22 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
 
 async def test_exhausted_request_fails_its_run(world: World, store: ConversationStore) -> None:
     request = world.request(await world.agent())
-    await world.begun(request)
+    await world.store_open_run(request)
     caller = await world.listen(request)
     await _exhaust_deliveries(world, request)
     async with world.worker():
         await _wait_until_handled(world)
     assert (await caller.until(frames.Failed)).code == "internal_error"
     assert (await world.run(caller)).state == "failed"
-    assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
+    assert wire.encode(request).decode() in [
+        message.payload for message in await world.read_dead_letters("REQUESTS")
+    ]
 
 
 async def test_handed_over_run_is_left_to_the_sweeper(world: World, store: ConversationStore) -> None:
     world.will(reply_with("It has shipped."))
     request = world.request(await world.agent("demo-shop-1"))
-    conversation = await world.begun(request)
+    conversation = await world.store_open_run(request)
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
     for attempt in range(2, 8):
         handed_over = events.ReplyLost(round=0, usage=Usage(), **stamp)
@@ -85,7 +87,7 @@ async def test_handed_over_run_is_left_to_the_sweeper(world: World, store: Conve
 
 async def _exhaust_deliveries(world: World, request: ChatRequested) -> None:
     """Have said of the request what nats-server says at a message's last delivery."""
-    async with world.raw() as nats:
+    async with world.connect_nats() as nats:
         jetstream = nats.jetstream()
         stored = await jetstream.publish(subjects.format_requests(request.account_id), wire.encode(request))
         queue = await jetstream.pull_subscribe_bind("orchestrator", "REQUESTS")
@@ -97,7 +99,7 @@ async def _exhaust_deliveries(world: World, request: ChatRequested) -> None:
 
 
 async def _wait_until_handled(world: World) -> None:
-    async with world.raw() as nats, asyncio.timeout(SECONDS):
+    async with world.connect_nats() as nats, asyncio.timeout(SECONDS):
         while (await nats.jetstream().stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -123,7 +125,7 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World) -> Non
 async def test_cancellation_without_nats_takes_effect_later(world: World) -> None:
     world.will(break_off("It has", how="hang"))
     agent = await world.agent()
-    async with proxied(world.settings.nats_url) as (link, url), world.worker(nats_url=url):
+    async with run_proxy(world.settings.nats_url) as (link, url), world.worker(nats_url=url):
         caller = await world.ask(agent)
         await caller.wait_until_said("It has")
         await link.set_mode("hold")
@@ -135,4 +137,4 @@ async def test_cancellation_without_nats_takes_effect_later(world: World) -> Non
 async def test_a_run_needs_no_redis(world: World) -> None:
     world.will(reply_with_calls(("a", "find", "{}")), reply_with("Fine."))
     async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):
-        await world.answered(await world.agent(**SHOP))
+        await world.chat(await world.agent(**SHOP))

@@ -28,12 +28,12 @@ _ORDER = ("call_b", "order", '{"id": "mug-1"}')
 
 
 @pytest.fixture(scope="module")
-async def tools(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as toolbox:
+async def tools(system: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(system.bus).open() as toolbox:
         yield toolbox
 
 
-async def recorded(world: World, *answers: Any, **draft: Any) -> Listener:
+async def record_run(world: World, *answers: Any, **draft: Any) -> Listener:
     """A run that has completed."""
     world.will(*answers)
     asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
@@ -65,102 +65,102 @@ def calls(answer: WhatIfAnswered) -> list[tuple[str, bool]]:
     return [(call.name, call.missed) for call in answer.calls]
 
 
-async def test_a_case_is_answered_where_the_log_does_not_have_it(working: World, tools: Toolbox) -> None:
+async def test_a_case_is_answered_where_the_log_does_not_have_it(system: World, tools: Toolbox) -> None:
     script = (reply_with_calls(_FIND, text="Let me see. "), reply_with("Yes."))
-    first = await recorded(working, *script, mcp_servers=SHOP)
-    shown, listed = [call.body for call in working.calls], len(tools.listed)
-    working.will(*script)
-    answer = await again(working, await build_case(working, first, conversation_id=NOWHERE))
+    first = await record_run(system, *script, mcp_servers=SHOP)
+    shown, listed = [call.body for call in system.calls], len(tools.listed)
+    system.will(*script)
+    answer = await again(system, await build_case(system, first, conversation_id=NOWHERE))
     assert (answer.outcome, answer.content) == ("completed", "Let me see. Yes.")
     assert calls(answer) == [("find", False)]
-    assert [call.body for call in working.calls] == shown
+    assert [call.body for call in system.calls] == shown
     assert len(tools.listed) == listed, "no tool server is touched"
 
 
-async def test_a_case_that_no_message_can_hold_is_done_again(working: World) -> None:
-    first = await recorded(working, reply_with("Yes."))
-    case = await build_case(working, first)
+async def test_a_case_that_no_message_can_hold_is_done_again(system: World) -> None:
+    first = await record_run(system, reply_with("Yes."))
+    case = await build_case(system, first)
     asked, long = b"Do you have mugs?", b"Do you have mugs?" * 600_000
     record = tuple(msgspec.Raw(bytes(each).replace(asked, long)) for each in case.record or ())
-    answer = await again(working, msgspec.structs.replace(case, record=record))
+    answer = await again(system, msgspec.structs.replace(case, record=record))
     assert (answer.outcome, answer.content) == ("completed", "Yes.")
-    assert working.calls[-1].last_text == long.decode()
+    assert system.calls[-1].last_text == long.decode()
 
 
-async def test_a_rerun_stops_at_the_first_unrecorded_call(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
+async def test_a_rerun_stops_at_the_first_unrecorded_call(system: World, tools: Toolbox) -> None:
+    first = await record_run(system, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
-    working.will(reply_with_calls(("c", "find", '{"q": "red mugs"}'), text="Hm. "), reply_with("No."))
-    answer = await again(working, await build_case(working, first))
+    system.will(reply_with_calls(("c", "find", '{"q": "red mugs"}'), text="Hm. "), reply_with("No."))
+    answer = await again(system, await build_case(system, first))
     assert (answer.outcome, answer.code, answer.content) == ("diverged", "diverged", "Hm. ")
     assert calls(answer) == [("find", True)]
     assert answer.diverged is not None
     assert answer.diverged.call == AskedTool(round=1, name="find", input={"q": "red mugs"}, missed=True)
     assert answer.diverged.nearest == AskedTool(round=1, name="find", input={"q": "mugs"})
     assert answer.detail == 'Round 1 calls find {"q":"red mugs"}, which was never recorded.'
-    assert len(working.calls) == 1
+    assert len(system.calls) == 1
     assert len(tools.requested) == done
 
 
-async def test_passages_come_with_the_case(working: World) -> None:
-    first = await recorded(working, reply_with("Yes."))
+async def test_passages_come_with_the_case(system: World) -> None:
+    first = await record_run(system, reply_with("Yes."))
     source = Source(index=1, id="p1", title="T", url="", source_type="file", score=1.0, snippet="Short …")
     found = SourcesRetrieved(
         trace_id=first.request.trace_id, at=first.request.requested_at, sources=(source,)
     )
-    case = await build_case(working, first)
+    case = await build_case(system, first)
     record = (*case.record[:3], msgspec.Raw(wire.encode(found)), *case.record[3:]) if case.record else ()
-    looking = await working.agent(retrieval={"knowledge_base_id": NOWHERE})
+    looking = await system.agent(retrieval={"knowledge_base_id": NOWHERE})
     case = msgspec.structs.replace(case, record=record, agent_id=looking)
     for passages, shown in (({"p1": "All of it."}, "All of it."), ({}, "Short …")):
-        working.will(reply_with("Yes."))
-        answer = await again(working, msgspec.structs.replace(case, passages=passages))
+        system.will(reply_with("Yes."))
+        answer = await again(system, msgspec.structs.replace(case, passages=passages))
         assert (answer.outcome, answer.sources_missed) == ("completed", False)
-        assert shown in working.calls[0].messages[0]["content"][0]["text"]
+        assert shown in system.calls[0].messages[0]["content"][0]["text"]
 
 
-async def test_a_changed_input_is_told_to_the_model_as_it_was(working: World, tools: Toolbox) -> None:
-    working.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
-    caller = await working.ask(await working.agent(mcp_servers=(ASKING_SHOP,)))
+async def test_a_changed_input_is_told_to_the_model_as_it_was(system: World, tools: Toolbox) -> None:
+    system.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
+    caller = await system.ask(await system.agent(mcp_servers=(ASKING_SHOP,)))
     await caller.until(frames.Paused)
-    await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": 3}))
+    await decide_approval(system.bus.rpc, await decision(system, caller, input={"n": 3}))
     await caller.until(frames.Completed)
-    shown = [call.body for call in working.calls]
+    shown = [call.body for call in system.calls]
     assert "It ran with" in json.dumps(shown[-1])
-    working.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
-    answer = await again(working, await build_case(working, caller))
+    system.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
+    answer = await again(system, await build_case(system, caller))
     assert answer.content == "Done."
-    assert [call.body for call in working.calls] == shown
+    assert [call.body for call in system.calls] == shown
 
 
-async def test_a_recorded_summary_is_used_again(working: World) -> None:
+async def test_a_recorded_summary_is_used_again(system: World) -> None:
     script = (
         reply_with("Hi Ada."),
         reply_filling_window(600, "Well."),
         reply_filling_window(700, "Ada said hello."),
         reply_with("Done."),
     )
-    working.will(*script)
-    agent = await working.agent(compaction=SMALL)
-    first = await thread(working, agent, "I am Ada.", "And?")
-    third = await working.go_on(first, "So?")
+    system.will(*script)
+    agent = await system.agent(compaction=SMALL)
+    first = await thread(system, agent, "I am Ada.", "And?")
+    third = await system.go_on(first, "So?")
     await third.until(frames.Completed)
-    shown = working.calls[3].body
-    case = await build_case(working, third, offered=())
-    working.will(reply_with("Done."))
-    answer = await again(working, case)
-    assert [call.body for call in working.calls] == [shown]
+    shown = system.calls[3].body
+    case = await build_case(system, third, offered=())
+    system.will(reply_with("Done."))
+    answer = await again(system, case)
+    assert [call.body for call in system.calls] == [shown]
     assert (answer.content, answer.usage.total) == ("Done.", 720)
     other = SMALL | {"prompt": "Be short."}
-    working.will(reply_filling_window(30, "Short."), reply_with("Done."))
-    brief = await working.agent(compaction=other)
+    system.will(reply_filling_window(30, "Short."), reply_with("Done."))
+    brief = await system.agent(compaction=other)
     again_asked = msgspec.structs.replace(case, agent_id=brief)
-    assert (await again(working, again_asked)).outcome == "completed"
-    assert len(working.calls) == 2, "another instruction is another summary"
+    assert (await again(system, again_asked)).outcome == "completed"
+    assert len(system.calls) == 2, "another instruction is another summary"
 
 
-async def test_what_is_no_record_is_named(working: World) -> None:
-    first = await recorded(working, reply_with("Yes."))
+async def test_what_is_no_record_is_named(system: World) -> None:
+    first = await record_run(system, reply_with("Yes."))
     for changes, outcome in (
         ({"record": ()}, "not_found"),
         ({"trace_id": "f" * 32}, "not_found"),
@@ -168,6 +168,6 @@ async def test_what_is_no_record_is_named(working: World) -> None:
         ({"record": (msgspec.Raw(b"[]"),)}, "failed"),
         ({"agent_version": 7}, "failed"),
     ):
-        answer = await again(working, await build_case(working, first, **changes))
+        answer = await again(system, await build_case(system, first, **changes))
         assert answer.outcome == outcome, (changes, answer)
         assert answer.detail

@@ -33,7 +33,7 @@ def _make_accepted() -> frames.Accepted:
     return frames.Accepted(seq=1, attempt=1, conversation_id="c")
 
 
-def _said(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> frames.DeltaFrame:
+def _build_delta(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> frames.DeltaFrame:
     return frames.DeltaFrame(seq=seq, attempt=attempt, round=round_number, text=text, offset=0)  # is not read
 
 
@@ -49,9 +49,9 @@ def test_nothing_kept_is_nothing_sent() -> None:
 def test_text_behind_what_is_recorded_was_sent_with_its_cuts() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
-        _said(2, "It "),
+        _build_delta(2, "It "),
         frames.Alive(seq=3, attempt=1),
-        _said(4, "has"),
+        _build_delta(4, "has"),
     ]
     assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
 
@@ -59,30 +59,30 @@ def test_text_behind_what_is_recorded_was_sent_with_its_cuts() -> None:
 def test_recorded_rounds_are_not_sent_again() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
-        _said(2, "First. "),
-        _said(3, "Sec", round_number=2),
-        _said(4, "ond", round_number=2),
+        _build_delta(2, "First. "),
+        _build_delta(3, "Sec", round_number=2),
+        _build_delta(4, "ond", round_number=2),
     ]
     assert read_sent_output(_run("First. "), kept) == SentOutput(text="Second", cuts=(3, 6))
     assert read_sent_output(_run("First. ", "Second"), kept) == SentOutput()
 
 
 def test_nobody_can_say_what_was_in_a_gap() -> None:
-    kept: list[frames.Frame] = [_make_accepted(), _said(2, "It "), _said(4, "shipped")]
+    kept: list[frames.Frame] = [_make_accepted(), _build_delta(2, "It "), _build_delta(4, "shipped")]
     assert read_sent_output(_run(), kept).text == "It "
 
 
 def test_a_lost_beginning_leaves_nothing_to_go_on_from() -> None:
-    assert read_sent_output(_run(), [_said(2, "It "), _said(3, "has")]) == SentOutput()
+    assert read_sent_output(_run(), [_build_delta(2, "It "), _build_delta(3, "has")]) == SentOutput()
 
 
 def test_an_overtaken_attempt_is_not_heard() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
-        _said(2, "It "),
+        _build_delta(2, "It "),
         _make_resumed(2, "It "),
-        _said(3, "HAS"),
-        _said(2, "has", attempt=2),
+        _build_delta(3, "HAS"),
+        _build_delta(2, "has", attempt=2),
     ]
     assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
 
@@ -90,16 +90,16 @@ def test_an_overtaken_attempt_is_not_heard() -> None:
 def test_an_attempt_that_knew_of_less_text_counts_from_there() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
-        _said(2, "It "),
-        _said(3, "was"),
+        _build_delta(2, "It "),
+        _build_delta(3, "was"),
         _make_resumed(2, "It "),
-        _said(2, "has", attempt=2),
+        _build_delta(2, "has", attempt=2),
     ]
     assert read_sent_output(_run(), kept).text == "It has"
 
 
 def test_frames_that_contradict_the_log_are_not_believed() -> None:
-    kept: list[frames.Frame] = [_make_accepted(), _said(2, "Something else")]
+    kept: list[frames.Frame] = [_make_accepted(), _build_delta(2, "Something else")]
     assert read_sent_output(_run("First. "), kept) == SentOutput()
 
 
@@ -193,28 +193,28 @@ THOUGHT = [{"type": "thinking", "thinking": str(number), "signature": "s"} for n
 CALL = {"type": "tool_use", "id": "c", "name": "find", "input": {}}
 
 
-def said(text: str) -> dict[str, str]:
+def say(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
 @pytest.mark.parametrize(
     ("blocks", "sent", "expected"),
     [
-        ([said("b")], "ab", [said("ab")]),
+        ([say("b")], "ab", [say("ab")]),
         (
-            [THOUGHT[0], said("b"), THOUGHT[1], said("c"), THOUGHT[2], CALL],
+            [THOUGHT[0], say("b"), THOUGHT[1], say("c"), THOUGHT[2], CALL],
             "abc",
-            [THOUGHT[0], said("ab"), THOUGHT[1], said("c"), THOUGHT[2], CALL],
+            [THOUGHT[0], say("ab"), THOUGHT[1], say("c"), THOUGHT[2], CALL],
         ),
-        ([THOUGHT[0], THOUGHT[1], CALL], "a", [THOUGHT[0], THOUGHT[1], said("a"), CALL]),
-        ([CALL, THOUGHT[0]], "a", [said("a"), CALL, THOUGHT[0]]),
-        ([], "a", [said("a")]),
+        ([THOUGHT[0], THOUGHT[1], CALL], "a", [THOUGHT[0], THOUGHT[1], say("a"), CALL]),
+        ([CALL, THOUGHT[0]], "a", [say("a"), CALL, THOUGHT[0]]),
+        ([], "a", [say("a")]),
         # The reply began with what had been sent already.
-        ([said("a"), THOUGHT[0], said("bc")], "abc", [said("a"), THOUGHT[0], said("bc")]),
-        ([said("abc "), THOUGHT[0], said("d")], "abc d", [said("abc "), THOUGHT[0], said("d")]),
-        ([said(" b"), CALL], "b", [said("b"), CALL]),
-        ([said(" "), CALL], "", [CALL]),
-        ([said("  "), THOUGHT[0], said("b")], " b", [said(" "), THOUGHT[0], said("b")]),
+        ([say("a"), THOUGHT[0], say("bc")], "abc", [say("a"), THOUGHT[0], say("bc")]),
+        ([say("abc "), THOUGHT[0], say("d")], "abc d", [say("abc "), THOUGHT[0], say("d")]),
+        ([say(" b"), CALL], "b", [say("b"), CALL]),
+        ([say(" "), CALL], "", [CALL]),
+        ([say("  "), THOUGHT[0], say("b")], " b", [say(" "), THOUGHT[0], say("b")]),
     ],
 )
 def test_sent_text_replaces_text_blocks_in_order(

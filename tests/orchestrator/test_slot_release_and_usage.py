@@ -24,7 +24,7 @@ async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
     await opened.aclose()
 
 
-async def begun(world: World, limiter: Limiter, agent: str) -> Listener:
+async def begin_run(world: World, limiter: Limiter, agent: str) -> Listener:
     """A request that a gateway has admitted."""
     return await admitted(world, limiter, world.request(agent))
 
@@ -36,7 +36,7 @@ async def admitted(world: World, limiter: Limiter, request: ChatRequested) -> Li
     return listener
 
 
-async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int) -> None:
+async def check_settled(world: World, limiter: Limiter, caller: Listener, tokens: int) -> None:
     """The log has the run's tokens, and its slot is another's."""
     assert (await world.run(caller)).usage.total == tokens
     assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
@@ -66,71 +66,71 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
     ],
 )
 async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
-    working: World, limiter: Limiter, answers: list[Answer], code: str | None, tokens: int
+    system: World, limiter: Limiter, answers: list[Answer], code: str | None, tokens: int
 ) -> None:
-    world = await working.create_stranger_world()
-    working.will(*answers)
-    caller = await begun(world, limiter, await world.agent("demo-shop-1"))
+    world = await system.create_stranger_world()
+    system.will(*answers)
+    caller = await begin_run(world, limiter, await world.agent("demo-shop-1"))
     await caller.wait_until_ended()
     assert [frame.code for frame in caller.of(frames.Failed)] == ([] if code is None else [code])
-    await settled(world, limiter, caller, tokens)
+    await check_settled(world, limiter, caller, tokens)
 
 
-async def test_cancelled_run_keeps_text_and_frees_its_slot(working: World, limiter: Limiter) -> None:
-    world = await working.create_stranger_world()
-    working.will(break_off("It has", how="hang"))
-    caller = await begun(world, limiter, await world.agent())
+async def test_cancelled_run_keeps_text_and_frees_its_slot(system: World, limiter: Limiter) -> None:
+    world = await system.create_stranger_world()
+    system.will(break_off("It has", how="hang"))
+    caller = await begin_run(world, limiter, await world.agent())
     await caller.wait_until_said("It has")
     await world.cancel(caller.request)
     assert (await caller.until(frames.Failed)).code == "cancelled"
-    await working.calls[0].wait_until_left()
+    await system.calls[0].wait_until_left()
     ended = await world.run(caller)
     assert (ended.state, ended.text) == ("cancelled", "It has")
-    await settled(world, limiter, caller, 10 + 2)
+    await check_settled(world, limiter, caller, 10 + 2)
 
 
 async def test_a_run_past_its_deadline_fails_keeps_its_text_and_is_settled(
-    working: World, limiter: Limiter
+    system: World, limiter: Limiter
 ) -> None:
-    world = await working.create_stranger_world()
-    working.will(break_off("Well, ", how="hang"))
+    world = await system.create_stranger_world()
+    system.will(break_off("Well, ", how="hang"))
     request = world.request(await world.agent(), requested_at=format_time_ago(RUN_SECONDS - 1.0))
-    await world.begun(request)
+    await world.store_open_run(request)
     caller = await admitted(world, limiter, world.again(request))
     assert (await caller.until(frames.Failed, seconds=3.0)).code == "deadline_exceeded"
     assert (await world.run(caller)).text == "Well, "
-    await settled(world, limiter, caller, 10 + 2)
+    await check_settled(world, limiter, caller, 10 + 2)
 
 
 async def test_a_run_that_broke_here_is_settled(
-    working: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
+    system: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await working.create_stranger_world()
+    world = await system.create_stranger_world()
 
     async def refuse(self: object, done: object) -> None:
         raise RuntimeError("of this test")
 
     monkeypatch.setattr("agentchat.orchestrator.run.channel.TraceChannel.announce", refuse)
-    working.will(reply_with_calls(("c", "unknown", "{}")))
-    caller = await begun(world, limiter, await world.agent())
+    system.will(reply_with_calls(("c", "unknown", "{}")))
+    caller = await begin_run(world, limiter, await world.agent())
     assert (await caller.until(frames.Failed)).code == "internal_error"
-    await settled(world, limiter, caller, 15)
+    await check_settled(world, limiter, caller, 15)
 
 
-async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter) -> None:
-    world = await working.create_stranger_world()
-    caller = await begun(world, limiter, "00000000-0000-7000-8000-000000000000")
+async def test_a_refused_request_frees_its_slot(system: World, limiter: Limiter) -> None:
+    world = await system.create_stranger_world()
+    caller = await begin_run(world, limiter, "00000000-0000-7000-8000-000000000000")
     await caller.until(frames.Refused)
     assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
 
 
 async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
-    working: World, limiter: Limiter, redis_url: str
+    system: World, limiter: Limiter, redis_url: str
 ) -> None:
     """Its gateway had seen its publication fail, and given the slot back."""
-    world = await working.create_stranger_world()
+    world = await system.create_stranger_world()
     going = asyncio.Event()
-    working.will(is_holding(going, "..."))
+    system.will(is_holding(going, "..."))
     earlier = (datetime.now(UTC) - timedelta(seconds=3)).isoformat().replace("+00:00", "Z")
     request = world.request(await world.agent(), requested_at=earlier)
     caller = await world.listen(request)
@@ -140,4 +140,4 @@ async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
         assert await redis.zrange(f"limits:{{{world.account_id}}}:slots", 0, -1) == [request.trace_id]
     going.set()
     await caller.until(frames.Completed)
-    await settled(world, limiter, caller, 15)
+    await check_settled(world, limiter, caller, 15)

@@ -115,65 +115,65 @@ async def test_approval_in_between_repeats_the_tools(world: World) -> None:
             await caller.until(frames.Paused)
         box.specs = CHANGED
         async with world.worker("second"):
-            await world.answered(await world.agent())
+            await world.chat(await world.agent())
             await decide_approval(world.bus.rpc, await decision(world, caller))
             await caller.until(frames.Completed)
     assert [count_thinking(call) for call in world.calls] == [0, 0, 1]
 
 
-async def test_list_of_tools_is_recorded_once_in_a_thread(working: World, box: Toolbox) -> None:
-    working.will(think(call="a"), think("Done."), think(call="b"), think("Done."), think("No tool."))
-    first = await working.answered(await working.agent(**SHOP, parameters=THINKING))
+async def test_list_of_tools_is_recorded_once_in_a_thread(system: World, box: Toolbox) -> None:
+    system.will(think(call="a"), think("Done."), think(call="b"), think("Done."), think("No tool."))
+    first = await system.chat(await system.agent(**SHOP, parameters=THINKING))
     for question in ("Again", "And now?"):
-        await (await working.go_on(first, question)).until(frames.Completed)
-    replies = [event for event in await working.events(first) if isinstance(event, events.ModelReplied)]
+        await (await system.go_on(first, question)).until(frames.Completed)
+    replies = [event for event in await system.events(first) if isinstance(event, events.ModelReplied)]
     assert [reply.offered_tools for reply in replies] == [SPECS, None, None, None, None]
 
 
-async def test_tool_that_was_just_added_is_found(working: World, box: Toolbox) -> None:
+async def test_tool_that_was_just_added_is_found(system: World, box: Toolbox) -> None:
     """Its list differs, so the thinking before it is left out; two unknown names ask the servers once."""
-    working.will(reply_with("Hi."), think(call="a", tool="new"), think(call="b", tool="none"), think("Done."))
-    first = await working.answered(await working.agent(**SHOP, parameters=THINKING))
+    system.will(reply_with("Hi."), think(call="a", tool="new"), think(call="b", tool="none"), think("Done."))
+    first = await system.chat(await system.agent(**SHOP, parameters=THINKING))
     new = msgspec.structs.replace(SPECS[0], name="new", tool="new")
     box.specs = (*SPECS, new)
-    caller = await working.go_on(first, "Use the new one.")
+    caller = await system.go_on(first, "Use the new one.")
     await caller.until(frames.Completed)
     assert [question.fresh for question in box.listed] == [False, True]
     assert [request.tool for request in box.requested] == ["new"]
-    assert [len(call.body["tools"]) for call in working.calls] == [2, 2, 3, 3]
-    assert [count_thinking(call) for call in working.calls] == [0, 0, 0, 1]
+    assert [len(call.body["tools"]) for call in system.calls] == [2, 2, 3, 3]
+    assert [count_thinking(call) for call in system.calls] == [0, 0, 0, 1]
 
 
-async def test_thinking_of_a_run_goes_back(working: World, box: Toolbox) -> None:
-    working.will(think(call="a"), think(call="b"), think("Done."))
-    caller = await working.ask(await working.agent(**SHOP, parameters=THINKING))
+async def test_thinking_of_a_run_goes_back(system: World, box: Toolbox) -> None:
+    system.will(think(call="a"), think(call="b"), think("Done."))
+    caller = await system.ask(await system.agent(**SHOP, parameters=THINKING))
     assert (await caller.until(frames.Completed)).message.content == "Done."
-    assert [count_thinking(call) for call in working.calls] == [0, 1, 2]
+    assert [count_thinking(call) for call in system.calls] == [0, 1, 2]
 
 
-async def test_no_summary_is_made_within_a_run(working: World, box: Toolbox) -> None:
-    working.will(reply_with("Hi."), think(call="a", tokens=900), think(call="b", tokens=950), think("Done."))
-    agent = await working.agent(**SHOP, parameters=THINKING, compaction=SMALL)
-    await thread(working, agent, "One", "Two")
-    assert [count_thinking(call) for call in working.calls] == [0, 0, 1, 2]
+async def test_no_summary_is_made_within_a_run(system: World, box: Toolbox) -> None:
+    system.will(reply_with("Hi."), think(call="a", tokens=900), think(call="b", tokens=950), think("Done."))
+    agent = await system.agent(**SHOP, parameters=THINKING, compaction=SMALL)
+    await thread(system, agent, "One", "Two")
+    assert [count_thinking(call) for call in system.calls] == [0, 0, 1, 2]
 
 
-async def test_thinking_before_a_forced_summary_is_left_out(working: World, box: Toolbox) -> None:
-    working.will(
+async def test_thinking_before_a_forced_summary_is_left_out(system: World, box: Toolbox) -> None:
+    system.will(
         *(reply_with("Hi."), reply_with("Well."), think(call="a"), TOO_LONG),
         *(reply_filling_window(10, "They met."), think(call="b"), think("Done.")),
     )
-    agent = await working.agent(**SHOP, parameters=THINKING, compaction=SMALL | {"context_window": 1_000_000})
-    await thread(working, agent, "One", "Two", "Three")
-    assert [count_thinking(call) for call in working.calls[3:]] == [1, 0, 0, 1]
+    agent = await system.agent(**SHOP, parameters=THINKING, compaction=SMALL | {"context_window": 1_000_000})
+    await thread(system, agent, "One", "Two", "Three")
+    assert [count_thinking(call) for call in system.calls[3:]] == [1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("model", ["demo", "demo-shop-1"])
-async def test_thinking_of_a_continued_reply_is_left_out(working: World, box: Toolbox, model: str) -> None:
-    working.will(think("Let me ", breaks=True), think("look.", call="a"), think("Done."))
-    caller = await working.ask(await working.agent(model, **SHOP, parameters=THINKING))
+async def test_thinking_of_a_continued_reply_is_left_out(system: World, box: Toolbox, model: str) -> None:
+    system.will(think("Let me ", breaks=True), think("look.", call="a"), think("Done."))
+    caller = await system.ask(await system.agent(model, **SHOP, parameters=THINKING))
     assert (await caller.until(frames.Completed)).message.content == "Let me look.Done."
-    assert [count_thinking(call) for call in working.calls] == [0, 0, 0]
+    assert [count_thinking(call) for call in system.calls] == [0, 0, 0]
 
 
 def test_older_models_get_all_thinking_and_anthropic_is_asked_to_drop() -> None:

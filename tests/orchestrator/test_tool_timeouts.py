@@ -14,13 +14,13 @@ OFFERED = {spec.name: spec for spec in SPECS}
 
 
 @pytest.fixture
-async def toolbox(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as opened:
+async def toolbox(system: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(system.bus).open() as opened:
         yield opened
 
 
-async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -> None:
-    calls, clock = list_calls(working, seconds=600.0, most_seconds=40)
+async def test_call_has_its_servers_time_out(system: World, toolbox: Toolbox) -> None:
+    calls, clock = list_calls(system, seconds=600.0, most_seconds=40)
     call = Call(call_id="a", at=clock.now(), name="order", input={})
     await calls.run(1, (call,), OFFERED)
     await calls.close()
@@ -29,8 +29,8 @@ async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -
     assert request.deadline == add_seconds(call.at, 40.0 + TOOL_SLACK_SECONDS)
 
 
-async def test_call_ends_with_its_run(working: World, toolbox: Toolbox) -> None:
-    calls, clock = list_calls(working, seconds=20.0, most_seconds=300)
+async def test_call_ends_with_its_run(system: World, toolbox: Toolbox) -> None:
+    calls, clock = list_calls(system, seconds=20.0, most_seconds=300)
     run_ends_at = clock.after(20.0)
     call = Call(call_id="a", at=clock.now(), name="order", input={})
     await calls.run(1, (call,), OFFERED)

@@ -22,14 +22,14 @@ SHOP: dict[str, Any] = {"mcp_servers": (McpServer(name="shop", url="https://shop
 
 
 @pytest.fixture(autouse=True)
-def _fresh(box: Toolbox) -> None:
+def _reset_box(box: Toolbox) -> None:
     box.run = box.echo
     box.requested.clear()
     box.listed.clear()
     box.unavailable = ()
 
 
-async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -> None:
+async def test_tools_of_a_reply_run_concurrently(system: World, box: Toolbox) -> None:
     together = asyncio.Barrier(2)
 
     async def meet(request: ToolRequested) -> str | None:
@@ -37,11 +37,11 @@ async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -
         return await box.echo(request)
 
     box.run = meet
-    working.will(
+    system.will(
         reply_with_calls(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "),
         reply_with("Done."),
     )
-    caller = await working.ask(await working.agent(**SHOP))
+    caller = await system.ask(await system.agent(**SHOP))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "Let me see. Done."
     assert completed.message.token_count == 30
@@ -61,7 +61,7 @@ async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -
         ("find", {"q": 1}),
         ("order", {"n": 2}),
     ]
-    assert working.calls[1].messages[1:] == [
+    assert system.calls[1].messages[1:] == [
         {
             "role": "assistant",
             "content": [
@@ -91,38 +91,38 @@ async def test_tools_of_a_reply_run_concurrently(working: World, box: Toolbox) -
     ],
 )
 async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
-    working: World, box: Toolbox, answer: Answer, problem: str
+    system: World, box: Toolbox, answer: Answer, problem: str
 ) -> None:
-    working.will(answer, reply_with("I see."))
-    caller = await working.ask(await working.agent(**SHOP))
+    system.will(answer, reply_with("I see."))
+    caller = await system.ask(await system.agent(**SHOP))
     assert (await caller.until(frames.Completed)).message.content == "I see."
     assert box.requested == []
     (returned,) = caller.of(frames.ToolReturnedFrame)
-    output = (await working.outputs(caller))["a"]
+    output = (await system.outputs(caller))["a"]
     assert json.loads(output) == {"error": problem}
     assert returned.is_error is True
-    result = working.calls[1].messages[-1]["content"][0]
+    result = system.calls[1].messages[-1]["content"][0]
     assert (result["tool_use_id"], result["is_error"]) == ("a", True)
 
 
-async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Toolbox) -> None:
-    working.will(reply_with("ok"))
-    agent = await working.agent(**SHOP)
+async def test_the_tools_of_an_agent_version_are_cached(system: World, box: Toolbox) -> None:
+    system.will(reply_with("ok"))
+    agent = await system.agent(**SHOP)
     for _ in range(3):
-        await working.answered(agent)
+        await system.chat(agent)
     assert [question.agent_id for question in box.listed] == [agent]
 
 
-async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(working: World, box: Toolbox) -> None:
-    working.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
-    caller = await working.answered(await working.agent(**SHOP))
-    (event,) = [event for event in await working.events(caller) if isinstance(event, events.ToolCalled)]
+async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(system: World, box: Toolbox) -> None:
+    system.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
+    caller = await system.chat(await system.agent(**SHOP))
+    (event,) = [event for event in await system.events(caller) if isinstance(event, events.ToolCalled)]
     waited = _measure_between(event.at, box.requested[0].deadline)
     assert 30.0 < waited < 45.0
 
 
-async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
-    calls, clock = list_calls(working, seconds=5.0)
+async def test_no_call_is_asked_for_past_the_end_of_its_run(system: World, box: Toolbox) -> None:
+    calls, clock = list_calls(system, seconds=5.0)
     call = Call(call_id="a", at=clock.now(), name="find", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
     await calls.close()
@@ -130,10 +130,10 @@ async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box:
 
 
 async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
-    working: World, box: Toolbox
+    system: World, box: Toolbox
 ) -> None:
     """Paused for 45 s between the append of the call and its request: no runner starts it any more."""
-    calls, clock = list_calls(working)
+    calls, clock = list_calls(system)
     recorded_at = clock.after(-45.0)
     call = Call(call_id="a", at=recorded_at, name="order", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
@@ -142,11 +142,11 @@ async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     assert _measure_between(recorded_at, box.requested[0].deadline) == 35.0
 
 
-async def test_next_worker_repeats_only_repeatable_calls(working: World, box: Toolbox) -> None:
+async def test_next_worker_repeats_only_repeatable_calls(system: World, box: Toolbox) -> None:
     clock = RunClock(NOW)
     began = clock.now()
     asked = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))
-    calls, _ = list_calls(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
+    calls, _ = list_calls(system, *asked, tool_seconds=2.0, slack_seconds=0.0)
     found, order = await calls.run(1, asked, {spec.name: spec for spec in SPECS})
     await calls.close()
     (request,) = box.requested
@@ -158,10 +158,10 @@ async def test_next_worker_repeats_only_repeatable_calls(working: World, box: To
     assert 2.0 <= _measure_between(began, request.deadline) < 5.0
 
 
-async def test_next_worker_waits_for_lost_call_until_its_deadline(working: World) -> None:
+async def test_next_worker_waits_for_lost_call_until_its_deadline(system: World) -> None:
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
     asked = Call(call_id="a", at=RunClock(NOW).after(-36.5), name="order", input={})
-    calls, _ = list_calls(working, asked)
+    calls, _ = list_calls(system, asked)
     async with asyncio.timeout(40):
         (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
     await calls.close()
@@ -193,7 +193,7 @@ def _measure_between(earlier: str, later: str | None) -> float:
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on
-async def test_live_text_goes_on_behind_a_round_of_large_results(working: World, box: Toolbox) -> None:
+async def test_live_text_goes_on_behind_a_round_of_large_results(system: World, box: Toolbox) -> None:
     large = json.dumps("x" * (256 * 1024 - 2))
 
     async def run(request: ToolRequested) -> str | None:
@@ -201,22 +201,22 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(working: World,
 
     box.run = run
     calls = [(f"call-{number}", "find", "{}") for number in range(12)]
-    working.will(
+    system.will(
         reply_with_calls(*calls, text="Let me see. "),
         reply_with(*(f"piece {number}. " for number in range(20))),
     )
-    caller = await working.ask(await working.agent(**SHOP))
+    caller = await system.ask(await system.agent(**SHOP))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text, "all of it came live"
     assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
     assert len(caller.of(frames.ToolReturnedFrame)) == 12
-    kept = await working.bus.traces.read_tool_results(caller.request.trace_id)
+    kept = await system.bus.traces.read_tool_results(caller.request.trace_id)
     assert {(result.recorded, result.output) for result in kept.values()} == {(True, "")}
 
 
-async def test_call_names_its_conversation_and_context(working: World, box: Toolbox) -> None:
-    working.will(reply_with_calls(("c1", "find", "{}")), reply_with("Found."))
-    asked = await working.answered(await working.agent(**SHOP), context={"basket": ["SKU-1"]})
+async def test_call_names_its_conversation_and_context(system: World, box: Toolbox) -> None:
+    system.will(reply_with_calls(("c1", "find", "{}")), reply_with("Found."))
+    asked = await system.chat(await system.agent(**SHOP), context={"basket": ["SKU-1"]})
     (requested,) = box.requested
     assert requested.meta == {
         "agentchat/conversation_id": asked.request.conversation_id,

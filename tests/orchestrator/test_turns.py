@@ -13,15 +13,15 @@ from tests.orchestrator.given import SECRET, World
 from tests.orchestrator.scripted import break_off, fail_with, reply_with
 
 
-async def test_a_message_is_saved_answered_and_announced(working: World) -> None:
-    working.will(reply_with("It ", "has ", "shipped."))
-    caller = await working.ask(await working.agent(system_prompt="Be brief."), "Where is it?")
+async def test_a_message_is_saved_answered_and_announced(system: World) -> None:
+    system.will(reply_with("It ", "has ", "shipped."))
+    caller = await system.ask(await system.agent(system_prompt="Be brief."), "Where is it?")
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
     assert completed.message.token_count == 15
     assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
     assert isinstance(caller.frames[0], frames.Accepted)
-    stored = await working.events(caller)
+    stored = await system.events(caller)
     assert [type(event) for event in stored] == [
         events.ConversationStarted,
         events.MessageSaved,
@@ -37,63 +37,63 @@ async def test_a_message_is_saved_answered_and_announced(working: World) -> None
     assert isinstance(replied, events.ModelReplied)
     assert isinstance(replied.first_token_ms, int)
     assert 0 <= replied.first_token_ms < 60_000
-    assert working.calls[0].system == "Be brief."
+    assert system.calls[0].system == "Be brief."
 
 
-async def test_the_provider_gets_a_pseudonym_of_the_end_user(working: World) -> None:
+async def test_the_provider_gets_a_pseudonym_of_the_end_user(system: World) -> None:
     """The conversation's user, also for a request of the account itself; never the id."""
-    working.will(reply_with("Hello."))
-    agent = await working.agent()
-    first = await working.ask(agent, user_id="ada@shop.example")
+    system.will(reply_with("Hello."))
+    agent = await system.agent()
+    first = await system.ask(agent, user_id="ada@shop.example")
     await first.until(frames.Completed)
     thread: dict[str, Any] = {"conversation_id": first.request.conversation_id, "new_conversation": False}
-    await (await working.ask(agent, **thread)).until(frames.Completed)
-    await (await working.ask(agent)).until(frames.Completed)
-    named, again, unnamed = (each.body for each in working.calls)
-    pseudonym = Sealer.from_setting(SECRET).hash_user(working.account_id, "ada@shop.example")
+    await (await system.ask(agent, **thread)).until(frames.Completed)
+    await (await system.ask(agent)).until(frames.Completed)
+    named, again, unnamed = (each.body for each in system.calls)
+    pseudonym = Sealer.from_setting(SECRET).hash_user(system.account_id, "ada@shop.example")
     assert named["metadata"] == again["metadata"] == {"user_id": pseudonym}
     assert "metadata" not in unnamed
 
 
-async def test_a_conversation_of_another_user_is_not_found(working: World) -> None:
-    working.will(reply_with("Hello."))
-    agent = await working.agent()
-    first = await working.ask(agent, user_id="ada", title="A parcel", metadata={"channel": "web"})
+async def test_a_conversation_of_another_user_is_not_found(system: World) -> None:
+    system.will(reply_with("Hello."))
+    agent = await system.agent()
+    first = await system.ask(agent, user_id="ada", title="A parcel", metadata={"channel": "web"})
     await first.until(frames.Completed)
-    started = (await working.events(first))[0]
+    started = (await system.events(first))[0]
     assert isinstance(started, events.ConversationStarted)
     assert (started.user_id, started.title, started.metadata) == ("ada", "A parcel", {"channel": "web"})
     thread: dict[str, Any] = {"conversation_id": first.request.conversation_id, "new_conversation": False}
-    refused = await (await working.ask(agent, user_id="bob", **thread)).until(frames.Refused)
+    refused = await (await system.ask(agent, user_id="bob", **thread)).until(frames.Refused)
     assert refused.code == "conversation_not_found"
 
 
 async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
-    working: World, monkeypatch: pytest.MonkeyPatch
+    system: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
-    before = await wait_until_all_acknowledged(working.settings.nats_url, "REQUESTS")
+    before = await wait_until_all_acknowledged(system.settings.nats_url, "REQUESTS")
     monkeypatch.setattr("agentchat.bus.work_queue._HELD_SECONDS", 3600.0)
-    caller = await working.ask(make_id())
+    caller = await system.ask(make_id())
     await caller.until(frames.Refused)
-    assert await wait_until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
+    assert await wait_until_all_acknowledged(system.settings.nats_url, "REQUESTS") == before + 1
 
 
-async def test_redelivered_finished_request_is_announced_again(working: World) -> None:
-    working.will(reply_with("Once."))
-    caller = await working.ask(await working.agent())
+async def test_redelivered_finished_request_is_announced_again(system: World) -> None:
+    system.will(reply_with("Once."))
+    caller = await system.ask(await system.agent())
     completed = await caller.until(frames.Completed)
-    again = await working.listen(caller.request)
-    await working.bus.queues.request_chat(working.again(caller.request))
+    again = await system.listen(caller.request)
+    await system.bus.queues.request_chat(system.again(caller.request))
     repeated = await again.until(frames.Completed)
     assert (repeated.message, repeated.seq, repeated.attempt) == (completed.message, 0, 1)
-    assert len(working.calls) == 1
-    assert len(await working.events(caller)) == 7
+    assert len(system.calls) == 1
+    assert len(await system.events(caller)) == 7
 
 
-async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working: World) -> None:
-    working.will(reply_with("Still here."))
-    whole = wire.encode(working.request("agent", deadline="tomorrow"))
+async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(system: World) -> None:
+    system.will(reply_with("Still here."))
+    whole = wire.encode(system.request("agent", deadline="tomorrow"))
     poison = [
         b'{"type":"ChatRequested","trace_id":',
         whole,
@@ -101,9 +101,9 @@ async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working:
         b'{"x":' * 5000,
     ]
     for data in poison:
-        await working.publish_raw(data)
-    await working.answered(await working.agent())
-    buried = {message.payload for message in await working.dead("REQUESTS")}
+        await system.publish_raw(data)
+    await system.chat(await system.agent())
+    buried = {message.payload for message in await system.read_dead_letters("REQUESTS")}
     assert buried == {data.decode("utf-8", "replace") for data in poison}
 
 
@@ -111,66 +111,66 @@ async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working:
     ("stop_reason", "code"), [("refusal", "provider_refused"), ("pause_turn", "provider_error")]
 )
 async def test_a_reply_that_the_model_does_not_stand_by_is_interrupted(
-    working: World, stop_reason: str, code: str
+    system: World, stop_reason: str, code: str
 ) -> None:
-    working.will(reply_with("I would", stop_reason=stop_reason), reply_with("Gladly."))
-    caller = await working.ask(await working.agent())
+    system.will(reply_with("I would", stop_reason=stop_reason), reply_with("Gladly."))
+    caller = await system.ask(await system.agent())
     failed = await caller.until(frames.Failed)
     assert failed.code == code
-    ended = await working.run(caller)
+    ended = await system.run(caller)
     assert (ended.state, ended.code, ended.text) == ("failed", code, "I would")
     assert ended.usage == Usage(input_tokens=10, output_tokens=5)
-    (_, saved) = [each for each in await working.events(caller) if isinstance(each, events.MessageSaved)]
+    (_, saved) = [each for each in await system.events(caller) if isinstance(each, events.MessageSaved)]
     assert (saved.content, saved.interrupted) == ("I would", True)
-    after = await working.go_on(caller, "And now?")
+    after = await system.go_on(caller, "And now?")
     assert (await after.until(frames.Completed)).message.content == "Gladly."
 
 
-async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(working: World) -> None:
-    working.will(reply_with(), reply_with(), reply_with(), reply_with("Hello."))
-    caller = await working.ask(await working.agent())
+async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(system: World) -> None:
+    system.will(reply_with(), reply_with(), reply_with(), reply_with("Hello."))
+    caller = await system.ask(await system.agent())
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == ("provider_error", "The model provider returned an empty reply.")
-    after = await working.go_on(caller, "And now?")
+    after = await system.go_on(caller, "And now?")
     await after.until(frames.Completed)
-    assert working.calls[3].last_text == "And now?"
+    assert system.calls[3].last_text == "And now?"
 
 
-async def test_words_of_the_provider_are_for_administrators(working: World) -> None:
-    working.will(fail_with(400, "invalid_request_error", "tools.3: too long, see key-of-tests"))
-    caller = await working.ask(await working.agent(provider_key="key-of-tests"))
+async def test_words_of_the_provider_are_for_administrators(system: World) -> None:
+    system.will(fail_with(400, "invalid_request_error", "tools.3: too long, see key-of-tests"))
+    caller = await system.ask(await system.agent(provider_key="key-of-tests"))
     failed = await caller.until(frames.Failed)
     assert "too long" not in failed.message
-    run = await working.run(caller)
+    run = await system.run(caller)
     assert (run.detail, run.provider_message) == (failed.message, "tools.3: too long, see [hidden]")
 
 
-async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:
-    working.will(reply_with("never"))
-    caller = await working.ask(await working.agent(provider_key=None))
+async def test_an_agent_without_a_key_fails_and_says_so(system: World) -> None:
+    system.will(reply_with("never"))
+    caller = await system.ask(await system.agent(provider_key=None))
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == ("provider_error", "The agent has no provider key.")
 
 
-async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(working: World) -> None:
-    working.will(break_off("It has ", how="close"), reply_with(" ship", "ped."))
-    caller = await working.ask(await working.agent("demo-shop-1"), "Where is it?")
+async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(system: World) -> None:
+    system.will(break_off("It has ", how="close"), reply_with(" ship", "ped."))
+    caller = await system.ask(await system.agent("demo-shop-1"), "Where is it?")
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
     assert completed.message.token_count == 10 + 2 + 10 + 5
-    assert working.calls[1].messages[-1] == {
+    assert system.calls[1].messages[-1] == {
         "role": "assistant",
         "content": [{"type": "text", "text": "It has"}],
     }
-    (round_,) = (await working.run(caller)).rounds
+    (round_,) = (await system.run(caller)).rounds
     assert round_.blocks == ({"type": "text", "text": "It has shipped."},)
     assert round_.text == "It has shipped."
 
 
-async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(working: World) -> None:
-    working.will(break_off("It has", how="close"), break_off(" shi", how="reset"))
-    caller = await working.ask(await working.agent("demo-shop-1"))
+async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(system: World) -> None:
+    system.will(break_off("It has", how="close"), break_off(" shi", how="reset"))
+    caller = await system.ask(await system.agent("demo-shop-1"))
     assert (await caller.until(frames.Failed)).code == "provider_error"
-    ended = await working.run(caller)
+    ended = await system.run(caller)
     assert ended.text == caller.text == "It has shi"
-    assert len(working.calls) == 2
+    assert len(system.calls) == 2

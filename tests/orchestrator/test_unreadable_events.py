@@ -21,7 +21,7 @@ NOBODY_KNOWS = ("unheard_of.v9", b"\xff\x00")
 
 
 @pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
+async def system(world: World) -> AsyncIterator[World]:
     """With one orchestrator, which takes at once what was put back."""
     async with world.worker(timings=Timings(put_back_seconds=(0.05,))):
         yield world
@@ -48,44 +48,44 @@ async def _load_topics(world: World, request: ChatRequested) -> list[str]:
     return [row.topic for row in await world.log.read_rows(request.conversation_id)]
 
 
-async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: str) -> None:
-    request = await _interrupt_run(working, NOBODY_KNOWS)
+async def test_its_run_fails_and_gives_its_slot_back(system: World, redis_url: str) -> None:
+    request = await _interrupt_run(system, NOBODY_KNOWS)
     async with Redis.from_url(redis_url, decode_responses=True) as redis:
-        slots = f"limits:{{{working.account_id}}}:slots"
+        slots = f"limits:{{{system.account_id}}}:slots"
         await redis.zadd(slots, {request.trace_id: 2**33})
-        caller = await working.request_again(request)
+        caller = await system.request_again(request)
         failed = await caller.until(frames.Failed)
         assert await redis.zscore(slots, request.trace_id) is None
     assert (failed.code, failed.message) == ("internal_error", mapper.UNREADABLE)
-    assert (await _load_topics(working, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
-    assert not await working.log.is_under_way(request.conversation_id, request.trace_id)
+    assert (await _load_topics(system, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
+    assert not await system.log.is_under_way(request.conversation_id, request.trace_id)
 
 
-async def test_run_with_unknown_end_is_not_ended_again(working: World) -> None:
-    request = working.request(await working.agent())
+async def test_run_with_unknown_end_is_not_ended_again(system: World) -> None:
+    request = system.request(await system.agent())
     end = msgspec.json.encode({"trace_id": request.trace_id, "at": request.requested_at, "new": 1})
-    async with open_store(working.settings.database_url) as store:
+    async with open_store(system.settings.database_url) as store:
         version = await _begin(store, request)
         await store.append_stored(request.conversation_id, version, [("run_completed.v9", end)])
-    caller = await working.request_again(request)
+    caller = await system.request_again(request)
     assert (await caller.until(frames.Failed)).code == "internal_error"
-    assert (await _load_topics(working, request))[-1] == "run_completed.v9"
+    assert (await _load_topics(system, request))[-1] == "run_completed.v9"
 
 
-async def test_its_next_message_is_refused_in_plain_words_and_not_saved(working: World) -> None:
-    working.will(reply_with("Hello."))
-    first = await working.answered(await working.agent())
-    version = (await working.conversation(first)).version
-    async with open_store(working.settings.database_url) as store:
+async def test_its_next_message_is_refused_in_plain_words_and_not_saved(system: World) -> None:
+    system.will(reply_with("Hello."))
+    first = await system.chat(await system.agent())
+    version = (await system.conversation(first)).version
+    async with open_store(system.settings.database_url) as store:
         await store.append_stored(first.request.conversation_id, version, [NOBODY_KNOWS])
-    refused = await (await working.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
+    refused = await (await system.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
     assert (refused.code, refused.message) == ("internal_error", mapper.UNREADABLE)
-    assert (await _load_topics(working, first.request))[-1] == NOBODY_KNOWS[0]
+    assert (await _load_topics(system, first.request))[-1] == NOBODY_KNOWS[0]
 
 
-async def test_another_accounts_is_not_found_in_the_words_of_an_unknown_one(working: World) -> None:
-    request = await _interrupt_run(working, NOBODY_KNOWS)
-    stranger = await working.create_stranger_world()
+async def test_another_accounts_is_not_found_in_the_words_of_an_unknown_one(system: World) -> None:
+    request = await _interrupt_run(system, NOBODY_KNOWS)
+    stranger = await system.create_stranger_world()
     theirs = stranger.request(
         await stranger.agent(), conversation_id=request.conversation_id, new_conversation=False
     )

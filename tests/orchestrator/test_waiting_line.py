@@ -18,29 +18,29 @@ async def _occupy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
     return first
 
 
-async def test_messages_are_answered_one_by_one_in_their_order(working: World) -> None:
+async def test_messages_are_answered_one_by_one_in_their_order(system: World) -> None:
     gate = asyncio.Event()
-    first = await _occupy(working, gate, reply_with("reply"))
+    first = await _occupy(system, gate, reply_with("reply"))
     later = []
     for number in range(4):
-        caller = await working.go_on(first, f"message {number}")
+        caller = await system.go_on(first, f"message {number}")
         await caller.until(frames.Queued)
         later.append(caller)
     gate.set()
     await asyncio.gather(*(caller.until(frames.Completed) for caller in later))
-    runs = (await working.conversation(first)).runs
+    runs = (await system.conversation(first)).runs
     assert [run.user_text for run in runs] == ["first", *(f"message {number}" for number in range(4))]
     assert not _count_overlaps(runs)
 
 
-async def test_waiting_message_shows_its_time_and_model(working: World) -> None:
+async def test_waiting_message_shows_its_time_and_model(system: World) -> None:
     gate = asyncio.Event()
-    first = await _occupy(working, gate, reply_with("two"), reply_with("three"))
-    named = await working.go_on(first, "second", requested_model="Sales")
-    unnamed = await working.go_on(first, "third")
+    first = await _occupy(system, gate, reply_with("two"), reply_with("three"))
+    named = await system.go_on(first, "second", requested_model="Sales")
+    unnamed = await system.go_on(first, "third")
     for caller, model in ((named, "Sales"), (unnamed, first.request.agent_id)):
         await caller.until(frames.Queued)
-        found = await find_run(working.pool, caller.request.trace_id)
+        found = await find_run(system.pool, caller.request.trace_id)
         assert found is not None
         asked = datetime.fromisoformat(caller.request.requested_at)
         assert (found.model, found.requested_at) == (model, int(asked.timestamp()))
@@ -49,16 +49,16 @@ async def test_waiting_message_shows_its_time_and_model(working: World) -> None:
         await caller.until(frames.Completed)
 
 
-async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
+async def test_a_message_that_waited_too_long_times_out(system: World) -> None:
     gate = asyncio.Event()
-    first = await _occupy(working, gate, reply_with("never"))
+    first = await _occupy(system, gate, reply_with("never"))
     asked = (datetime.now(UTC) - timedelta(seconds=29)).isoformat().replace("+00:00", "Z")
-    late = await working.go_on(first, "late", requested_at=asked)
+    late = await system.go_on(first, "late", requested_at=asked)
     refused = await late.until(frames.Refused)
     assert refused.code == "conversation_busy"
     gate.set()
     await first.until(frames.Completed)
-    assert len((await working.conversation(first)).runs) == 1
+    assert len((await system.conversation(first)).runs) == 1
 
 
 def _count_overlaps(runs: tuple[Run, ...]) -> bool:

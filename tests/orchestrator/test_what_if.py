@@ -22,8 +22,8 @@ _ORDER = ("call_b", "order", '{"id": "mug-1"}')
 
 
 @pytest.fixture
-async def tools(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as toolbox:
+async def tools(system: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(system.bus).open() as toolbox:
         yield toolbox
 
 
@@ -43,7 +43,7 @@ async def again(world: World, recorded: Listener, **changes: Any) -> WhatIfAnswe
     )
 
 
-async def recorded(world: World, *answers: Answer, **draft: Any) -> Listener:
+async def record_run(world: World, *answers: Answer, **draft: Any) -> Listener:
     """A run that has ended."""
     world.will(*answers)
     asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
@@ -65,7 +65,7 @@ async def test_a_worker_that_stops_gives_its_replays_up(world: World) -> None:
         await exchange.left.wait()
 
     async with world.worker("leaving") as stop:
-        first = await recorded(world, reply_with("Yes."))
+        first = await record_run(world, reply_with("Yes."))
         world.will(hang_call)
         asking = asyncio.create_task(again(world, first))
         await begun.wait()
@@ -75,37 +75,37 @@ async def test_a_worker_that_stops_gives_its_replays_up(world: World) -> None:
         await again(world, first)
 
 
-async def test_replay_of_same_version_repeats_the_run(working: World, tools: Toolbox) -> None:
+async def test_replay_of_same_version_repeats_the_run(system: World, tools: Toolbox) -> None:
     script = (
         reply_with_calls(_FIND, _ORDER, text="Let me see. "),
         reply_with_calls(_FIND),
         reply_with("Yes,", " three."),
     )
-    first = await recorded(working, *script, mcp_servers=SHOP)
-    working.will(reply_with("You are welcome."))
-    second = await working.go_on(first, "Thanks!")
+    first = await record_run(system, *script, mcp_servers=SHOP)
+    system.will(reply_with("You are welcome."))
+    second = await system.go_on(first, "Thanks!")
     await second.wait_until_ended()
-    assert (await working.run(second)).state == "completed"
-    thanked, stored, done = bodies(working), await working.events(first), len(tools.requested)
+    assert (await system.run(second)).state == "completed"
+    thanked, stored, done = bodies(system), await system.events(first), len(tools.requested)
 
     heard: list[Msg] = []
-    async with working.raw() as nats:
+    async with system.connect_nats() as nats:
 
         async def on_message(message: Msg) -> None:
             heard.append(message)
 
         await nats.subscribe("chat.>", cb=on_message)
         await nats.flush()
-        working.will(*script)
-        answer = await again(working, first)
-        shown = bodies(working)
-        working.will(reply_with("You are welcome."))
-        thanks = await again(working, second)
+        system.will(*script)
+        answer = await again(system, first)
+        shown = bodies(system)
+        system.will(reply_with("You are welcome."))
+        thanks = await again(system, second)
         await nats.flush()
 
     assert (answer.outcome, answer.content) == ("completed", "Let me see. Yes, three.")
     assert answer.rounds == 3
-    run = await working.run(first)
+    run = await system.run(first)
     assert answer.usage == run.usage
     assert [(call.round, call.name, call.input, call.missed) for call in answer.calls] == [
         (each.number, call.name, call.input, False) for each in run.rounds for call in each.calls
@@ -113,72 +113,72 @@ async def test_replay_of_same_version_repeats_the_run(working: World, tools: Too
     results = shown[1]["messages"][-1]["content"]
     assert [result["content"] for result in results] == [call.output for call in run.rounds[0].calls]
     assert thanks.content == "You are welcome."
-    assert bodies(working) == thanked  # the history before it, and no more
+    assert bodies(system) == thanked  # the history before it, and no more
     assert len(shown[0]["messages"]) == 1
-    assert await working.events(first) == stored
+    assert await system.events(first) == stored
     assert len(tools.requested) == done
     assert {message.subject for message in heard} <= {subjects.WHAT_IF, subjects.TOOLS_LIST}
 
 
-async def test_a_call_that_the_log_lacks_stops_the_replay(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
+async def test_a_call_that_the_log_lacks_stops_the_replay(system: World, tools: Toolbox) -> None:
+    first = await record_run(system, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
     same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')
-    working.will(reply_with_calls(same_input), reply_with_calls(_FIND), reply_with("No."))
-    answer = await again(working, first)
+    system.will(reply_with_calls(same_input), reply_with_calls(_FIND), reply_with("No."))
+    answer = await again(system, first)
     assert (answer.outcome, answer.code, answer.content) == ("diverged", "diverged", "")
     assert answer.calls == (
         AskedTool(round=1, name="find", input={"most": 3.0, "q": "mugs"}),
         AskedTool(round=2, name="find", input={"q": "mugs", "most": 3}, missed=True),  # held once, used once
     )
-    assert len(working.calls) == 2
+    assert len(system.calls) == 2
     assert len(tools.requested) == done
 
 
-async def test_another_model_and_prompt_take_the_place_of_the_versions(working: World) -> None:
-    first = await recorded(working, reply_with("Yes."), system_prompt="Be kind.")
-    working.will(reply_with("Aye."))
-    answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
+async def test_another_model_and_prompt_take_the_place_of_the_versions(system: World) -> None:
+    first = await record_run(system, reply_with("Yes."), system_prompt="Be kind.")
+    system.will(reply_with("Aye."))
+    answer = await again(system, first, model="other-1", system_prompt="Be a pirate.")
     assert (answer.model, answer.content) == ("other-1", "Aye.")
-    (body,) = bodies(working)
+    (body,) = bodies(system)
     assert body["model"] == "other-1"
     assert body["system"][0]["text"] == "Be a pirate."
-    own = await working.ask(first.request.agent_id, prompt="Be mine.")
+    own = await system.ask(first.request.agent_id, prompt="Be mine.")
     await own.wait_until_ended()
-    working.will(reply_with("Aye."))
-    await again(working, own, system_prompt="Be a pirate.")
-    assert bodies(working)[0]["system"][0]["text"] == "Be mine."
+    system.will(reply_with("Aye."))
+    await again(system, own, system_prompt="Be a pirate.")
+    assert bodies(system)[0]["system"][0]["text"] == "Be mine."
 
 
-async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(working: World) -> None:
-    first = await recorded(working, reply_with("Yes."))
-    looking = await working.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
-    working.will(reply_with("Yes."))
-    answer = await again(working, first, agent_id=looking)
+async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(system: World) -> None:
+    first = await record_run(system, reply_with("Yes."))
+    looking = await system.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
+    system.will(reply_with("Yes."))
+    answer = await again(system, first, agent_id=looking)
     assert (answer.outcome, answer.sources_missed) == ("completed", True)
 
 
-async def test_what_cannot_be_replayed_is_said(working: World, tools: Toolbox) -> None:
-    first = await recorded(working, reply_with("Yes."), mcp_servers=SHOP)
-    other = await working.create_stranger_world()
-    assert (await again(working, first, trace_id="f" * 32)).outcome == "not_found"
+async def test_what_cannot_be_replayed_is_said(system: World, tools: Toolbox) -> None:
+    first = await record_run(system, reply_with("Yes."), mcp_servers=SHOP)
+    other = await system.create_stranger_world()
+    assert (await again(system, first, trace_id="f" * 32)).outcome == "not_found"
     assert (await again(other, first)).outcome == "not_found"
-    unknown = await again(working, first, agent_version=2)
+    unknown = await again(system, first, agent_version=2)
     assert (unknown.outcome, unknown.code) == ("failed", "agent_not_found")
-    working.will(fail_with(401, "authentication_error"))
-    refused = await again(working, first)
+    system.will(fail_with(401, "authentication_error"))
+    refused = await again(system, first)
     assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
-    called = await recorded(working, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
-    working.will(reply_with_calls(_FIND), break_off("Let me", how="hang"))
-    late = await again(working, called, seconds=0.7)
+    called = await record_run(system, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
+    system.will(reply_with_calls(_FIND), break_off("Let me", how="hang"))
+    late = await again(system, called, seconds=0.7)
     assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
     assert [call.name for call in late.calls] == ["find"]
     assert late.usage.total > 15  # of the reply that hangs too
-    working.will(reply_with("Yes."))
+    system.will(reply_with("Yes."))
     tools.unavailable = (UnavailableServer(server="crm", reason="refused"),)
-    lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
+    lacking = await again(system, first, agent_id=await system.agent(mcp_servers=SHOP))
     assert (lacking.outcome, lacking.code) == ("failed", "overloaded")
-    assert working.calls == []
+    assert system.calls == []
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 
 
 @pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
+async def empty_database(migrated_database_url: str) -> None:
     tables = (
         "conversation_events, run_leases, waiting_line, conversations, messages, projection_positions,"
         " parked_events, run_requests, erasures, runs, usage_by_day, tools, approvals, search, feedback"

@@ -42,7 +42,7 @@ async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
         build_run_started(open_),
         build_compacted(7, open_, text),
     ]
-    return await world.told(*told)
+    return await world.add(*told)
 
 
 async def follow_log(world: World, feed: FeedPublisher | None = None) -> None:

@@ -31,7 +31,7 @@ from tests.projector.conftest import World
 
 async def tell(world: World, turns: int = 1) -> str:
     told = (event for number in range(turns) for event in turn(str(number), "Hello", "Hi"))
-    return (await world.told(*told)).conversation_id
+    return (await world.add(*told)).conversation_id
 
 
 async def test_an_event_is_published_as_it_is_stored(world: World) -> None:

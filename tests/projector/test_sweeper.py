@@ -45,7 +45,7 @@ async def begin_run(
         replace(build_user_message(word), at=at),
         build_run_started(word, form="json", prompt_override="Be brief."),
     ]
-    thread = thread or await world.told()
+    thread = thread or await world.add()
     return await world.store.append(thread, stored)
 
 

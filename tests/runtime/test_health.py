@@ -51,10 +51,10 @@ async def test_concurrent_health_checks_share_one_look() -> None:
 
 
 async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> None:
-    async def slow() -> None:
+    async def sleep_briefly() -> None:
         await asyncio.sleep(0.05)
 
-    health = HealthChecks({"slow": slow})
+    health = HealthChecks({"slow": sleep_briefly})
     impatient = asyncio.create_task(health.check())
     patient = asyncio.create_task(health.check())
     await asyncio.sleep(0)

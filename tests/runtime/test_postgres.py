@@ -8,7 +8,7 @@ import pytest
 
 from agentchat.runtime import migrations
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool, ping
-from tests.support.proxy import Proxy, proxied
+from tests.support.proxy import Proxy, run_proxy
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,7 +20,7 @@ async def role(database_url: str) -> None:
 
 @asynccontextmanager
 async def open_proxied_pool(database_url: str, max_size: int) -> AsyncIterator[tuple[Proxy, Pool]]:
-    async with proxied(database_url) as (proxy, through), open_pool(through, max_size=max_size) as pool:
+    async with run_proxy(database_url) as (proxy, through), open_pool(through, max_size=max_size) as pool:
         yield proxy, pool
 
 
@@ -127,7 +127,7 @@ async def test_errors_of_the_statement_itself_pass_through(database_url: str) ->
 
 
 async def test_a_pool_opens_without_postgres_and_finds_it_later(database_url: str) -> None:
-    async with proxied(database_url) as (proxy, through):
+    async with run_proxy(database_url) as (proxy, through):
         pass
     async with open_pool(through) as pool:
         began = time.monotonic()

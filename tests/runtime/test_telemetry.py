@@ -17,7 +17,7 @@ REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0
 
 
 @pytest.fixture
-def exported() -> Iterator[InMemorySpanExporter]:
+def exporter() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     telemetry.configure("gateway", None, exporter=exporter)
     yield exporter
@@ -36,14 +36,14 @@ def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
     assert headers["traceparent"].split("-")[1] == here
 
 
-def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMemorySpanExporter) -> None:
+def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exporter: InMemorySpanExporter) -> None:
     with (
         contextlib.suppress(ValueError),
         telemetry.open_trace("outer"),
         telemetry.open_span("inner"),
     ):
         raise ValueError("hunter2")
-    spans = exported.get_finished_spans()
+    spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == ["inner", "outer"]
     for span in spans:
         assert "hunter2" not in span.to_json()
@@ -51,33 +51,33 @@ def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMe
         assert (span.attributes or {})[genai.ERROR_TYPE] == "ValueError"
 
 
-def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporter) -> None:
+def test_what_a_span_was_told_of_its_failure_stays(exporter: InMemorySpanExporter) -> None:
     with contextlib.suppress(ValueError), telemetry.open_span("work") as span:
         span.set_attribute(genai.ERROR_TYPE, "timeout")
         span.set_status(trace.Status(trace.StatusCode.ERROR, "provider_timeout"))
         raise ValueError("no")
-    [ended] = exported.get_finished_spans()
+    [ended] = exporter.get_finished_spans()
     assert (ended.attributes or {})[genai.ERROR_TYPE] == "timeout"
     assert ended.status.description == "provider_timeout"
 
 
-def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exported: InMemorySpanExporter) -> None:
+def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exporter: InMemorySpanExporter) -> None:
     ids = []
     for _ in range(2):
         with telemetry.open_trace("POST /v1/chat", REMOTE):
             ids.append(telemetry.get_trace_id())
     assert len({*ids, "0af7651916cd43dd8448eb211c80319c"}) == 3
-    span, _ = exported.get_finished_spans()
+    span, _ = exporter.get_finished_spans()
     assert span.parent is None
     assert [f"{link.context.trace_id:032x}" for link in span.links] == ["0af7651916cd43dd8448eb211c80319c"]
 
 
-def test_spans_are_exported_with_service_name_and_attributes(exported: InMemorySpanExporter) -> None:
+def test_spans_are_exported_with_service_name_and_attributes(exporter: InMemorySpanExporter) -> None:
     with telemetry.open_span("chat", attributes={genai.OPERATION_NAME: genai.CHAT}):
         headers = telemetry.inject({})
     with telemetry.open_span("run", context=telemetry.extract(headers)):
         pass
-    chat, run = exported.get_finished_spans()
+    chat, run = exporter.get_finished_spans()
     assert chat.resource.attributes["service.name"] == "gateway"
     assert chat.attributes == {"gen_ai.operation.name": "chat"}
     sent = chat.get_span_context()

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 
 from tests.simulator.plan import plan_of
-from tests.simulator.search import counted, report_of
+from tests.simulator.search import report_of, search_seeds
 from tests.simulator.simulate import run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 _CHUNK = 500
 _TELL_SECONDS = 30.0
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _show(seed: int) -> int:
-    with simulated():
+    with substitute_modules():
         outcome = run(plan_of(seed), noting=True)
     print(*outcome.history, "", *(outcome.violations or ["nothing is broken"]), sep="\n")
     return 1 if outcome.violations else 0
@@ -44,7 +44,7 @@ def _search(first: int, count: int) -> int:
     began = told = time.monotonic()
     done = 0
     with multiprocessing.get_context("spawn").Pool(os.cpu_count(), gc.freeze) as pool:
-        for tried, failure in pool.imap_unordered(counted, _chunks(first, count)):
+        for tried, failure in pool.imap_unordered(search_seeds, _chunks(first, count)):
             done += tried
             if failure is not None:
                 print(report_of(failure))

@@ -33,13 +33,13 @@ class _Part:
     async def _store(self, what: str, effect: Callable[[], None], tell: Callable[[], None]) -> None:
         """Have a stream on the disk take a message: where there is no room, its followers alone have it."""
 
-        def published() -> None:
+        def publish() -> None:
             if self._nats.full:
                 tell()
                 raise BusUnavailable("no room")
             effect()
 
-        await self._call(what, published)
+        await self._call(what, publish)
 
 
 class SimBus(_Part):
@@ -86,7 +86,7 @@ class SimQueues(_Part):
         return Backlog(waiting=0)
 
     async def publish_dead_letter(self, message: messages.DeadLettered) -> None:
-        self._process.world.internal(f"dead: {message.reason}")
+        self._process.world.report_internal(f"dead: {message.reason}")
 
     async def _publish(self, queue: Queue, subject: str, message: BusMessage, message_id: str) -> None:
         data = wire.encode(message)

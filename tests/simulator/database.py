@@ -126,7 +126,7 @@ async def listen(session: SimSession, _channel: str) -> None:
     await pool.process.call(
         pool.process.postgres,
         "listen",
-        lambda: pool.postgres.listened(session),
+        lambda: pool.postgres.add_listener(session),
         patience=CALL_SECONDS,
         away=psycopg.OperationalError,
     )

@@ -274,7 +274,7 @@ class Asked:
 
     def _rest(self, text: str, sent: str) -> str:
         if not text.startswith(sent):
-            self.world.violated("text", f"the model is to go on after {sent!r}, which it did not say")
+            self.world.report("text", f"the model is to go on after {sent!r}, which it did not say")
             return text
         return text[len(sent) :]
 
@@ -289,9 +289,9 @@ class Asked:
             ]
             if request.key in saved:
                 if keys != saved[: saved.index(request.key) + 1]:
-                    self.world.violated("I8", f"the model is shown {keys}, the log has {saved}")
+                    self.world.report("I8", f"the model is shown {keys}, the log has {saved}")
                 return
-        self.world.violated("I2", f"the model is asked {request.key}, which is not saved")
+        self.world.report("I2", f"the model is asked {request.key}, which is not saved")
 
     def _check_results(self, behind: list[dict[str, Any]]) -> None:
         """Every call is answered at the head of the next message."""
@@ -301,7 +301,7 @@ class Asked:
                 after = behind[place + 1]["content"] if place + 1 < len(behind) else []
                 answered = [block["tool_use_id"] for block in after if block["type"] == "tool_result"]
                 if asked != answered:
-                    self.world.violated("I9", f"calls {asked} are answered by {answered}")
+                    self.world.report("I9", f"calls {asked} are answered by {answered}")
 
 
 def _list_joined(postgres: Postgres) -> set[str]:

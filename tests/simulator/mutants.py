@@ -47,12 +47,12 @@ def _opening_turns_by(open_mutated: Any) -> Iterator[None]:
 def no_fencing() -> Any:
     """Events are stored at whatever version the conversation has by now."""
 
-    def unfenced(self: Simulation) -> Any:
+    def run_unfenced(self: Simulation) -> Any:
         self.postgres.fences = False
         return run(self)
 
     run = Simulation.run
-    return _instead(Simulation, "run", unfenced)
+    return _instead(Simulation, "run", run_unfenced)
 
 
 def acknowledged_before_saved() -> Any:
@@ -136,10 +136,10 @@ def offset_not_compared() -> Iterator[None]:
 def nobody_sweeps() -> Any:
     """Runs that nobody works on are not asked for again."""
 
-    async def none(*_: Any, **__: Any) -> list[Any]:
+    async def return_nothing(*_: Any, **__: Any) -> list[Any]:
         return []
 
-    return _instead(sys.modules["agentchat.projector.sweeper"], "claim_abandoned", none)
+    return _instead(sys.modules["agentchat.projector.sweeper"], "claim_abandoned", return_nothing)
 
 
 def done_before_saved() -> Any:
@@ -149,13 +149,13 @@ def done_before_saved() -> Any:
         real(self, parts, turn)
         append = self.log.append
 
-        async def told(new: Any) -> None:
+        async def send_before_append(new: Any) -> None:
             if any(isinstance(event, events.RunCompleted) for event in new):
                 after = get_run(evolve_all(self.log.conversation, new), turn.trace_id)
                 await self.channel.send(build_end_frame(after))
             await append(new)
 
-        setattr(self.log, "append", told)  # noqa: B010 - a method
+        setattr(self.log, "append", send_before_append)  # noqa: B010 - a method
 
     real = RunAttempt.__init__
     return _instead(RunAttempt, "__init__", begin)
@@ -164,24 +164,24 @@ def done_before_saved() -> Any:
 def history_without_the_run_before() -> Any:
     """The model is not shown the run before this one."""
 
-    def shown(conversation: Any, trace_id: str, **more: Any) -> Any:
+    def build_cut_prompt(conversation: Any, trace_id: str, **more: Any) -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
         return build_prompt(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "build_prompt", shown)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform_step"], "build_prompt", build_cut_prompt)
 
 
 def lost_lease_is_nothing() -> Any:
     """A worker takes a run whose lease another one has."""
 
-    async def taken(parts: Any, received: Any) -> Any:
+    async def take_held_lease(parts: Any, received: Any) -> Any:
         try:
             return await take_lease(parts, received)
         except LeaseHeld:
             parts.leases._pool.postgres._leases.pop(received.trace_id, None)
             return await take_lease(parts, received)
 
-    return _instead(sys.modules["agentchat.orchestrator.inbox.inbox"], "take_lease", taken)
+    return _instead(sys.modules["agentchat.orchestrator.inbox.inbox"], "take_lease", take_held_lease)
 
 
 def round_said_twice() -> Any:

@@ -203,9 +203,9 @@ class Consumption:
         work = self._run(delivery) if self in self._queue.consumers else delivery.nak()
         task = self.process.spawn(work)
         self._running[task] = delivery
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._finish_task)
 
-    def _finished(self, task: "asyncio.Task[Any]") -> None:
+    def _finish_task(self, task: "asyncio.Task[Any]") -> None:
         del self._running[task]
         if not self._running:
             self._none.set()
@@ -294,7 +294,7 @@ class Nats(Server):
         fate = self._fates.get(self._frame)
         when = process.sends(f"frame {type(frame).__name__} {frame.attempt}.{frame.seq}")
         world = self.world
-        world.note(f"{process.name} says {_short(frame)} of {trace_id[-2:]}")
+        world.note(f"{process.name} says {_describe_frame(frame)} of {trace_id[-2:]}")
         if when is None or not process.nats.up:
             world.note("  it is lost")
             return
@@ -327,7 +327,7 @@ class Nats(Server):
             world.at(when, follower.process.loop.call_soon, follower.hear, message)
 
 
-def _short(frame: frames.Frame) -> str:
+def _describe_frame(frame: frames.Frame) -> str:
     text = f" {frame.text!r}" if isinstance(frame, frames.DeltaFrame) else ""
     offset = f" after {frame.offset}" if isinstance(frame, frames.Resumed) else ""
     return f"{type(frame).__name__} {frame.attempt}.{frame.seq}{text}{offset}"

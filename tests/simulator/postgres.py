@@ -60,7 +60,7 @@ class Postgres(Server):
             id(leases._RELEASE): self._release,
             id(leases._ALIVE): self._is_alive,
             id(waiting_line._JOIN): self._join,
-            id(waiting_line._FIRST): self._first,
+            id(waiting_line._FIRST): self._find_first,
             id(waiting_line._LEAVE): self._leave,
             id(waiting_line._NOTIFY): self._notify,
             id(waiting_line._RENEW): self._renew_waiters,
@@ -118,7 +118,7 @@ class Postgres(Server):
 
     def _saw(self, conversation_id: str, event: events.Event) -> None:
         self.events.setdefault(conversation_id, []).append(event)
-        self.world.note(f"log {conversation_id} {_short(event)}")
+        self.world.note(f"log {conversation_id} {_describe_event(event)}")
         match event:
             case events.MessageSaved():
                 saved = (event.message_id, event.content, event.token_count or 0)
@@ -174,7 +174,7 @@ class Postgres(Server):
         self._line[trace_id] = (thread, place, given["worker"], self.world.now + given["seconds"])
         return [()]
 
-    def _first(self, traces: Sequence[str], threads: Sequence[str]) -> list[Row]:
+    def _find_first(self, traces: Sequence[str], threads: Sequence[str]) -> list[Row]:
         asked = zip(traces, threads, strict=True)
         return [(trace,) for trace, thread in asked if not self._is_behind(trace, thread)]
 
@@ -233,12 +233,12 @@ class Postgres(Server):
         found = self._calls.get((trace_id, call_id))
         return [] if found is None else [(found[0], found[1] - self.world.now)]
 
-    def listened(self, session: Session) -> None:
+    def add_listener(self, session: Session) -> None:
         """Notify it from now on."""
         self._sessions.append(session)
 
 
-def _short(event: events.Event) -> str:
+def _describe_event(event: events.Event) -> str:
     name = type(event).__name__
     match event:
         case events.RunStarted():

@@ -185,7 +185,7 @@ class _Call:
         if fault is not None and kind == "crash_after":
             self._process.crash(self._process, fault.seconds)
         elif kind == "lose_reply":
-            self._lost()
+            self._handle_loss()
         else:
             if fault is not None and kind == "pause_after":
                 self._process.pause(fault.seconds)
@@ -195,9 +195,9 @@ class _Call:
         if self._link.up:
             self._process.loop.call_soon(self._settle, result, error)
         else:
-            self._lost()
+            self._handle_loss()
 
-    def _lost(self) -> None:
+    def _handle_loss(self) -> None:
         """It was done, and nobody hears of it: who may repeat it does."""
         if self._again:
             self._retry()

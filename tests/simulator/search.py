@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from tests.simulator.plan import Plan, Request, plan_of
 from tests.simulator.simulate import Outcome, run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 _MAX_RUNS = 400
 
 
 def first_failure(seeds: Iterable[int]) -> Outcome | None:
     """The first of these seeds in whose history something is broken."""
-    with simulated():
+    with substitute_modules():
         for seed in seeds:
             outcome = run(plan_of(seed))
             if outcome.violations:
@@ -21,15 +21,15 @@ def first_failure(seeds: Iterable[int]) -> Outcome | None:
     return None
 
 
-def counted(seeds: range) -> tuple[int, Outcome | None]:
+def search_seeds(seeds: range) -> tuple[int, Outcome | None]:
     """How many it looked at, and the first failure: for a spawned process, which finds no `__main__`."""
     return len(seeds), first_failure(seeds)
 
 
 def report_of(failure: Outcome) -> str:
     """The failure, shrunk, with its history, and how to have it again."""
-    with simulated():
-        small = run(shrunk(failure.plan), noting=True)
+    with substitute_modules():
+        small = run(shrink_plan(failure.plan), noting=True)
     plan = small.plan
     return "\n".join(
         [
@@ -49,7 +49,7 @@ def report_of(failure: Outcome) -> str:
     )
 
 
-def shrunk(plan: Plan) -> Plan:
+def shrink_plan(plan: Plan) -> Plan:
     """A plan that breaks the same invariant with fewer faults, requests, rounds and pieces.
 
     To be called within `simulated`.
@@ -57,7 +57,7 @@ def shrunk(plan: Plan) -> Plan:
     wanted = _kind_of(run(plan))
     runs = 0
     while True:
-        for smaller in _smaller(plan):
+        for smaller in _list_smaller_plans(plan):
             runs += 1
             if runs > _MAX_RUNS:
                 return plan
@@ -73,7 +73,7 @@ def _kind_of(outcome: Outcome) -> str | None:
     return outcome.violations[0].partition(":")[0] if outcome.violations else None
 
 
-def _smaller(plan: Plan) -> Iterator[Plan]:
+def _list_smaller_plans(plan: Plan) -> Iterator[Plan]:
     """Plans that leave one thing out."""
     for number in range(len(plan.faults)):
         yield replace(plan, faults=(*plan.faults[:number], *plan.faults[number + 1 :]))

@@ -175,17 +175,17 @@ class Caller:
     def hear(self, updates: list[Update]) -> None:
         """Note what the gateway sends, and whether it is true at that moment (I4)."""
         for update in updates:
-            self._world.note(f"caller {self.request.key} hears {_short(update)}")
+            self._world.note(f"caller {self.request.key} hears {_describe_update(update)}")
             self.lives[-1].append(update)
             if isinstance(update, Started):
                 self.accepted = True
             if isinstance(update, Started) and (self.run_trace, "user") not in self._postgres.messages:
-                self._world.violated("I1", f"{self.request.key} is accepted and not saved")
+                self._world.report("I1", f"{self.request.key} is accepted and not saved")
             elif isinstance(update, Finished):
                 saved = self._postgres.messages.get((self.run_trace, "assistant"))
                 message = update.message
                 if saved != (message.id, message.content, message.token_count):
-                    self._world.violated("I4", f"{self.request.key} is done and not saved so")
+                    self._world.report("I4", f"{self.request.key} is done and not saved so")
 
 
 class Gateway:
@@ -293,14 +293,14 @@ def is_local(update: Update | None) -> bool:
     )
 
 
-def listed(processes: dict[str, Process]) -> ToolsListed:
+def list_tools(processes: dict[str, Process]) -> ToolsListed:
     """What some tool-runner says. Raises BusUnavailable where there is none."""
     if any(name.startswith("tool-runner") and each.reached for name, each in processes.items()):
         return LISTED
     raise BusUnavailable("no tool-runner")
 
 
-def _short(update: Update) -> str:
+def _describe_update(update: Update) -> str:
     match update:
         case TextUpdate():
             return repr(update.text)

@@ -91,7 +91,7 @@ class Simulation:
         self.processes[name] = process
         self.loops.append(process.loop)
         world.note(f"{name} starts")
-        bus = SimBus(process, self.nats, lambda: services.listed(self.processes))
+        bus = SimBus(process, self.nats, lambda: services.list_tools(self.processes))
         asyncio._set_running_loop(process.loop)
         if name in GATEWAYS:
             gateway = self.gateways[name] = Gateway(process, self.postgres, bus)
@@ -103,14 +103,14 @@ class Simulation:
         else:
             work = services.project(process, self.postgres, bus)
         main = process.spawn(work)
-        main.add_done_callback(lambda task: self._ended(process, task))
+        main.add_done_callback(lambda task: self._handle_task_end(process, task))
         asyncio._set_running_loop(None)
 
-    def _ended(self, process: Process, task: "asyncio.Task[object]") -> None:
+    def _handle_task_end(self, process: Process, task: "asyncio.Task[object]") -> None:
         if not process.alive or process.loop.closing:
             return
         if not task.cancelled() and task.exception() is not None:
-            self.world.internal(f"{process.name} ended: {task.exception()!r}")
+            self.world.report_internal(f"{process.name} ended: {task.exception()!r}")
         self._crash(process, 0.5)
 
     def _crash(self, process: Process, seconds: float) -> None:

@@ -34,10 +34,10 @@ class _Quiet:
         return self
 
     def exception(self, event: str, **_: Any) -> None:
-        self._current.world.internal(f"{event}: {sys.exc_info()[1]!r}")
+        self._current.world.report_internal(f"{event}: {sys.exc_info()[1]!r}")
 
     def error(self, event: str, **fields: Any) -> None:
-        self._current.world.internal(f"{event}: {fields}")
+        self._current.world.report_internal(f"{event}: {fields}")
 
     def debug(self, *_: Any, **__: Any) -> None:
         return None
@@ -72,7 +72,7 @@ def enter(world: World) -> None:
 
 
 @contextlib.contextmanager
-def simulated() -> Iterator[None]:
+def substitute_modules() -> Iterator[None]:
     """Within, our modules have the world's time, ids, database and logger."""
     quiet = _Quiet(_current)
     instead: dict[int, Any] = {

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulator.plan import Fault, Kind, Plan, Request
 from tests.simulator.simulate import run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 ASKED = Request(
     number=0,
@@ -43,6 +43,6 @@ def _die(call: int, kind: Kind, pieces: int, at_call: int) -> None:
     for worker in ("orchestrator-1", "orchestrator-2"):
         dies = Fault(kind=kind, process=worker, at=call, seconds=1.0)
         plan = Plan(seed=call, pace=0.03, requests=(ASKED,), faults=(fails, dies), fallback=True)
-        with simulated():
+        with substitute_modules():
             outcome = run(plan)
         assert outcome.violations == [], plan

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulator.plan import Fault, Plan, Request
 from tests.simulator.simulate import run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 TWO_DELIVERIES_AT_ONE_WORKER = Plan(
     seed=18250,
@@ -67,6 +67,6 @@ Its first delivery gave up the place of the second one, which then broke.
 
 @pytest.mark.parametrize("plan", [TWO_DELIVERIES_AT_ONE_WORKER, TWO_DELIVERIES_IN_LINE])
 def test_request_delivered_twice_ends_its_run_well(plan: Plan) -> None:
-    with simulated():
+    with substitute_modules():
         outcome = run(plan)
     assert outcome.violations == []

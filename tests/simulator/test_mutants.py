@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from tests.simulator import mutants
-from tests.simulator.search import first_failure, report_of, shrunk
+from tests.simulator.search import first_failure, report_of, shrink_plan
 from tests.simulator.simulate import run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +27,8 @@ def test_failure_is_shrunk_to_a_readable_history() -> None:
         failure = first_failure(range(mutants.FOUND_NEAR["every_tool_is_repeated"], SEEDS.stop))
         assert failure is not None
         report = report_of(failure)
-        with simulated():
-            small = shrunk(failure.plan)
+        with substitute_modules():
+            small = shrink_plan(failure.plan)
             again = run(small)
     assert again.violations
     assert len(small.requests) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulator.plan import plan_of
 from tests.simulator.simulate import run
-from tests.simulator.substitutes import simulated
+from tests.simulator.substitutes import substitute_modules
 
 _ROOT = Path(__file__).parents[2]
 _SEEDS = range(3)
@@ -18,7 +18,7 @@ _SEEDS = range(3)
 
 def digest() -> str:
     """Of the histories of some seeds."""
-    with simulated():
+    with substitute_modules():
         lines = [line for seed in _SEEDS for line in run(plan_of(seed), noting=True).history]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

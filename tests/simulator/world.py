@@ -89,7 +89,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.closing and self.alive:
-            self._world.internal(f"{context.get('message')}: {context.get('exception')!r}")
+            self._world.report_internal(f"{context.get('message')}: {context.get('exception')!r}")
 
     def stand(self) -> None:
         """SIGSTOP."""
@@ -133,12 +133,12 @@ class World:
         if self.noting:
             self.history.append(f"{self.now:9.4f}  {text}")
 
-    def violated(self, invariant: str, what: str) -> None:
+    def report(self, invariant: str, what: str) -> None:
         self.violations.append(f"{invariant}: {what}")
         self.note(f"VIOLATION {invariant}: {what}")
 
-    def internal(self, what: str) -> None:
-        self.violated("internal", what)
+    def report_internal(self, what: str) -> None:
+        self.report("internal", what)
 
     def new_id(self) -> str:
         self._ids += 1
@@ -173,7 +173,7 @@ class World:
                 if when > self.now:
                     self.now = when
                 self.ready.append(heapq.heappop(self._timers)[2])
-            self.internal("the callbacks have no end")
+            self.report_internal("the callbacks have no end")
         finally:
             asyncio._set_running_loop(None)
 

@@ -63,7 +63,7 @@ class Smoke:
             "tool call": self._tool_call,
             "approval": self._approval,
             "structured output": self._structured_output,
-            "thinking": self._thinking,
+            "thinking": self._check_thinking,
             "prompt cache": self._cache,
             "cancel": self._cancel,
             "long reply": self._long_reply,
@@ -120,7 +120,7 @@ class Smoke:
         assert set(json.loads(reply.message.content)) == {"colour"}, reply.message.content
         return reply.message.content.strip()[:60]
 
-    def _thinking(self) -> str:
+    def _check_thinking(self) -> str:
         reply = self._chat(
             self._agent(parameters=_THINKING[self._provider.name]),
             "What is 17 times 23?",

@@ -49,7 +49,7 @@ def job(folder: RunFolder, name: str, code: str, after: Sequence[str] = ()) -> P
     return _process(folder, name, code, (), None, 9, tuple(after))
 
 
-def dying(folder: RunFolder, name: str, code: str) -> Process:
+def make_dying_process(folder: RunFolder, name: str, code: str) -> Process:
     """A process that should serve, and ends."""
     return _process(folder, name, code, (), HttpProbe(1), 0)
 

@@ -49,7 +49,7 @@ class World:
         self._servers: Servers | None = None
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Servers]:
+    async def serve(self) -> AsyncIterator[Servers]:
         servers = describe_servers(self.folder, self.key)
         wanted = [each for each in servers.processes if each.name in ("postgres", "nats")]
         async with Supervisor(self.folder, wanted, QuietReport()) as supervisor:
@@ -96,12 +96,12 @@ class World:
         )
         return done.returncode, done.stdout, done.stderr
 
-    async def restored(self, *options: str) -> Any:
+    async def restore(self, *options: str) -> Any:
         code, out, err = await self.ran("restore", str(self.backups), "--json", *options)
         assert code == 0, err
         return json.loads(out)
 
-    async def _received(self) -> None:
+    async def _wait_until_received(self) -> None:
         """Until the one who follows has stored all that is committed now."""
         assert self._servers is not None
         async with await psycopg.AsyncConnection.connect(self._servers.database_url, autocommit=True) as conn:
@@ -111,7 +111,7 @@ class World:
                     await asyncio.sleep(0.05)
 
     @contextlib.asynccontextmanager
-    async def followed(self) -> AsyncIterator[None]:
+    async def follow_backup(self) -> AsyncIterator[None]:
         """A base backup, and the write-ahead log as it is written while the block runs."""
         running = await asyncio.create_subprocess_exec(
             *self.command("backup", str(self.backups), "--follow", "--json"),
@@ -126,7 +126,7 @@ class World:
                 while not list((self.backups / "wal").glob("*.partial")):  # noqa: ASYNC110 - its own process
                     await asyncio.sleep(0.02)
             yield
-            await self._received()
+            await self._wait_until_received()
         finally:
             running.send_signal(signal.SIGINT)
             assert await running.wait() == 0
@@ -156,7 +156,7 @@ async def _conversation(store: ConversationStore, *, erased: bool) -> str:
 @pytest.fixture
 async def world(folder: RunFolder, tmp_path: Path) -> World:
     made = World(folder, tmp_path / "backups")
-    async with made.running() as servers:
+    async with made.serve() as servers:
         await migrate(servers.database_url)
     return made
 
@@ -164,15 +164,15 @@ async def world(folder: RunFolder, tmp_path: Path) -> World:
 async def test_restore_has_archived_commits_and_lists_lost_ones(
     world: World,
 ) -> None:
-    async with world.running() as servers:
+    async with world.serve() as servers:
         await world.append(servers)
-        async with world.followed():
+        async with world.follow_backup():
             await world.append(servers)
             kept = await world.positions(servers)
         lost = await world.append(servers)
         await world.feed(servers)
         every = await world.positions(servers)
-    found = await world.restored("--replace")
+    found = await world.restore("--replace")
     assert found["head"] == kept[-1]
     assert found["lost"] == {
         "events": len(every) - len(kept),
@@ -182,7 +182,7 @@ async def test_restore_has_archived_commits_and_lists_lost_ones(
         "deletions": [],
     }
     assert found["replaced"].startswith(f"{world.folder.path}/postgres.before-")
-    async with world.running() as servers:
+    async with world.serve() as servers:
         assert await world.positions(servers) == kept
         async with _bus(servers) as bus:
             assert (await bus.feed.find_end()).position == kept[-1]
@@ -196,22 +196,22 @@ async def test_restore_has_archived_commits_and_lists_lost_ones(
 async def test_restore_to_a_time_lists_later_deletions(
     world: World,
 ) -> None:
-    async with world.running() as servers:
+    async with world.serve() as servers:
         await world.append(servers)
-        async with world.followed():
+        async with world.follow_backup():
             before = await world.positions(servers)
             then = await _time_of(servers)
             deleted = await world.append(servers, erased=True)
             await world.feed(servers)
-    found = await world.restored("--replace", "--at", then.isoformat())
+    found = await world.restore("--replace", "--at", then.isoformat())
     assert found["head"] == before[-1]
     assert found["lost"]["deletions"] == [deleted]
-    async with world.running() as servers:
+    async with world.serve() as servers:
         assert await world.positions(servers) == before
 
 
 async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
-    async with world.running() as servers:
+    async with world.serve() as servers:
         await world.append(servers)
         kept = await world.positions(servers)
         code, out, err = await world.ran("backup", str(world.backups), "--json")
@@ -229,7 +229,7 @@ async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
     code, _, err = await world.ran("restore", str(world.backups), "--replace")
     assert (code, "has no complete backup" in err) == (2, True)
     assert err.count("\n") == 1
-    async with world.running() as servers:
+    async with world.serve() as servers:
         assert await world.positions(servers) == kept
 
 

@@ -37,23 +37,23 @@ async def test_a_chat_is_counted_by_each_service_that_it_passes(stack: RunningSt
     before = await _totals(stack)
     await _chat(stack)
 
-    def more(name: str) -> float:
+    def diff(name: str) -> float:
         return after.get(f"agentchat_{name}", 0.0) - before.get(f"agentchat_{name}", 0.0)
 
     async with asyncio.timeout(60):
         while True:  # its caller has the reply before the run is counted
             after = await _totals(stack)
-            if more("runs_ended_total") and more("http_requests_seconds_count"):
+            if diff("runs_ended_total") and diff("http_requests_seconds_count"):
                 break
 
-    assert more("runs_ended_total") >= 1
-    assert more("runs_duration_seconds_count") >= 1
-    assert more("runs_deltas_total") >= 2
-    assert more("streams_first_delta_seconds_count") >= 1
-    assert more("http_requests_seconds_count") >= 1
-    assert more("model_calls_seconds_count") >= 2
-    assert more("model_tokens_total") > 100
-    assert more("tools_calls_seconds_count") >= 1
+    assert diff("runs_ended_total") >= 1
+    assert diff("runs_duration_seconds_count") >= 1
+    assert diff("runs_deltas_total") >= 2
+    assert diff("streams_first_delta_seconds_count") >= 1
+    assert diff("http_requests_seconds_count") >= 1
+    assert diff("model_calls_seconds_count") >= 2
+    assert diff("model_tokens_total") > 100
+    assert diff("tools_calls_seconds_count") >= 1
     for name in ("streams_open", "runs_slots", "projector_leading", "runs_in_line", "approvals_waiting"):
         assert f"agentchat_{name}" in after
 

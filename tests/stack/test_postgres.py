@@ -22,7 +22,7 @@ _KEY = "a-key"
 
 
 @contextlib.asynccontextmanager
-async def _serving(folder: RunFolder) -> AsyncIterator[str]:
+async def _run_server(folder: RunFolder) -> AsyncIterator[str]:
     """The database's URL while the server runs."""
     cluster, port = Cluster(folder, _KEY, fast=True), find_free_port()
     async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
@@ -51,7 +51,7 @@ async def test_server_has_its_settings_and_asks_for_the_password(folder: RunFold
     half.mkdir()
     (half / "PG_VERSION").write_text("18\n")
     folder.postgres.mkdir()
-    async with _serving(folder) as url:
+    async with _run_server(folder) as url:
         with psycopg.connect(url) as conn:
             for name, pattern in wanted.items():
                 (value,) = conn.execute("SELECT current_setting(%s)", [name]).fetchone() or ("",)
@@ -63,7 +63,7 @@ async def test_server_has_its_settings_and_asks_for_the_password(folder: RunFold
 
 @pytest.mark.slow
 async def test_data_survives_a_kill_and_a_stale_lock_file(folder: RunFolder) -> None:
-    async with _serving(folder) as url:
+    async with _run_server(folder) as url:
         with psycopg.connect(url) as conn:
             conn.execute("CREATE TABLE kept AS SELECT 1 AS number")
         killed = _postmaster(folder)
@@ -75,7 +75,7 @@ async def test_data_survives_a_kill_and_a_stale_lock_file(folder: RunFolder) -> 
     someone_else = os.getppid()
     lines = [str(someone_else), *lock_file.splitlines()[1:]]
     (folder.postgres / "postmaster.pid").write_text("\n".join([*lines, ""]))
-    async with _serving(folder) as url:
+    async with _run_server(folder) as url:
         with psycopg.connect(url) as conn:
             assert conn.execute("SELECT number FROM kept").fetchone() == (1,)
     assert running_for(folder.path) == {}
@@ -98,6 +98,6 @@ async def test_a_data_folder_that_cannot_be_used_is_refused_and_left_alone(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     with pytest.raises(SetupError, match=message):
-        async with _serving(folder):
+        async with _run_server(folder):
             pytest.fail("it started")
     assert all((folder.postgres / name).read_text() == content for name, content in files.items())

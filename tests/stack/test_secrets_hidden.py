@@ -29,7 +29,7 @@ SECRET = "hunter2-of-a-secret"
 SERVER = McpServer(name="s", url="https://s.example", headers={"Authorization": SECRET})
 
 
-def _filled(kind: Any) -> msgspec.Struct:
+def _fill_secrets(kind: Any) -> msgspec.Struct:
     """Every secret setting has the secret."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
@@ -42,7 +42,7 @@ def _filled(kind: Any) -> msgspec.Struct:
     return filled
 
 
-def _full(kind: Any, **others: Any) -> msgspec.Struct:
+def _fill_all_fields(kind: Any, **others: Any) -> msgspec.Struct:
     """Every field but `others` is the secret."""
     filled: msgspec.Struct = kind(**dict.fromkeys(kind.__struct_fields__, SECRET) | others)
     return filled
@@ -50,14 +50,14 @@ def _full(kind: Any, **others: Any) -> msgspec.Struct:
 
 HOLDERS = [
     *map(
-        _filled,
+        _fill_secrets,
         (GatewaySettings, OrchestratorSettings, ProjectorSettings, ToolRunnerSettings),
     ),
-    *map(_filled, (PrepareSettings, UpSettings, ConsoleSettings)),
+    *map(_fill_secrets, (PrepareSettings, UpSettings, ConsoleSettings)),
     Secrets(secret_key=SECRET, api_key=SECRET),
     Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", anthropic_key=SECRET),
-    _full(Environment, base_url="u", gateway_urls=("u",)),
-    _full(Urls),
+    _fill_all_fields(Environment, base_url="u", gateway_urls=("u",)),
+    _fill_all_fields(Urls),
     Credentials("https://provider.example", SECRET),
     SERVER,
     AgentDraft(name="a", model="m", mcp_servers=(SERVER,), provider_key=SECRET),

@@ -51,7 +51,7 @@ async def _ran(stack: RunningStack, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-async def _found(stack: RunningStack) -> Any:
+async def _read(stack: RunningStack) -> Any:
     """Return what `status --json` prints, without a process."""
     return msgspec.to_builtins(await _load_status(stack.folder))
 
@@ -95,7 +95,7 @@ async def test_status_shows_runs_approvals_and_lags(
     await stack.wait_all_ready()
     async with _waiting_for_approval(stack):
         async with asyncio.timeout(60):
-            while (found := (await _found(stack))["figures"])["runs"]["approvals"] == 0:
+            while (found := (await _read(stack))["figures"])["runs"]["approvals"] == 0:
                 pass
         assert found["runs"]["open_runs"] >= 1
         assert found["runs"]["oldest_run_seconds"] > 0
@@ -116,7 +116,7 @@ async def test_status_shows_runs_approvals_and_lags(
 async def test_failed_runs_are_counted_by_code(stack: RunningStack) -> None:
     await stack.wait_all_ready()
     known = stack.environment
-    before = {each["code"]: each["runs"] for each in (await _found(stack))["figures"]["failed_runs"]}
+    before = {each["code"]: each["runs"] for each in (await _read(stack))["figures"]["failed_runs"]}
     draft = {
         "account_id": demo.ACCOUNT_ID,
         "name": "Fails",
@@ -134,7 +134,7 @@ async def test_failed_runs_are_counted_by_code(stack: RunningStack) -> None:
     code = failed.json()["code"]
     async with asyncio.timeout(60):
         while True:
-            counted = {each["code"]: each["runs"] for each in (await _found(stack))["figures"]["failed_runs"]}
+            counted = {each["code"]: each["runs"] for each in (await _read(stack))["figures"]["failed_runs"]}
             if counted.get(code, 0) == before.get(code, 0) + 2:
                 break
     _, text = await _ran(stack)

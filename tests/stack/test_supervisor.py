@@ -16,7 +16,7 @@ from agentchat.ops.errors import StartError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.supervisor import Supervisor
 from tests.stack.processes import running_for, until
-from tests.stack.small import Remembering, dying, job, server
+from tests.stack.small import Remembering, job, make_dying_process, server
 
 
 def _pid(folder: RunFolder, name: str) -> int | None:
@@ -90,7 +90,9 @@ async def test_what_cannot_be_prepared_again_is_tried_until_it_can(
 
 
 async def test_wrong_setting_of_a_process_ends_the_start(folder: RunFolder) -> None:
-    sick = dying(folder, "sick", "import sys; sys.stderr.write('COLOUR is not set\\n'); sys.exit(2)")
+    sick = make_dying_process(
+        folder, "sick", "import sys; sys.stderr.write('COLOUR is not set\\n'); sys.exit(2)"
+    )
     with pytest.raises(StartError, match="sick does not start: COLOUR is not set"):
         async with Supervisor(folder, [server(folder, "one"), sick], Remembering()) as supervisor:
             await supervisor.wait_up(40)
@@ -100,7 +102,9 @@ async def test_wrong_setting_of_a_process_ends_the_start(folder: RunFolder) -> N
 async def test_a_process_that_keeps_dying_at_the_start_ends_it(folder: RunFolder) -> None:
     report = Remembering()
     with pytest.raises(StartError, match="sick does not start: no luck"):
-        async with Supervisor(folder, [dying(folder, "sick", "print('no luck')")], report) as supervisor:
+        async with Supervisor(
+            folder, [make_dying_process(folder, "sick", "print('no luck')")], report
+        ) as supervisor:
             await supervisor.wait_up(40)
     assert len(report.deaths) == 2
 
@@ -113,7 +117,7 @@ async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
 
 
 async def test_a_process_that_never_gets_ready_times_out_by_name(folder: RunFolder) -> None:
-    mute = dying(folder, "mute", "import time; time.sleep(30)")
+    mute = make_dying_process(folder, "mute", "import time; time.sleep(30)")
     with pytest.raises(StartError, match=r"mute is not ready after 0\.5 s"):
         async with Supervisor(folder, [mute], Remembering()) as supervisor:
             await supervisor.wait_up(0.5)

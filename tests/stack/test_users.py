@@ -71,7 +71,7 @@ def _user_ids(folder: RunFolder) -> list[int]:
 @_only_root
 def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     started = _start(nobodys, (*_AS_NOBODY, _python_of_nobody()))
-    assert _said(started) == f"ready {_NOBODY}"
+    assert _read_line(started) == f"ready {_NOBODY}"
     _end(started)
     assert running_for(nobodys) == {}
 
@@ -79,7 +79,7 @@ def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends what is left")
 async def test_servers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     started = _start(tmp_path, (sys.executable,))
-    assert _said(started) == f"ready {os.geteuid()}"
+    assert _read_line(started) == f"ready {os.geteuid()}"
     assert len(running_for(tmp_path)) > 3
     started.kill()
     _end(started)
@@ -103,7 +103,7 @@ def _start(folder: Path, python: tuple[str, ...]) -> "subprocess.Popen[str]":
     )
 
 
-def _said(started: "subprocess.Popen[str]") -> str:
+def _read_line(started: "subprocess.Popen[str]") -> str:
     assert started.stdout is not None
     return started.stdout.readline().strip()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentchat.runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
-from tests.chaos.recording import on_a_stack, recorded
+from tests.chaos.recording import on_a_stack, record_history
 from tests.chaos.records import History
 from tests.chaos.report import Outcome, outcome_of
 from tests.step_matrix.points import MATRIX, Step
@@ -40,7 +40,7 @@ async def record(
     """Carry out the rounds on a stack of its own in `folder`."""
     (folder / FOLDER).mkdir(parents=True)
     (folder / TEST_RUN).touch()
-    async with recorded(folder, seed, rebuilds=0, added={VARIABLE: "1"}) as (rig, load, history):
+    async with record_history(folder, seed, rebuilds=0, added={VARIABLE: "1"}) as (rig, load, history):
         rounds = Rounds(rig, load, seed, stop_seconds)
         await rounds.run(steps, at_once)
         await rig.kin.wait_ready(60)
@@ -48,7 +48,7 @@ async def record(
         return history, rounds.done
 
 
-def judged(name: str, history: History, done: Sequence[Done]) -> Outcome:
+def judge_outcome(name: str, history: History, done: Sequence[Done]) -> Outcome:
     """What makes it valid is not the load, but how many rounds fired."""
     fired = sum(each.fired is not None for each in done)
     invalid = [] if fired >= _LEAST_FIRED * len(done) else [f"{fired} of {len(done)} rounds fired"]
@@ -69,4 +69,4 @@ def table(done: Sequence[Done]) -> str:
 def run(given: argparse.Namespace) -> Outcome:
     steps = steps_of(given.seed, given.rounds, given.only)
     history, done = on_a_stack(lambda folder: record(given.seed, steps, folder, at_once=given.at_once))
-    return judged(f"steps-{given.seed}-{given.rounds}", history, done)
+    return judge_outcome(f"steps-{given.seed}-{given.rounds}", history, done)

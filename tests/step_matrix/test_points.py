@@ -77,7 +77,7 @@ def test_wrong_failpoint_is_one_line_at_start(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "code"), [("kill", -signal.SIGKILL), ("raise", 1)])
 def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action: str, code: int) -> None:
-    folder = _armed(tmp_path, f"{action}:2")
+    folder = _arm_failpoint(tmp_path, f"{action}:2")
     ended = _run(tmp_path)
     assert ended.returncode == code
     assert ended.stdout == "passed\n"
@@ -87,12 +87,12 @@ def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action:
 
 @pytest.mark.slow
 def test_a_failpoint_does_not_fire_again_after_a_restart(tmp_path: Path) -> None:
-    _armed(tmp_path, "kill")
+    _arm_failpoint(tmp_path, "kill")
     assert _run(tmp_path).returncode == -signal.SIGKILL
     assert _run(tmp_path).stdout == "passed\n" * 3
 
 
-def _armed(run_dir: Path, what: str) -> Path:
+def _arm_failpoint(run_dir: Path, what: str) -> Path:
     (run_dir / failpoints.TEST_RUN).touch()
     folder = run_dir / failpoints.FOLDER
     folder.mkdir()
@@ -101,10 +101,10 @@ def _armed(run_dir: Path, what: str) -> Path:
 
 
 def _run(run_dir: Path) -> "subprocess.CompletedProcess[str]":
-    return _ended((sys.executable, "-c", _PROGRAM, str(run_dir)))
+    return _run_command((sys.executable, "-c", _PROGRAM, str(run_dir)))
 
 
-def _ended(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+def _run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command,
         env=os.environ | {failpoints.VARIABLE: "1"},

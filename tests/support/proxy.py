@@ -194,7 +194,7 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 @contextlib.asynccontextmanager
-async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+async def run_proxy(url: str) -> AsyncIterator[tuple[Proxy, str]]:
     """A proxy for the server at this address, and the address by way of it."""
     async with Proxy(urlsplit(url).port or 0) as proxy:
         yield proxy, proxy.through(url)

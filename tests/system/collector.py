@@ -38,17 +38,17 @@ class Collector:
         Raises TimeoutError: spans of one trace come from several processes, in any order.
         """
 
-        def found() -> list[tuple[str, Span]]:
+        def find_spans() -> list[tuple[str, Span]]:
             return [(name, span) for name, span in self._spans if span.trace_id.hex() == trace_id]
 
-        def whole() -> bool:
-            return services <= {name for name, _ in found()} and len(_roots(found())) == 1
+        def is_complete() -> bool:
+            return services <= {name for name, _ in find_spans()} and len(_roots(find_spans())) == 1
 
         with self._arrived:
-            if self._arrived.wait_for(whole, seconds):
-                return found()
-            came = sorted({name for name, _ in found()})
-            raise TimeoutError(f"spans came of {came}, with the roots {_roots(found())}")
+            if self._arrived.wait_for(is_complete, seconds):
+                return find_spans()
+            came = sorted({name for name, _ in find_spans()})
+            raise TimeoutError(f"spans came of {came}, with the roots {_roots(find_spans())}")
 
 
 def _roots(found: list[tuple[str, Span]]) -> list[str]:

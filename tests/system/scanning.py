@@ -113,7 +113,7 @@ async def _one_by_one(jetstream: JetStreamContext, stream: str, numbers: range) 
     for number in numbers:
         with contextlib.suppress(nats.js.errors.NotFoundError):
             message = await jetstream.get_msg(stream, number)
-            yield _whole(str(message.subject), message.headers, message.data)
+            yield _join_parts(str(message.subject), message.headers, message.data)
 
 
 async def _all(jetstream: JetStreamContext, stream: str, count: int) -> AsyncIterator[bytes]:
@@ -122,13 +122,13 @@ async def _all(jetstream: JetStreamContext, stream: str, count: int) -> AsyncIte
     reading = await jetstream.subscribe(">", stream=stream, ordered_consumer=True)
     while True:
         message = await reading.next_msg(timeout=40)
-        yield _whole(message.subject, message.headers, message.data)
+        yield _join_parts(message.subject, message.headers, message.data)
         if message.metadata.num_pending == 0:
             break
     await reading.unsubscribe()
 
 
-def _whole(subject: str, headers: dict[str, str] | None, data: bytes | None) -> bytes:
+def _join_parts(subject: str, headers: dict[str, str] | None, data: bytes | None) -> bytes:
     return f"{subject} {headers}".encode() + (data or b"")
 
 

@@ -24,7 +24,7 @@ def bearer(caller: Caller) -> dict[str, str]:
     return {"Authorization": f"Bearer {caller.headers['X-Api-Key']}"}
 
 
-def given(thread: str, run: str, *texts: str, **fields: Any) -> dict[str, Any]:
+def build_input(thread: str, run: str, *texts: str, **fields: Any) -> dict[str, Any]:
     roles = ("user", "assistant")
     messages = [{"id": str(i), "role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
     return {"threadId": thread, "runId": run, "messages": messages, **fields}
@@ -58,7 +58,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
     slow, failing = await make_agent(SLOW), await make_agent("demo-echo?fail=400")
     thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
     folder = await installed.node_packages(_CLIENTS)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "agent.mjs", package),
         **caller.environ,
@@ -90,7 +90,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
 async def test_its_clients_run_a_broken_stream_again(make_agent: MakeAgent, package: str) -> None:
     caller = await make_agent("demo-load?deltas=40&delay_ms=25")
     folder = await installed.node_packages(_CLIENTS)
-    told = await installed.told(folder, "node", "broken.mjs", package, **caller.environ)
+    told = await installed.run_json(folder, "node", "broken.mjs", package, **caller.environ)
     cut, ended = told["cut"], told["ended"]
     assert cut["first"]["error"] == "TypeError: terminated"
     assert cut["first"]["called"] == ["onRunFailed", "onRunFinalized"]
@@ -108,11 +108,11 @@ async def test_its_clients_run_a_broken_stream_again(make_agent: MakeAgent, pack
 
 async def test_a_run_is_known_by_its_id(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-load?deltas=20&delay_ms=50")
-    body = given("known", "run-1", "hi")
+    body = build_input("known", "run-1", "hi")
     first, again = await asyncio.gather(ask(caller, body), ask(caller, body))
     later = await ask(caller, body)
     traces = {each.headers["x-trace-id"] for each in (first, again, later)}
     assert len(traces) == 1, "one run, whenever it is asked for"
     assert len({text_of(events(each)) for each in (first, again, later)}) == 1
-    other = await ask(caller, given("known", "run-1", "ho"))
+    other = await ask(caller, build_input("known", "run-1", "ho"))
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")

@@ -9,17 +9,17 @@ import pytest
 
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
-from tests.system.test_ag_ui import ask, events, given, text_of
+from tests.system.test_ag_ui import ask, build_input, events, text_of
 
 QUESTION = "Where is my order ORD-1001?"
 _CLIENTS = Path(__file__).parent / "ag_ui_clients"
 
 
-def resolved(interrupt: str, **payload: Any) -> dict[str, Any]:
+def build_resolution(interrupt: str, **payload: Any) -> dict[str, Any]:
     return {"interruptId": interrupt, "status": "resolved", "payload": {"approved": True, **payload}}
 
 
-def answering(thread: str, run: str, *resume: dict[str, Any]) -> dict[str, Any]:
+def build_resume_input(thread: str, run: str, *resume: dict[str, Any]) -> dict[str, Any]:
     """The input that answers, with the messages as a client has them."""
     messages = [
         {"id": "1", "role": "user", "content": QUESTION},
@@ -30,7 +30,7 @@ def answering(thread: str, run: str, *resume: dict[str, Any]) -> dict[str, Any]:
 
 async def open_interrupt(caller: Caller, thread: str) -> str:
     """The id of the interrupt that a new thread waits for."""
-    last = events(await ask(caller, given(thread, "asked", QUESTION)))[-1]
+    last = events(await ask(caller, build_input(thread, "asked", QUESTION)))[-1]
     (interrupt,) = last["outcome"]["interrupts"]
     return str(interrupt["id"])
 
@@ -48,7 +48,7 @@ async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: s
     caller = await make_agent("demo-shop-1", shop=True, asks=True)
     operators = await make_agent("demo-shop-1", shop=True, asks=True, approvers="operator")
     folder = await installed.node_packages(_CLIENTS)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "approving.mjs", package),
         **caller.environ,
@@ -80,24 +80,26 @@ async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: s
 async def test_an_answer_sent_again_is_safe_and_another_is_refused(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True, asks=True)
     interrupt = await open_interrupt(caller, "again")
-    body = answering("again", "resumed", resolved(interrupt))
+    body = build_resume_input("again", "resumed", build_resolution(interrupt))
     one, same = await asyncio.gather(ask(caller, body), ask(caller, body))
     later = await ask(caller, body | {"runId": "another"})
     assert text_of(events(one)) == text_of(events(same)) == text_of(events(later)) != ""
     assert len({each.headers["x-trace-id"] for each in (one, same, later)}) == 1
     assert [each["type"] for each in events(later)][:3] == ["RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT"]
-    otherwise = answering("again", "no", resolved(interrupt, approved=False))
+    otherwise = build_resume_input("again", "no", build_resolution(interrupt, approved=False))
     assert refused(await ask(caller, otherwise)) == (409, "approval_decided")
     late = {"interruptId": interrupt, "status": "cancelled"}
-    assert text_of(events(await ask(caller, answering("again", "late", late)))) == text_of(events(one))
+    assert text_of(events(await ask(caller, build_resume_input("again", "late", late)))) == text_of(
+        events(one)
+    )
 
 
 async def test_all_that_is_waited_for_is_answered_at_once(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-echo?tool=get_order,search_products", shop=True, asks=True)
-    last = events(await ask(caller, given("all", "asked", QUESTION)))[-1]
+    last = events(await ask(caller, build_input("all", "asked", QUESTION)))[-1]
     first, *others = (each["id"] for each in last["outcome"]["interrupts"])
     assert others
-    response = await ask(caller, answering("all", "some", resolved(first)))
+    response = await ask(caller, build_resume_input("all", "some", build_resolution(first)))
     assert refused(response) == (400, "invalid_request")
     assert others[0] in response.json()["message"]
 
@@ -109,12 +111,12 @@ async def test_what_has_expired_is_only_dismissed(make_agent: MakeAgent) -> None
     async with asyncio.timeout(60):
         while (await caller.get(f"/v1/approvals/{interrupt}")).json()["status"] == "pending":  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.2)
-    response = await ask(caller, answering("expired", "late", resolved(interrupt)))
+    response = await ask(caller, build_resume_input("expired", "late", build_resolution(interrupt)))
     assert refused(response) == (410, "approval_expired")
     late = {"interruptId": interrupt, "status": "cancelled"}
-    told = events(await ask(caller, answering("expired", "dismissed", late)))
+    told = events(await ask(caller, build_resume_input("expired", "dismissed", late)))
     async with asyncio.timeout(60):  # until the sweeper continues the run
         while "outcome" in told[-1]:
             await asyncio.sleep(0.2)
-            told = events(await ask(caller, answering("expired", "dismissed", late)))
+            told = events(await ask(caller, build_resume_input("expired", "dismissed", late)))
     assert told[-1]["type"] == "RUN_FINISHED"

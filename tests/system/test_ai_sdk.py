@@ -16,7 +16,7 @@ QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def build_message(text: str, role: str = "user") -> dict[str, Any]:
     return {"id": "m", "role": role, "parts": [{"type": "text", "text": text}]}
 
 
@@ -58,7 +58,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     )
     thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
     folder = await installed.node_packages(_CLIENT)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "chat.mjs", version),
         **caller.environ,

@@ -8,13 +8,13 @@ import pytest
 
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
-from tests.system.test_ai_sdk import ask, chunks, said
+from tests.system.test_ai_sdk import ask, build_message, chunks
 
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 
 
-def answering(approval_id: str, approved: bool = True, **more: Any) -> dict[str, Any]:
+def build_decision(approval_id: str, approved: bool = True, **more: Any) -> dict[str, Any]:
     """The message of the agent, with what a person has said of its call."""
     part = {"type": "dynamic-tool", "toolCallId": "c", "toolName": "get_order", "input": {}}
     approval = {"id": approval_id, "approved": approved, **more}
@@ -24,7 +24,7 @@ def answering(approval_id: str, approved: bool = True, **more: Any) -> dict[str,
 
 async def open_approval(caller: Caller, key: str) -> str:
     """The id of the approval that a new chat waits for."""
-    told = chunks(await ask(caller, said(QUESTION), id=key))
+    told = chunks(await ask(caller, build_message(QUESTION), id=key))
     (request,) = [chunk for chunk in told if chunk["type"] == "tool-approval-request"]
     return str(request["approvalId"])
 
@@ -40,7 +40,7 @@ async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: s
     caller = await make_agent("demo-shop-1", shop=True, asks=True)
     operators = await make_agent("demo-shop-1", shop=True, asks=True, approvers="operator")
     folder = await installed.node_packages(_CLIENT)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "approving.mjs", version),
         **caller.environ,
@@ -70,17 +70,17 @@ async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter:
     caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
     approval_id = await open_approval(caller, "refused")
     for wrong, given in (
-        (caller, answering("0192f0c1-7d11-7aaa-8bbb-0000000000f1")),
-        (caller, answering("no id")),
-        (other, answering(approval_id)),
-        (starter, answering(approval_id)),
+        (caller, build_decision("0192f0c1-7d11-7aaa-8bbb-0000000000f1")),
+        (caller, build_decision("no id")),
+        (other, build_decision(approval_id)),
+        (starter, build_decision(approval_id)),
     ):
         assert refused(await ask(wrong, given, id="refused")) == (404, "not_found")
-    long = answering(approval_id, False, reason="x" * 2001)
-    assert refused(await ask(caller, said(QUESTION), long, id="refused")) == (400, "invalid_request")
-    mixed = answering(approval_id)
-    mixed["parts"] += answering(await open_approval(caller, "another"))["parts"]
+    long = build_decision(approval_id, False, reason="x" * 2001)
+    assert refused(await ask(caller, build_message(QUESTION), long, id="refused")) == (400, "invalid_request")
+    mixed = build_decision(approval_id)
+    mixed["parts"] += build_decision(await open_approval(caller, "another"))["parts"]
     assert refused(await ask(caller, mixed)) == (400, "invalid_request")
-    many = answering(approval_id)
+    many = build_decision(approval_id)
     many["parts"] *= 65
     assert refused(await ask(caller, many)) == (400, "invalid_request")

@@ -18,7 +18,7 @@ _MESSAGES = ["Hi, my name is Ada.", "Where is my order ORD-1001?", "What is my n
 @pytest.mark.parametrize(("provider", "sdk"), [("3", "6"), ("4", "7")])
 async def test_three_turns_are_one_conversation(caller: Caller, provider: str, sdk: str) -> None:
     folder = await installed.node_packages(_HERE)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "client.mjs"),
         OPENAI_BASE_URL=f"{caller.base_url}/openai/v1",
@@ -44,7 +44,7 @@ async def test_tools_of_the_application_and_approvals_go_on(
     caller = await make_agent("demo-shop-1", shop=True)
     asking = await make_agent("demo-shop-1", shop=True, asks=True)
     folder = await installed.node_packages(_HERE)
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *("node", "tools.mjs"),
         OPENAI_BASE_URL=f"{caller.base_url}/openai/v1",

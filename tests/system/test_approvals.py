@@ -31,7 +31,7 @@ async def decide(caller: Caller, approval_id: str, decision: str = "approved", *
     return await caller.send("POST", f"/v1/approvals/{approval_id}/decision", json=given)
 
 
-async def waiting(caller: Caller, order: int, key: str | None = None) -> dict[str, Any]:
+async def chat_to_pause(caller: Caller, order: int, key: str | None = None) -> dict[str, Any]:
     """The problem by which a JSON call is told that a person has to decide."""
     named = {"Idempotency-Key": key} if key else {}
     response = await caller.http.post(
@@ -104,8 +104,8 @@ async def test_stream_ends_at_an_approval_and_resumes_after_it(
 async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both: list[Caller]) -> None:
     one, other = at_both
     key = os.urandom(8).hex()
-    problem = await waiting(one, 1032, key)
-    assert (await waiting(other, 1032, key))["approvals"] == problem["approvals"]
+    problem = await chat_to_pause(one, 1032, key)
+    assert (await chat_to_pause(other, 1032, key))["approvals"] == problem["approvals"]
     approval_id = problem["approvals"][0]["id"]
     shown = (await one.get(f"/v1/approvals/{approval_id}")).json()
     refused = await one.chat("Hello?", conversation_id=shown["conversation_id"])
@@ -131,7 +131,7 @@ async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both
 async def test_what_cannot_be_decided_is_refused_with_a_sentence(
     stack: RunningStack, shop: Caller, http: httpx.AsyncClient
 ) -> None:
-    problem = await waiting(shop, 1034)
+    problem = await chat_to_pause(shop, 1034)
     approval_id = problem["approvals"][0]["id"]
     stranger = Caller(http, shop.base_url, stack.environment.starter_api_key, shop.headers["X-Agent-Id"])
     unknown = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"
@@ -175,7 +175,7 @@ async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: C
 
 
 async def test_an_operator_decides_by_the_admin_api(stack: RunningStack, shop: Caller) -> None:
-    problem = await waiting(shop, 1037)
+    problem = await chat_to_pause(shop, 1037)
     approval_id = problem["approvals"][0]["id"]
     headers = {"Authorization": f"Bearer {stack.environment.admin_token}", "X-Admin-Actor": "ada@console"}
     address = f"{shop.base_url}/admin/v1/approvals/{approval_id}"
@@ -215,7 +215,7 @@ async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(
         "never": None,
     }
     impatient = Caller(shop.http, shop.base_url, shop.headers["X-Api-Key"], made.json()["id"])
-    problem = await waiting(impatient, 1039)
+    problem = await chat_to_pause(impatient, 1039)
     read = await reply_of(impatient, problem["trace_id"])
     assert b"its approval expired" in read
     answer = await decide(impatient, problem["approvals"][0]["id"])

@@ -15,7 +15,7 @@ ORDER, MORE = "Where is ORD-1001?", "And where was it packed?"
 
 
 @asynccontextmanager
-async def _running(caller: Caller, message: str) -> AsyncIterator[tuple[str, str, AsyncIterator[Event]]]:
+async def _start_run(caller: Caller, message: str) -> AsyncIterator[tuple[str, str, AsyncIterator[Event]]]:
     """A run that has begun to speak: its conversation, its trace and the rest of its stream."""
     async with caller.open_stream(message) as response:
         told = events_of(response)
@@ -26,7 +26,7 @@ async def _running(caller: Caller, message: str) -> AsyncIterator[tuple[str, str
 
 async def test_a_busy_conversation_refuses_by_the_agents_default(make_agent: MakeAgent) -> None:
     slow = await make_agent(SLOW, on_busy="refuse")
-    async with _running(slow, "count") as (thread, trace_id, _):
+    async with _start_run(slow, "count") as (thread, trace_id, _):
         refused = await slow.chat("and?", conversation_id=thread)
         assert (refused.status_code, refused.json()["code"]) == (409, "conversation_busy")
         assert refused.json()["running_trace_id"] == trace_id
@@ -44,7 +44,7 @@ async def test_a_message_that_steers_gets_the_runs_reply(make_agent: MakeAgent) 
         body = {"message": MORE, "conversation_id": thread, "on_busy": "steer"}
         return await shop.http.post(f"{shop.base_url}/v1/chat", json=body, headers=headers)
 
-    async with _running(shop, ORDER) as (thread, trace_id, told):
+    async with _start_run(shop, ORDER) as (thread, trace_id, told):
         answers = await asyncio.gather(steer(thread), steer(thread))
         assert [event async for event in told][-1]["type"] == "done"
     said = await shop.messages(thread)
@@ -83,7 +83,7 @@ def _build_ai_sdk(caller: Caller, thread: str) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize("build", [_build_completion, _build_response, _build_ag_ui, _build_ai_sdk])
 async def test_each_protocol_interrupts_by_the_header(make_agent: MakeAgent, build: Any) -> None:
     slow, plain = await make_agent(SLOW), await make_agent("demo-echo")
-    async with _running(slow, "count") as (thread, trace_id, told):
+    async with _start_run(slow, "count") as (thread, trace_id, told):
         path, body = build(plain, thread)
         key = plain.headers["X-Api-Key"]
         headers = {"Authorization": f"Bearer {key}", "X-On-Busy": "interrupt"}

@@ -18,7 +18,7 @@ async def test_use_chat_runs_a_tool_and_goes_on(make_agent: MakeAgent, version: 
     caller = await make_agent("demo-shop-1", shop=True)
     folder = await installed.node_packages(_HERE / "ai_sdk_clients")
     command = ("node", "client_tool.mjs", version)
-    told = await installed.told(folder, *command, **caller.environ, QUESTION=ASK)
+    told = await installed.run_json(folder, *command, **caller.environ, QUESTION=ASK)
     assert (told["error"], told["shown"]) == (None, 1)
     assert ["show_map", "output-available"] in told["states"]
     assert "Ulm" in told["text"]
@@ -29,7 +29,7 @@ async def test_ag_ui_runs_a_frontend_tool(make_agent: MakeAgent, version: str) -
     caller = await make_agent("demo-shop-1", shop=True)
     folder = await installed.node_packages(_HERE / "ag_ui_clients")
     command = ("node", "frontend_tool.mjs", version)
-    told = await installed.told(folder, *command, **caller.environ, QUESTION=ASK)
+    told = await installed.run_json(folder, *command, **caller.environ, QUESTION=ASK)
     assert told["role"] == "assistant"
     assert "Ulm" in told["text"]
 
@@ -37,7 +37,7 @@ async def test_ag_ui_runs_a_frontend_tool(make_agent: MakeAgent, version: str) -
 async def test_langchain_binds_tools(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True)
     python = await installed.python_packages("langchain", "langchain_openai", "langchain-openai==1.7.4")
-    told = await installed.told(
+    told = await installed.run_json(
         _HERE / "openai_clients",
         *(python, "client_tools_langchain.py"),
         OPENAI_BASE_URL=f"{caller.base_url}/openai/v1",

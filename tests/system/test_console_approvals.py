@@ -7,7 +7,7 @@ import pytest
 from tests.console.pages import Browser, extract_text
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
-from tests.system.test_approvals import reply_of, until_listed, waiting
+from tests.system.test_approvals import chat_to_pause, reply_of, until_listed
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ async def shop(make_agent: MakeAgent) -> Caller:
 
 async def request_approval(shop: Caller, order: int) -> tuple[str, str]:
     """The trace and the approval of a run that waits, once the list has it."""
-    problem = await waiting(shop, order)
+    problem = await chat_to_pause(shop, order)
     trace_id = str(problem["trace_id"])
     (row,) = await until_listed(
         lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}), trace_id

@@ -16,7 +16,7 @@ from agentchat.ops.settings import Counts
 from tests.console.chromium import WatchedPage, explain_missing_browser, open_chromium
 from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, MakeAgent, pro
-from tests.system.test_approvals import until_listed, waiting
+from tests.system.test_approvals import chat_to_pause, until_listed
 
 pytestmark = [
     pytest.mark.skipif(explain_missing_browser() is not None, reason=str(explain_missing_browser())),
@@ -56,7 +56,7 @@ async def browser() -> AsyncIterator[Any]:
 
 
 @pytest.fixture
-async def watched(browser: Any, stack: RunningStack) -> AsyncIterator[WatchedPage]:
+async def tab(browser: Any, stack: RunningStack) -> AsyncIterator[WatchedPage]:
     """A page that must have done nothing wrong by the end of the test."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     seen = WatchedPage(await context.new_page(), stack.environment.console_url)
@@ -65,34 +65,32 @@ async def watched(browser: Any, stack: RunningStack) -> AsyncIterator[WatchedPag
     assert seen.problems == []
 
 
-async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: MakeAgent) -> None:
+async def test_now_shows_runs_as_they_stream(tab: WatchedPage, make_agent: MakeAgent) -> None:
     slow = await make_agent("demo-load?deltas=300&delay_ms=100")
-    page = watched.page
-    await watched.open("/now")
+    page = tab.page
+    await tab.open("/now")
     await page.locator("[data-live]", has_text="live").wait_for()
-    await watched.judge()
+    await tab.judge()
     async with slow.open_stream("What is your return policy?") as running:
         row = page.locator("tr.run").first
         await row.wait_for()
         assert not await page.locator(".new-rows button").is_visible(), "the run is in sight"
-        await watched.judge()
+        await tab.judge()
         await page.keyboard.press(" ")
         await page.locator("[data-live]", has_text="paused").wait_for()
         await page.keyboard.press(" ")
         await page.locator("[data-live]", has_text="live").wait_for()
         await row.locator("a").click()
         await page.locator("#tail").wait_for()
-        await watched.judge()
+        await tab.judge()
         await slow.cancel(running.headers["x-trace-id"])
     await page.locator(".turn").get_by_text("cancelled").wait_for()
 
 
-async def test_now_counts_runs_out_of_sight_and_their_cost(
-    watched: WatchedPage, make_agent: MakeAgent
-) -> None:
+async def test_now_counts_runs_out_of_sight_and_their_cost(tab: WatchedPage, make_agent: MakeAgent) -> None:
     slow, priced = await make_agent("demo-load?deltas=300&delay_ms=100"), await make_agent("demo-echo")
-    page = watched.page
-    await watched.open("/now")
+    page = tab.page
+    await tab.open("/now")
     await page.locator("[data-live]", has_text="live").wait_for()
     await page.set_viewport_size({"width": 360, "height": 160})
     async with slow.open_stream("One") as one:
@@ -108,68 +106,68 @@ async def test_now_counts_runs_out_of_sight_and_their_cost(
     await page.get_by_text("Cost today").wait_for()
 
 
-async def test_badge_is_live_however_late_the_scripts_load(watched: WatchedPage) -> None:
+async def test_badge_is_live_however_late_the_scripts_load(tab: WatchedPage) -> None:
     async def load_late(route: Any) -> None:
         await asyncio.sleep(1.0)  # longer than the stream takes to open
         await route.continue_()
 
-    await watched.page.route("**/static/**/live.js", load_late)
-    await watched.open("/now")
-    await watched.page.locator("[data-live]", has_text="live").wait_for()
+    await tab.page.route("**/static/**/live.js", load_late)
+    await tab.open("/now")
+    await tab.page.locator("[data-live]", has_text="live").wait_for()
 
 
-async def test_conversation_is_found_by_its_words(watched: WatchedPage, conversation: str) -> None:
-    page = watched.page
-    await watched.open("/conversations")
+async def test_conversation_is_found_by_its_words(tab: WatchedPage, conversation: str) -> None:
+    page = tab.page
+    await tab.open("/conversations")
     await page.keyboard.press("/")
     await page.keyboard.type("order late", delay=20)
     found = page.locator(f"#found a.title[href*='{conversation}']")
     await page.locator("mark").first.wait_for()
     await page.wait_for_url(re.compile("q=order"))
-    await watched.judge()
+    await tab.judge()
     await found.click()
     await page.get_by_role("heading", name=_ORDER).first.wait_for()
 
 
-async def test_conversation_is_shown_at_an_earlier_event(watched: WatchedPage, conversation: str) -> None:
-    page = watched.page
-    await watched.open(f"/conversations/{conversation}")
-    await watched.judge()
+async def test_conversation_is_shown_at_an_earlier_event(tab: WatchedPage, conversation: str) -> None:
+    page = tab.page
+    await tab.open(f"/conversations/{conversation}")
+    await tab.judge()
     await page.keyboard.press("ArrowLeft")
     await page.get_by_role("heading", name="run 1 of 2").wait_for()
     await page.locator("table.timeline .step a", has_text="model 1").click()
     await page.locator("#detail").get_by_text("System prompt").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("slider").focus()
     await page.keyboard.press("Home")
     await page.get_by_text("event 1 of").wait_for()
     await page.wait_for_url(re.compile("at=1"))
-    await watched.open(f"/conversations/{conversation}")
+    await tab.open(f"/conversations/{conversation}")
     await page.get_by_role("link", name="raw events").click()
     await page.get_by_text("as stored").first.wait_for()
-    await watched.judge()
+    await tab.judge()
 
 
-async def test_past_runs_are_repeated_with_another_prompt(watched: WatchedPage, conversation: str) -> None:
-    page = watched.page
-    await watched.open("/what-if")
-    await watched.judge()
+async def test_past_runs_are_repeated_with_another_prompt(tab: WatchedPage, conversation: str) -> None:
+    page = tab.page
+    await tab.open("/what-if")
+    await tab.judge()
     await page.get_by_label("Agent").select_option(demo.AGENT_ID)
     await page.get_by_label("Ids of conversations").fill(conversation)
     await page.get_by_label("System prompt").fill("You are brief.")
     await page.locator("#estimate").get_by_text("2 runs").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("button", name="Start").click()
     await page.get_by_text("2 of 2 runs").wait_for()
     await page.locator("#runs a", has_text="late").click()
     await page.get_by_role("heading", name="Reply").wait_for()
-    await watched.judge()
+    await tab.judge()
 
 
-async def test_an_agent_is_tried_in_the_playground(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open("/playground")
-    await watched.judge()
+async def test_an_agent_is_tried_in_the_playground(tab: WatchedPage) -> None:
+    page = tab.page
+    await tab.open("/playground")
+    await tab.judge()
     await page.get_by_label("Agent").select_option(demo.AGENT_ID)
     await page.get_by_label("Message", exact=True).fill(_ORDER)
     await page.reload()
@@ -177,69 +175,69 @@ async def test_an_agent_is_tried_in_the_playground(watched: WatchedPage) -> None
     await page.get_by_label("Message", exact=True).press("Enter")
     await page.get_by_role("link", name="fork from here").wait_for()
     await page.locator("details.tool summary").first.click()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("link", name="ask again").click()
     await page.get_by_text("Your next message starts a fork").wait_for()
 
 
 @pytest.mark.parametrize("decision", ["Approve", "Deny"])
 async def test_an_approval_is_decided_where_it_is_listed(
-    watched: WatchedPage, make_agent: MakeAgent, decision: str
+    tab: WatchedPage, make_agent: MakeAgent, decision: str
 ) -> None:
     shop = await make_agent("demo-shop-1?delay_ms=1", shop=True, asks=True)
-    await waiting(shop, 1005)
+    await chat_to_pause(shop, 1005)
     await until_listed(lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}))
-    page = watched.page
-    await watched.open("/approvals")
+    page = tab.page
+    await tab.open("/approvals")
     async with asyncio.timeout(30):  # it is looked up every two seconds
         while not await page.locator("#approvals-count[data-count='1']").count():
             await page.reload()
     assert (await page.title()).startswith("(1) ")
     card = page.locator("article.approval")
-    await watched.judge()
+    await tab.judge()
     await card.get_by_text("Show context, edit").click()
     await card.locator("input[name=reason]").fill("As the customer wrote.")
-    await watched.judge()
+    await tab.judge()
     await card.get_by_role("button", name=decision).click()
-    await watched.judge()
+    await tab.judge()
     await card.get_by_role("button", name="Back").click()
     await card.get_by_text("Its server says").wait_for()
     assert await card.locator("input[name=reason]").input_value() == "As the customer wrote."
     await card.get_by_role("button", name=decision).click()
     await card.get_by_role("button", name=f"{decision} the call").click()
     await card.get_by_text("console:local").wait_for()
-    await watched.judge()
+    await tab.judge()
 
 
-async def test_an_agent_is_changed_and_compared(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open("/agents")
-    await watched.judge()
+async def test_an_agent_is_changed_and_compared(tab: WatchedPage) -> None:
+    page = tab.page
+    await tab.open("/agents")
+    await tab.judge()
     await page.locator(f"a[href='/agents/{demo.AGENT_ID}']").click()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_label("max tool rounds").fill("many")
     await page.get_by_role("button", name=re.compile("Save as version")).click()
     await page.locator(".problem-text", has_text="must be a number").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_label("max tool rounds").fill("7")
     await page.get_by_role("button", name=re.compile("Save as version")).click()
     await page.get_by_role("link", name="changes").first.click()
     await page.locator("ins", has_text="7").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("link", name="Back to the agent").click()
     await page.get_by_role("button", name="Check provider and tools").click()
     await page.locator("#check").get_by_text("get_order", exact=True).wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.locator(f"a[href$='/servers/{demo.SHOP_SERVER}']").click()
-    await watched.judge()
-    await watched.open("/agents/new")
-    await watched.judge()
+    await tab.judge()
+    await tab.open("/agents/new")
+    await tab.judge()
 
 
-async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open("/knowledge")
-    await watched.judge()
+async def test_a_document_is_found_by_a_question(tab: WatchedPage) -> None:
+    page = tab.page
+    await tab.open("/knowledge")
+    await tab.judge()
     await page.locator("tbody a").first.click()
     file = {
         "name": "umbrellas.md",
@@ -252,13 +250,13 @@ async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
     await page.get_by_label("Search", exact=True).fill("Do you mend an umbrella?")
     await page.get_by_role("button", name="Search").click()
     await page.get_by_text("We mend umbrellas.").wait_for()
-    await watched.judge()
+    await tab.judge()
 
 
-async def test_account_gets_a_key_and_is_deleted(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open("/accounts")
-    await watched.judge()
+async def test_account_gets_a_key_and_is_deleted(tab: WatchedPage) -> None:
+    page = tab.page
+    await tab.open("/accounts")
+    await tab.judge()
     await page.get_by_text("New account").click()
     await page.get_by_label("name").fill("Umbrellas")
     await page.get_by_role("button", name="Create account").click()
@@ -266,7 +264,7 @@ async def test_account_gets_a_key_and_is_deleted(watched: WatchedPage) -> None:
     await page.get_by_label("New key for").fill("in a test")
     await page.get_by_role("button", name="Create key").click()
     await page.get_by_text("shown only once").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("button", name="Revoke").click()
     await page.get_by_role("dialog").get_by_text("It fails at the next request").wait_for()
     await page.get_by_role("link", name="Back").click()
@@ -279,65 +277,65 @@ async def test_account_gets_a_key_and_is_deleted(watched: WatchedPage) -> None:
     await page.get_by_text("Changed meanwhile").wait_for()
     assert await page.get_by_role("dialog").count() == 0, "a telephone has no key that closes it"
     await page.unroute("**/delete")
-    assert len(watched.problems) == 2, "the browser logs both"
-    watched.problems.clear()
+    assert len(tab.problems) == 2, "the browser logs both"
+    tab.problems.clear()
     await page.get_by_role("button", name="Delete this account").click()
     await page.get_by_label("Type Umbrellas").fill("umbrella")
-    await watched.judge()
+    await tab.judge()
     await page.get_by_role("button", name="Delete the account").click()
     await page.get_by_text("This is not Umbrellas").first.wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.get_by_label("Type Umbrellas").fill("Umbrellas")
     await page.get_by_role("button", name="Delete the account").click()
     await page.wait_for_url(re.compile("/accounts$"))
     assert await page.get_by_text("Umbrellas").count() == 0
-    await watched.open("/plans/new")
-    await watched.judge()
+    await tab.open("/plans/new")
+    await tab.judge()
 
 
 async def test_a_delivery_of_a_webhook_is_sent_again(
-    watched: WatchedPage, caller: Caller, stack: RunningStack
+    tab: WatchedPage, caller: Caller, stack: RunningStack
 ) -> None:
     url = f"{stack.environment.mcp_base_url}/hook"
     made = await caller.send("POST", "/v1/webhook_endpoints", json={"url": url, "events": ["run.completed"]})
     assert made.status_code == 201, made.text
     await caller.chat("What is your return policy?")
-    page = watched.page
-    await watched.open("/webhooks")
-    await watched.judge()
+    page = tab.page
+    await tab.open("/webhooks")
+    await tab.judge()
     await page.locator(f"a[href='/webhooks/{made.json()['id']}']").click()
     again = page.get_by_role("button", name="Resend")
     async with asyncio.timeout(30):
         while not await again.count():
             await page.reload()
-    await watched.judge()
+    await tab.judge()
     await again.first.click()
     await page.locator("#changes").get_by_role("cell", name="resend").wait_for()
-    await watched.judge()
+    await tab.judge()
 
 
-async def test_health_names_every_process(watched: WatchedPage, stack: RunningStack) -> None:
+async def test_health_names_every_process(tab: WatchedPage, stack: RunningStack) -> None:
     stack.kill("tool-runner-1")
     await stack.wait_ready("tool-runner-1")
-    await watched.open("/health")
-    await watched.page.get_by_role("cell", name="was killed by SIGKILL").wait_for()
+    await tab.open("/health")
+    await tab.page.get_by_role("cell", name="was killed by SIGKILL").wait_for()
     for name in ("gateway-1", "orchestrator-1", "console-1", "postgres"):
-        await watched.page.get_by_role("cell", name=name, exact=True).first.wait_for()
-    await watched.judge()
+        await tab.page.get_by_role("cell", name=name, exact=True).first.wait_for()
+    await tab.judge()
 
 
-async def test_the_audit_log_is_read(watched: WatchedPage) -> None:
-    await watched.open("/audit")
-    await watched.page.get_by_role("columnheader", name="Actor").wait_for()
-    await watched.judge()
+async def test_the_audit_log_is_read(tab: WatchedPage) -> None:
+    await tab.open("/audit")
+    await tab.page.get_by_role("columnheader", name="Actor").wait_for()
+    await tab.judge()
 
 
-async def test_keys_move_and_are_listed(watched: WatchedPage, conversation: str) -> None:
-    page = watched.page
-    await watched.open("/conversations")
+async def test_keys_move_and_are_listed(tab: WatchedPage, conversation: str) -> None:
+    page = tab.page
+    await tab.open("/conversations")
     await page.keyboard.press("?")
     await page.get_by_role("dialog").get_by_text("next and previous row").wait_for()
-    await watched.judge()
+    await tab.judge()
     await page.keyboard.press("Escape")
     await page.keyboard.press("j")
     await page.keyboard.press("j")
@@ -348,14 +346,14 @@ async def test_keys_move_and_are_listed(watched: WatchedPage, conversation: str)
     await page.locator(".thread").wait_for()
 
 
-async def test_texts_of_people_are_never_markup(watched: WatchedPage, caller: Caller) -> None:
+async def test_texts_of_people_are_never_markup(tab: WatchedPage, caller: Caller) -> None:
     """A long text with all that browsers run or load, were it let."""
     said = (await caller.chat(_HOSTILE + "word " * 4000)).json()
-    page = watched.page
+    page = tab.page
     for path in ("/now", "/conversations?q=word", f"/conversations/{said['conversation_id']}"):
-        await watched.open(path)
+        await tab.open(path)
         await page.wait_for_timeout(500)
         assert not (await page.title()).startswith("taken")
         assert await page.locator("main script, main img:not([src^='/static/']), main [onerror]").count() == 0
         assert await page.locator("a[href^='javascript:']").count() == 0
-        await watched.judge()
+        await tab.judge()

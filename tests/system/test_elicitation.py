@@ -14,8 +14,8 @@ import pytest
 from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller, events_of, pro
+from tests.system.test_approvals import chat_to_pause as waiting_to_cancel
 from tests.system.test_approvals import decide, read_events, reply_of
-from tests.system.test_approvals import waiting as waiting_to_cancel
 from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
 
 VERSIONS = ["2025-11-25", "2026-07-28"]
@@ -49,7 +49,7 @@ class Town:
         assert made.status_code == 201, made.text
         return Caller(self._http, found.base_url, found.load_api_key, made.json()["id"])
 
-    async def restarted(self, *kinds: str) -> None:
+    async def restart_processes(self, *kinds: str) -> None:
         """Every process of these kinds, killed and started again."""
         for name in self.stack.names():
             if name.rpartition("-")[0] in kinds:
@@ -67,7 +67,7 @@ async def town(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[To
         yield Town(stack, restaurants, http)
 
 
-async def waiting(caller: Caller) -> dict[str, Any]:
+async def chat_to_pause(caller: Caller) -> dict[str, Any]:
     """The problem by which a JSON call is told what is asked for."""
     response = await caller.chat("A table, please.")
     assert response.status_code == 409, response.text
@@ -121,12 +121,12 @@ async def test_approvals_outlive_the_death_of_every_service(town: Town, http: ht
     """A call that waits to be allowed, and in each version of the protocol one that asks two questions."""
     shop = pro(town.stack, http)
     cancelling = await waiting_to_cancel(shop, 1038)
-    tables = [await Table.ordered(town, version) for version in VERSIONS]
-    await town.restarted("tool-runner", "orchestrator", "gateway", "projector")
+    tables = [await Table.order_table(town, version) for version in VERSIONS]
+    await town.restart_processes("tool-runner", "orchestrator", "gateway", "projector")
     assert (await decide(shop, cancelling["approvals"][0]["id"])).status_code == 200
     for table in tables:
         await table.give_guests(town.stack.environment.gateway_urls[1])
-    await town.restarted("tool-runner")
+    await town.restart_processes("tool-runner")
     for table in tables:
         await table.give_name()
     read = await reply_of(shop, cancelling["trace_id"])
@@ -145,9 +145,9 @@ class Table:
         self._name: dict[str, Any] = {}
 
     @classmethod
-    async def ordered(cls, town: Town, version: str) -> "Table":
+    async def order_table(cls, town: Town, version: str) -> "Table":
         caller = await town.agent(version, "book", {"day": "Monday"})
-        table = cls(caller, town.restaurants[version], await waiting(caller))
+        table = cls(caller, town.restaurants[version], await chat_to_pause(caller))
         needed = table._guests
         assert (needed["tool"], needed["input"]) == ("book", {"day": "Monday"})
         assert needed["elicitation"]["message"] == GUESTS

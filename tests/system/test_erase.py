@@ -43,7 +43,7 @@ class Canary:
         return {name: set(found[word]) - {"table public.chunks"} for name, word in words.items()}
 
 
-async def listed(caller: Caller) -> set[str]:
+async def list_conversation_ids(caller: Caller) -> set[str]:
     page = (await caller.get("/v1/conversations", limit=100)).json()
     return {row["conversation_id"] for row in page["data"]}
 
@@ -71,7 +71,7 @@ class Deleted:
 
 
 @pytest.fixture(scope="module")
-async def deleted(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
+async def deletion(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
     canary, gateways = Canary(), stack.environment.gateway_urls
     retrieval = await canary.shelf(stack)
     one = await make_agent("demo-echo?tool=open_support_ticket", shop=True, retrieval=retrieval)
@@ -93,39 +93,39 @@ async def deleted(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
     return Deleted(stack, canary, question, thread, trace_id, one, other, before)
 
 
-async def test_what_was_said_stood_in_the_log_and_its_copies_before(deleted: Deleted) -> None:
+async def test_what_was_said_stood_in_the_log_and_its_copies_before(deletion: Deleted) -> None:
     log, events = "table public.conversation_events", "stream EVENTS"
-    assert deleted.before["message"] >= {log, "stream TRACES"}
-    assert deleted.before["prompt"] >= {log, events}
-    assert deleted.before["key"] == set()
-    assert deleted.before["document"] >= {log, events, "stream TRACES"}
+    assert deletion.before["message"] >= {log, "stream TRACES"}
+    assert deletion.before["prompt"] >= {log, events}
+    assert deletion.before["key"] == set()
+    assert deletion.before["document"] >= {log, events, "stream TRACES"}
 
 
-async def test_a_deleted_conversation_is_not_found_at_any_gateway(deleted: Deleted) -> None:
-    thread, one = deleted.thread, deleted.one
-    for reader in (one, deleted.other):
+async def test_a_deleted_conversation_is_not_found_at_any_gateway(deletion: Deleted) -> None:
+    thread, one = deletion.thread, deletion.one
+    for reader in (one, deletion.other):
         for path in (f"/v1/conversations/{thread}", f"/v1/conversations/{thread}/messages"):
             assert (await reader.get(path)).status_code == 404
-        assert thread not in await listed(reader)
+        assert thread not in await list_conversation_ids(reader)
         assert (await reader.chat("again", conversation_id=thread)).json()["code"] == "conversation_not_found"
         assert (await reader.delete(thread)).json()["code"] == "conversation_not_found"
-    assert (await one.cancel(deleted.trace_id)).status_code == 404
+    assert (await one.cancel(deletion.trace_id)).status_code == 404
 
 
-async def test_what_was_said_is_nowhere_after_it_was_deleted(deleted: Deleted) -> None:
-    await first_pass_over(deleted.stack, deleted.thread)
-    left = await deleted.canary.places(deleted.stack)
+async def test_what_was_said_is_nowhere_after_it_was_deleted(deletion: Deleted) -> None:
+    await first_pass_over(deletion.stack, deletion.thread)
+    left = await deletion.canary.places(deletion.stack)
     assert not any(left.values()), left
-    assert len(await rows_of(deleted.stack, deleted.thread)) == 1
+    assert len(await rows_of(deletion.stack, deletion.thread)) == 1
 
 
-async def test_an_idempotency_key_of_a_deleted_conversation_begins_no_other(deleted: Deleted) -> None:
-    for reader in (deleted.one, deleted.other, deleted.one):
-        again = await deleted.again(reader)
+async def test_an_idempotency_key_of_a_deleted_conversation_begins_no_other(deletion: Deleted) -> None:
+    for reader in (deletion.one, deletion.other, deletion.one):
+        again = await deletion.again(reader)
         assert again.status_code == 404
         assert again.json()["code"] == "conversation_not_found"
-        assert again.headers["x-trace-id"] == deleted.trace_id
-        await end_claims(deleted.stack, deleted.thread)
+        assert again.headers["x-trace-id"] == deletion.trace_id
+        await end_claims(deletion.stack, deletion.thread)
 
 
 async def end_claims(stack: RunningStack, thread: str) -> None:

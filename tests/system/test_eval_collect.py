@@ -23,7 +23,7 @@ async def evals(stack: RunningStack, *arguments: str) -> None:
     assert done.exit_code == 0, done.output + repr(done.exception)
 
 
-async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str) -> Case:
+async def collect_case(stack: RunningStack, folder: Path, agent_id: str, words: str) -> Case:
     """The one run that asked with these words; the projector is an instant after."""
     async with asyncio.timeout(30):
         while True:
@@ -38,7 +38,7 @@ async def test_redacted_case_has_its_tools_and_runs_again(
 ) -> None:
     await caller.chat("Where is order ORD-1001? Write to zebra@finch.example.")
 
-    case = await collected(stack, tmp_path / "suite", stack.environment.agent_id, "zebra")
+    case = await collect_case(stack, tmp_path / "suite", stack.environment.agent_id, "zebra")
 
     assert case.message == "Where is order ORD-1001? Write to person1@example.com."
     assert case.slices["tools"] == "find_customer,track_shipment"
@@ -63,7 +63,7 @@ async def test_a_case_has_the_passages_that_its_run_found(
     await policies.chat("How many days do I have to return a zebra blanket?")
 
     agent_id = stack.environment.retrieval_agent_id
-    case = await collected(stack, tmp_path / "suite", agent_id, "zebra blanket")
+    case = await collect_case(stack, tmp_path / "suite", agent_id, "zebra blanket")
 
     sources = case.fold_run().sources
     assert sources

@@ -37,7 +37,7 @@ async def run_suite(stack: RunningStack, suite: Suite, *arguments: str) -> tuple
     return done.exit_code, read_lines(suite.folder / RESULTS, CaseResult), done.stderr
 
 
-def differing(results: list[CaseResult]) -> list[str]:
+def describe_differences(results: list[CaseResult]) -> list[str]:
     """Those that are not what was recorded, and how they differ."""
     return [
         f"{each.case_id} {each.outcome} {each.detail}\n"
@@ -53,7 +53,7 @@ async def test_same_version_differs_nowhere_and_is_paid_once(
     runs = 0
     for suite in suites:
         code, results, told = await run_suite(stack, suite)
-        assert not differing(results), "\n".join(differing(results))
+        assert not describe_differences(results), "\n".join(describe_differences(results))
         assert code == 0, told
         runs += len(results)
     assert runs >= 12
@@ -68,12 +68,12 @@ async def test_the_suites_own_agent_answers_where_nobody_has_it(
     """It is stored for the run alone; answers that were paid for are kept for it too."""
     suite = suites[0]
     code, results, told = await run_suite(stack, suite, "--from-file", "--fresh")
-    assert (code, differing(results)) == (0, []), told
+    assert (code, describe_differences(results)) == (0, []), told
 
 
 async def test_another_model_is_found_to_differ(stack: RunningStack, suites: list[Suite]) -> None:
     _, results, _ = await run_suite(stack, suites[0], "--model", "demo-load")
-    assert differing(results)
+    assert describe_differences(results)
     code, results, _ = await run_suite(stack, suites[0], "--model", "no-such-model")
     assert (code, {each.outcome for each in results}) == (1, {"failed"})
 

@@ -22,7 +22,7 @@ def admin(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:
 
 
 @pytest.fixture
-async def failing(admin: AdminClient, make_agent: MakeAgent) -> Caller:
+async def failing_agent(admin: AdminClient, make_agent: MakeAgent) -> Caller:
     """An agent that an administrator has given a fall-back of another provider."""
     caller = await make_agent(BREAKS)
     fallback = {"provider": "openai", "model": WORKS, "provider_key": KEY}
@@ -38,30 +38,30 @@ async def failing(admin: AdminClient, make_agent: MakeAgent) -> Caller:
 
 
 async def test_a_reply_is_completed_by_the_fall_back_and_says_so(
-    admin: AdminClient, failing: Caller, http: httpx.AsyncClient
+    admin: AdminClient, failing_agent: Caller, http: httpx.AsyncClient
 ) -> None:
-    answer = (await failing.chat("Hello")).json()
+    answer = (await failing_agent.chat("Hello")).json()
     assert (answer["message"]["content"], answer["model"]) == ("abcdefgh", WORKS)
-    streamed = await failing.stream("Hello", form="full")
+    streamed = await failing_agent.stream("Hello", form="full")
     kinds = [kind for kind, _ in groupby(each["type"] for each in streamed)]
     assert kinds == ["start", "delta", "warning", "delta", "done"]
     assert text_of(streamed) == "abcdefgh"
     (warning,), done = [each for each in streamed if each["type"] == "warning"], streamed[-1]
     assert (warning["code"], warning["subject"], done["model"]) == ("model_changed", WORKS, WORKS)
     assert KEY not in str(streamed)
-    headers = {"Authorization": f"Bearer {failing.headers['X-Api-Key']}"}
-    body = {"model": failing.agent_id, "messages": [{"role": "user", "content": "Hello"}]}
+    headers = {"Authorization": f"Bearer {failing_agent.headers['X-Api-Key']}"}
+    body = {"model": failing_agent.agent_id, "messages": [{"role": "user", "content": "Hello"}]}
     completion = (
-        await http.post(f"{failing.base_url}/openai/v1/chat/completions", json=body, headers=headers)
+        await http.post(f"{failing_agent.base_url}/openai/v1/chat/completions", json=body, headers=headers)
     ).json()
     assert completion["choices"][0]["message"]["content"] == "abcdefgh"
-    assert completion["model"] == failing.agent_id, "clients know the agent by this name"
+    assert completion["model"] == failing_agent.agent_id, "clients know the agent by this name"
 
-    account = (await admin.get(f"/agents/{failing.agent_id}"))["account_id"]
+    account = (await admin.get(f"/agents/{failing_agent.agent_id}"))["account_id"]
     models: list[str] = []
     async with asyncio.timeout(40):
         while not models:  # the sums follow the runs
             lines = (await admin.get(f"/accounts/{account}/usage"))["lines"]
-            models = [line["model"] for line in lines if line["agent_id"] == failing.agent_id]
+            models = [line["model"] for line in lines if line["agent_id"] == failing_agent.agent_id]
             await asyncio.sleep(0.2)
     assert models == [WORKS]

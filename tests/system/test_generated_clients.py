@@ -25,7 +25,7 @@ async def test_generated_python_client_has_every_operation(caller: Caller, tmp_p
     await _generate(python, served.json(), tmp_path / "generated")
     assert (tmp_path / "generated" / "api" / "admin").is_dir()
     shutil.copy(_HERE / "calls.py", tmp_path)
-    results = await installed.told(tmp_path, str(python), "calls.py", QUESTION=QUESTION, **caller.environ)
+    results = await installed.run_json(tmp_path, str(python), "calls.py", QUESTION=QUESTION, **caller.environ)
     _check(results, await caller.messages(results["conversation"]))
 
 
@@ -43,7 +43,7 @@ async def test_a_generated_typescript_client_compiles_and_its_calls_run(
     )
     strict = ("--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom")
     await installed.run(tmp_path, "node_modules/.bin/tsc", *strict, "calls.ts")
-    results = await installed.told(tmp_path, "node", "calls.js", QUESTION=QUESTION, **caller.environ)
+    results = await installed.run_json(tmp_path, "node", "calls.js", QUESTION=QUESTION, **caller.environ)
     _check(results, await caller.messages(results["conversation"]))
 
 

@@ -13,7 +13,7 @@ from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
 
-def _keyed(caller: Caller, key: str) -> Caller:
+def _copy_with_key(caller: Caller, key: str) -> Caller:
     """The same caller, with this key on each request."""
     again = caller.at(caller.base_url)
     again.headers["Idempotency-Key"] = key
@@ -31,7 +31,7 @@ async def test_retries_after_their_gateway_was_killed_are_answered_once(
     async def ask(number: int) -> httpx.Response | None:
         await asyncio.sleep(number * 0.02)
         try:
-            return await _keyed(agent.at(here), keys[number]).chat(keys[number])
+            return await _copy_with_key(agent.at(here), keys[number]).chat(keys[number])
         except httpx.RequestError:
             return None
 
@@ -39,7 +39,7 @@ async def test_retries_after_their_gateway_was_killed_are_answered_once(
     await asking[0]
     stack.kill("gateway-1")
     first = await asyncio.gather(*asking)
-    again = await asyncio.gather(*(_keyed(agent.at(there), key).chat(key) for key in keys))
+    again = await asyncio.gather(*(_copy_with_key(agent.at(there), key).chat(key) for key in keys))
     assert {response.status_code for response in again} == {200}
     assert None in first
     for before, after in zip(first, again, strict=True):

@@ -254,7 +254,7 @@ async def test_lists_have_the_users_own_alone(askers: Mapping[str, Asker]) -> No
     mine = await _make_ids(askers["ada"])
     theirs = await _make_ids(askers["bob"])
 
-    async def listed(name: str, path: str, field: str) -> set[str]:
+    async def list_ids(name: str, path: str, field: str) -> set[str]:
         rows = (await askers[name].send("GET", path)).json()["data"]
         return {row[field] for row in rows} & {*mine.values(), *theirs.values()}
 
@@ -262,21 +262,21 @@ async def test_lists_have_the_users_own_alone(askers: Mapping[str, Asker]) -> No
     expected = {"ada": {mine["conversation_id"]}, "bob": {theirs["conversation_id"]}}
     expected |= {"account": expected["ada"] | expected["bob"], "another account": set(), "another ada": set()}
     async with asyncio.timeout(60):
-        while len(await listed("account", found, "conversation_id")) < 2:  # noqa: ASYNC110 - lists lag
+        while len(await list_ids("account", found, "conversation_id")) < 2:  # noqa: ASYNC110 - lists lag
             await asyncio.sleep(0.1)
     for name, own in expected.items():
-        assert await listed(name, found, "conversation_id") == own
-    assert await listed("account", f"{found}&user_id=bob", "conversation_id") == expected["bob"]
-    assert await listed("ada", f"{found}&user_id=bob", "conversation_id") == expected["ada"]
+        assert await list_ids(name, found, "conversation_id") == own
+    assert await list_ids("account", f"{found}&user_id=bob", "conversation_id") == expected["bob"]
+    assert await list_ids("ada", f"{found}&user_id=bob", "conversation_id") == expected["ada"]
     first = (await askers["ada"].send("GET", "/v1/conversations?limit=1")).json()["next_cursor"]
-    assert await listed("bob", f"{found}&cursor={first}", "conversation_id") <= expected["bob"]
+    assert await list_ids("bob", f"{found}&cursor={first}", "conversation_id") <= expected["bob"]
     approvals = {"ada": {mine["approval_id"]}, "bob": {theirs["approval_id"]}, "another ada": set()}
     approvals["account"] = approvals["ada"] | approvals["bob"]
     async with asyncio.timeout(60):
-        while len(await listed("account", "/v1/approvals?limit=100", "id")) < 2:  # noqa: ASYNC110 - as above
+        while len(await list_ids("account", "/v1/approvals?limit=100", "id")) < 2:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.1)
     for name, own in approvals.items():
-        assert await listed(name, "/v1/approvals?limit=100", "id") == own
+        assert await list_ids(name, "/v1/approvals?limit=100", "id") == own
 
 
 _CALL = {"name": "{agent}", "arguments": {"message": "hi", "conversation_id": "{conversation_id}"}}
@@ -320,11 +320,11 @@ _QUERIES = (
     )
 )
 async def test_random_requests_show_nothing_of_another_user(
-    askers: Mapping[str, Asker], private: dict[str, str], requests: list[tuple[Any, ...]]
+    askers: Mapping[str, Asker], private_data: dict[str, str], requests: list[tuple[Any, ...]]
 ) -> None:
     """Any route with any ids of Ada's, in any place: no text of hers, and no id that was not sent."""
     for (method, path), name, order, body, query in requests:
-        values = _derive(private, askers[name])
+        values = _derive(private_data, askers[name])
         mixed = {**values, **dict(zip(_IDS, (values[each] for each in order), strict=True))}
         address = _fill(path, {"agent": mixed["agent"]})
         for each in order:
@@ -335,13 +335,13 @@ async def test_random_requests_show_nothing_of_another_user(
             method, address, sent, Accept="application/json, text/event-stream"
         )
         assert response.status_code < 500, (method, address, sent, response.text)
-        known = f"{address} {json.dumps(sent)} ada {private['unknown']}"
-        shown = [value for value in private.values() if value in response.text and value not in known]
+        known = f"{address} {json.dumps(sent)} ada {private_data['unknown']}"
+        shown = [value for value in private_data.values() if value in response.text and value not in known]
         assert not shown, (name, method, address, sent)
 
 
 @pytest.fixture
-async def private(askers: Mapping[str, Asker]) -> AsyncIterator[dict[str, str]]:
+async def private_data(askers: Mapping[str, Asker]) -> AsyncIterator[dict[str, str]]:
     """Ada's ids and texts, which are as they were in the end."""
     made = await _make_ids(askers["ada"], mark := ids.make_id()[-12:])
     yield {**made, "text": mark, "note": "a private note", "user": "ada", "unknown": ids.make_id()}

@@ -12,7 +12,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
-from tests.gateway.sockets import Connection, connected
+from tests.gateway.sockets import Connection, open_connection
 from tests.harness import RunningStack
 
 ROTATIONS = 200
@@ -30,7 +30,7 @@ async def test_no_rotation_leaves_a_stale_key_on_two_gateways(stack: RunningStac
     async with contextlib.AsyncExitStack() as opened:
         enter = opened.enter_async_context
         ports = [httpx.URL(url).port for url in stack.environment.gateway_urls]
-        gateways = [await enter(connected(port or 0, seconds=140)) for port in ports]
+        gateways = [await enter(open_connection(port or 0, seconds=140)) for port in ports]
         admin = administrator(await enter(open_pool(stack.environment.database_url)))
         account = await admin_accounts.create(admin, NewAccount(name="rotating", plan="Unlimited"))
         issued = await keys.create(admin, account.id, NewKey())

@@ -44,7 +44,7 @@ async def account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) ->
     return Account(made.id, (one, two), Caller(http, one.base_url, key, failing))
 
 
-async def followed(admin: Admin, account: Account, tokens: int) -> None:
+async def wait_for_tokens(admin: Admin, account: Account, tokens: int) -> None:
     """Until the read model has so many tokens."""
     async with asyncio.timeout(40):
         while (  # noqa: ASYNC110 - a run that failed has no tokens, and is there a moment later
@@ -61,7 +61,7 @@ async def test_exactly_n_run_and_the_month_is_counted(account: Account, admin: A
         assert sorted(answer.status_code for answer in answers) == [200] * RUNS + [429] * (40 - RUNS)
         tokens += sum(each.json()["message"]["token_count"] for each in answers if each.status_code == 200)
     assert (await account.failing.chat("Go.")).status_code == 502
-    await followed(admin, account, tokens)
+    await wait_for_tokens(admin, account, tokens)
     month = await admin_usage.get_month(admin, account.account_id)
     assert month.tokens == tokens
     assert month.limit == PLAN.tokens_per_month

@@ -31,7 +31,7 @@ async def test_a_client_streams_goes_on_and_is_refused(
 ) -> None:
     folder, command = await install()
     thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
-    told = await installed.told(
+    told = await installed.run_json(
         folder,
         *command,
         OPENAI_BASE_URL=f"{caller.base_url}/openai/v1",

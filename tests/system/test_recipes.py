@@ -77,4 +77,4 @@ async def test_parquet_has_the_runs_of_the_view(stack: RunningStack, caller: Cal
     assert demo.ACCOUNT_ID in await installed.run(tmp_path, python, "-c", DUCKDB)
     script = f"import duckdb; print(list(duckdb.sql(\"{TOTALS} 'runs.parquet'\").fetchall()[0]))"
     ((totals,),) = await read_as_analyst(stack, f"{TOTALS} analytics.runs")
-    assert await installed.told(tmp_path, python, "-c", script) == list(totals.values())
+    assert await installed.run_json(tmp_path, python, "-c", script) == list(totals.values())

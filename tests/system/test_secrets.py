@@ -82,8 +82,8 @@ class Plant:
             provider_key=self.planted.provider_key,
             mcp_servers=servers,
         )
-        issued = [await self.issued("POST", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys", name="planted")]
-        issued.append(await self.issued("POST", f"keys/{issued[0]['id']}/rotate"))
+        issued = [await self.issue_key("POST", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys", name="planted")]
+        issued.append(await self.issue_key("POST", f"keys/{issued[0]['id']}/rotate"))
         self.planted.issued += [one["key"] for one in issued]
         return Caller(self.http, self.stack.environment.base_url, issued[1]["key"], made["id"])
 
@@ -94,7 +94,7 @@ class Plant:
         answer: dict[str, Any] = response.json()
         return answer
 
-    async def issued(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+    async def issue_key(self, method: str, path: str, **body: Any) -> dict[str, Any]:
         """The one answer that shows a key."""
         answer: dict[str, Any] = (await self._admin(method, path, body)).json()
         return answer
@@ -129,49 +129,51 @@ class Plant:
 
 
 @pytest.fixture
-def planted(stack: RunningStack) -> Planted:
+def planted_secrets(stack: RunningStack) -> Planted:
     return Planted(stack)
 
 
 @pytest.fixture
-def plant(stack: RunningStack, http: httpx.AsyncClient, planted: Planted, indiscreet: Indiscreet) -> Plant:
-    return Plant(stack, http, planted, indiscreet)
+def plant(
+    stack: RunningStack, http: httpx.AsyncClient, planted_secrets: Planted, leaky_server: Indiscreet
+) -> Plant:
+    return Plant(stack, http, planted_secrets, leaky_server)
 
 
 async def test_planted_secrets_are_nowhere(
-    plant: Plant, planted: Planted, indiscreet: Indiscreet, spans: Collector
+    plant: Plant, planted_secrets: Planted, leaky_server: Indiscreet, spans: Collector
 ) -> None:
     called = ",".join(TOOLS)
     events = await plant.ask(await plant.agent(f"demo-echo?tool={called}"), SAID)
-    assert set(indiscreet.called) == set(TOOLS)
-    assert planted.bearer in " ".join(indiscreet.heard), "the server did get its credentials"
+    assert set(leaky_server.called) == set(TOOLS)
+    assert planted_secrets.bearer in " ".join(leaky_server.heard), "the server did get its credentials"
     outputs = {call["name"]: call["output"] for call in events[-1]["tool_calls"] if call["is_error"]}
     assert outputs.keys() == {*TOOLS} - {"result"}
     for quoted in ("You sent", "not with", "Traceback"):
         assert quoted not in str(outputs), "what a server says of an error is for the model"
-    assert "not accepted: " in _logged(plant.stack, "orchestrator"), "what a server refuses is logged"
+    assert "not accepted: " in _read_logs(plant.stack, "orchestrator"), "what a server refuses is logged"
     for status in (400, 401, 403, 500):
         await plant.ask(await plant.agent(f"demo-echo?fail={status}"), SAID)
-    await _administer(plant, planted)
-    await _knock(plant, planted)
-    await _look_everywhere(plant.stack, planted, plant.seen)
+    await _administer(plant, planted_secrets)
+    await _knock(plant, planted_secrets)
+    await _look_everywhere(plant.stack, planted_secrets, plant.seen)
     await asyncio.to_thread(spans.spans_of, plant.traces[0], {"gateway", "orchestrator", "tool-runner"})
     exported = spans.everything()
     assert demo.LOAD_ACCOUNT_ID in exported
-    assert [secret for secret in (*planted.all(), SAID) if secret in exported] == []
+    assert [secret for secret in (*planted_secrets.all(), SAID) if secret in exported] == []
 
 
 @pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_requests_secrets_survive_an_approval_and_a_kill(
-    plant: Plant, planted: Planted, indiscreet: Indiscreet, is_killed: bool
+    plant: Plant, planted_secrets: Planted, leaky_server: Indiscreet, is_killed: bool
 ) -> None:
     caller, stack = await plant.agent("demo-echo?tool=result", asks=True), plant.stack
-    waiting = await caller.chat(SAID, secrets={"customer": planted.customer})
+    waiting = await caller.chat(SAID, secrets={"customer": planted_secrets.customer})
     trace_id, approvals = waiting.headers["X-Trace-Id"], waiting.json()["approvals"]
     kept = "SELECT sealed FROM run_secrets WHERE trace_id = %s"
     async with await psycopg.AsyncConnection.connect(stack.environment.database_url, autocommit=True) as conn:
         (sealed,) = await (await conn.execute(kept, [trace_id])).fetchall()
-        assert planted.customer.encode() not in sealed[0]
+        assert planted_secrets.customer.encode() not in sealed[0]
         if is_killed:
             stack.kill("orchestrator-1")
             stack.kill("orchestrator-2")
@@ -179,26 +181,26 @@ async def test_requests_secrets_survive_an_approval_and_a_kill(
         assert (await decide(caller, approvals[0]["id"])).status_code == 200
         plant.seen.append((await reply_of(caller, trace_id)).decode())
         assert await (await conn.execute(kept, [trace_id])).fetchall() == []
-    assert planted.customer in " ".join(indiscreet.heard)
-    assert planted.customer not in " ".join(plant.seen)
-    found = await places_of(stack, [planted.customer])
-    assert found == {planted.customer: []}
+    assert planted_secrets.customer in " ".join(leaky_server.heard)
+    assert planted_secrets.customer not in " ".join(plant.seen)
+    found = await places_of(stack, [planted_secrets.customer])
+    assert found == {planted_secrets.customer: []}
 
 
 async def test_a_callers_key_goes_to_no_tool_server(
-    plant: Plant, planted: Planted, indiscreet: Indiscreet
+    plant: Plant, planted_secrets: Planted, leaky_server: Indiscreet
 ) -> None:
     """Nor to the model, whose calls are made where the key never comes: no stream holds it."""
-    before = len(indiscreet.heard)
+    before = len(leaky_server.heard)
     caller = await plant.agent("demo-echo?tool=result")
     await plant.ask(caller, SAID)
-    heard = " ".join(indiscreet.heard[before:])
-    assert planted.header in heard
-    for key in (*planted.issued, *planted.running, planted.provider_key):
+    heard = " ".join(leaky_server.heard[before:])
+    assert planted_secrets.header in heard
+    for key in (*planted_secrets.issued, *planted_secrets.running, planted_secrets.provider_key):
         assert key not in heard
 
 
-def _logged(stack: RunningStack, service: str) -> str:
+def _read_logs(stack: RunningStack, service: str) -> str:
     return "".join(path.read_text() for path in stack.folder.logs.glob(f"{service}*"))
 
 

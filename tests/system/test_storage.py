@@ -21,7 +21,7 @@ PLAN = plan_with("Stored", storage_bytes=1_000_000)
 LONG = "Where is my order? " * 1_000
 
 
-async def counted(admin: Admin, account_id: str, *conversation_ids: str) -> int:
+async def wait_for_stored_bytes(admin: Admin, account_id: str, *conversation_ids: str) -> int:
     """The bytes stored, once the read model has what the log has of these conversations."""
     log = Log(admin.pool)
     rows = [row for each in conversation_ids for row in await log.read_rows(each)]
@@ -69,15 +69,15 @@ async def test_copies_count_too_and_what_is_deleted_makes_room(
         caller = Caller(http, stack.environment.base_url, key, agent)
 
         thread = (await caller.chat(LONG)).json()["message"]["conversation_id"]
-        one = await counted(admin, account, thread)
+        one = await wait_for_stored_bytes(admin, account, thread)
         forked = await caller.send("POST", f"/v1/conversations/{thread}/fork")
         assert forked.status_code == 201, forked.text
         fork = forked.json()["conversation_id"]
-        both = await counted(admin, account, thread, fork)
+        both = await wait_for_stored_bytes(admin, account, thread, fork)
         assert both > 2 * one, "a copy also says what it is one of"
 
         await admin_plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
         for each in (thread, fork, *await until_full(caller)):
             assert (await caller.delete(each)).status_code == 204
         left = await until_there_is_room(caller)
-        assert await counted(admin, account, left) < one
+        assert await wait_for_stored_bytes(admin, account, left) < one

@@ -46,10 +46,10 @@ async def ask(caller: Caller, form: Form, message: str, *, cancel: bool = False,
             if cancel and not data:
                 assert (await caller.cancel(trace_id)).status_code == 202
             data += piece
-    return Received(form, trace_id, _bare(data))
+    return Received(form, trace_id, _strip_pings(data))
 
 
-def _bare(data: bytes) -> bytes:
+def _strip_pings(data: bytes) -> bytes:
     return data.replace(b": ping\n\n", b"")
 
 

@@ -22,15 +22,15 @@ async def _echo(call: Call) -> None:
 
 
 @pytest.fixture
-async def scripted() -> AsyncIterator[ScriptedServer]:
+async def scripted_server() -> AsyncIterator[ScriptedServer]:
     async with serve_script(_echo) as started:
         yield started
 
 
 @pytest.fixture
-def servers(scripted: ScriptedServer) -> ServerPool:
+def servers(scripted_server: ScriptedServer) -> ServerPool:
     """Overrides the embedded servers of the other tests, which these need not."""
-    return _build_pool(scripted)
+    return _build_pool(scripted_server)
 
 
 def _build_pool(scripted: ScriptedServer, **bounds: Any) -> ServerPool:
@@ -45,69 +45,79 @@ def _build_config(scripted: ScriptedServer, **headers: str) -> McpServer:
 
 
 async def test_one_account_and_credential_share_a_session_and_others_do_not(
-    servers: ServerPool, scripted: ScriptedServer
+    servers: ServerPool, scripted_server: ScriptedServer
 ) -> None:
-    first = servers.get(ACCOUNT, _build_config(scripted, Authorization="1"))
-    assert servers.get(ACCOUNT, _build_config(scripted, Authorization="1")) is first
+    first = servers.get(ACCOUNT, _build_config(scripted_server, Authorization="1"))
+    assert servers.get(ACCOUNT, _build_config(scripted_server, Authorization="1")) is first
     others = [
-        servers.get(ACCOUNT, _build_config(scripted, Authorization="2")),
-        servers.get(ACCOUNT, _build_config(scripted)),
-        servers.get("another account", _build_config(scripted, Authorization="1")),
+        servers.get(ACCOUNT, _build_config(scripted_server, Authorization="2")),
+        servers.get(ACCOUNT, _build_config(scripted_server)),
+        servers.get("another account", _build_config(scripted_server, Authorization="1")),
     ]
     assert len({id(server) for server in (first, *others)}) == 4
     await asyncio.gather(*(server.get_tools() for server in (first, *others)))
-    assert len(scripted.list_calls("initialize")) == 4
+    assert len(scripted_server.list_calls("initialize")) == 4
 
 
 async def test_concurrent_calls_share_one_session_and_one_cached_listing(
-    servers: ServerPool, scripted: ScriptedServer
+    servers: ServerPool, scripted_server: ScriptedServer
 ) -> None:
-    server = servers.get(ACCOUNT, _build_config(scripted))
+    server = servers.get(ACCOUNT, _build_config(scripted_server))
     await asyncio.gather(*(call(server, "echo") for _ in range(10)))
-    assert len(scripted.list_calls("initialize")) == 1
-    assert len(scripted.list_calls("tools/list")) == 1
-    assert len(scripted.list_calls("tools/call")) == 10
+    assert len(scripted_server.list_calls("initialize")) == 1
+    assert len(scripted_server.list_calls("tools/list")) == 1
+    assert len(scripted_server.list_calls("tools/call")) == 10
 
 
-async def test_an_idle_server_is_closed_and_comes_back(servers: ServerPool, scripted: ScriptedServer) -> None:
-    scripted.session_id = "s-1"
-    server = servers.get(ACCOUNT, _build_config(scripted))
+async def test_an_idle_server_is_closed_and_comes_back(
+    servers: ServerPool, scripted_server: ScriptedServer
+) -> None:
+    scripted_server.session_id = "s-1"
+    server = servers.get(ACCOUNT, _build_config(scripted_server))
     await server.get_tools()
     servers.close_idle(60.0)
-    assert servers.get(ACCOUNT, _build_config(scripted)) is server
+    assert servers.get(ACCOUNT, _build_config(scripted_server)) is server
     with server.keep_open():
         servers.close_idle(0.0)
-        assert servers.get(ACCOUNT, _build_config(scripted)) is server
+        assert servers.get(ACCOUNT, _build_config(scripted_server)) is server
     servers.close_idle(0.0)
-    assert servers.get(ACCOUNT, _build_config(scripted)) is not server
-    await scripted.wait_for_request("")  # the DELETE of the old session
-    assert not (await call(servers.get(ACCOUNT, _build_config(scripted)), "echo")).is_error
+    assert servers.get(ACCOUNT, _build_config(scripted_server)) is not server
+    await scripted_server.wait_for_request("")  # the DELETE of the old session
+    assert not (await call(servers.get(ACCOUNT, _build_config(scripted_server)), "echo")).is_error
 
 
-async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(scripted: ScriptedServer) -> None:
-    servers = _build_pool(scripted, max_servers=2)
+async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
+    scripted_server: ScriptedServer,
+) -> None:
+    servers = _build_pool(scripted_server, max_servers=2)
     with contextlib.ExitStack() as stack:
-        first, second = (servers.get(account, _build_config(scripted)) for account in ("1", "2"))
+        first, second = (servers.get(account, _build_config(scripted_server)) for account in ("1", "2"))
         stack.enter_context(first.keep_open())
-        servers.get("3", _build_config(scripted))
-        assert servers.get("1", _build_config(scripted)) is first
+        servers.get("3", _build_config(scripted_server))
+        assert servers.get("1", _build_config(scripted_server)) is first
         assert first is not second
-        stack.enter_context(servers.get("3", _build_config(scripted)).keep_open())
+        stack.enter_context(servers.get("3", _build_config(scripted_server)).keep_open())
         with pytest.raises(ToolFailed, match="busy"):
-            servers.get("4", _build_config(scripted))
+            servers.get("4", _build_config(scripted_server))
 
 
-async def test_an_account_with_many_servers_takes_no_room_from_others(scripted: ScriptedServer) -> None:
-    servers = _build_pool(scripted, max_servers=8)
+async def test_an_account_with_many_servers_takes_no_room_from_others(
+    scripted_server: ScriptedServer,
+) -> None:
+    servers = _build_pool(scripted_server, max_servers=8)
     with contextlib.ExitStack() as stack:
         for number in range(4):
-            stack.enter_context(servers.get("greedy", _build_config(scripted, X=str(number))).keep_open())
+            stack.enter_context(
+                servers.get("greedy", _build_config(scripted_server, X=str(number))).keep_open()
+            )
         with pytest.raises(ToolFailed, match="4 servers of the account are in use"):
-            servers.get("greedy", _build_config(scripted, X="4"))
-        others = [servers.get(account, _build_config(scripted)) for account in ("a", "b")]
-    fifth = servers.get("greedy", _build_config(scripted, X="5"))  # in the place of an idle one of its own
-    assert servers.get("greedy", _build_config(scripted, X="5")) is fifth
-    assert [servers.get(account, _build_config(scripted)) for account in ("a", "b")] == others
+            servers.get("greedy", _build_config(scripted_server, X="4"))
+        others = [servers.get(account, _build_config(scripted_server)) for account in ("a", "b")]
+    fifth = servers.get(
+        "greedy", _build_config(scripted_server, X="5")
+    )  # in the place of an idle one of its own
+    assert servers.get("greedy", _build_config(scripted_server, X="5")) is fifth
+    assert [servers.get(account, _build_config(scripted_server)) for account in ("a", "b")] == others
 
 
 async def test_an_unreachable_server_is_retried_after_a_backoff(connect: Connect) -> None:

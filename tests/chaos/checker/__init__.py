@@ -16,16 +16,16 @@ INVARIANTS = tuple(f"I{number}" for number in range(1, 18))
 _LOG_AGAINST_OTHERS = (
     *(messages.kept_once, messages.saved_before_the_call, messages.done_is_saved),
     *(streams.ends_in_time, runs.shown_to_the_model),
-    *(tools.executed, tools.returned, tools.allowed),
-    *(cost.counted, cost.calls),
+    *(tools.check_executions, tools.check_results, tools.allowed),
+    *(cost.check_token_counts, cost.calls),
 )
 """Compare the log with what clients, the model and tools saw. They read events that a fail-over can lose."""
 _OTHERS = (
     *(messages.one_outcome, runs.one_at_a_time, runs.stored_form, runs.seen_once),
-    *(streams.grammar, streams.named),
+    *(streams.grammar, streams.check_trace_ids),
     *(rest.at_rest, rest.answers_again, rest.replays),
     *(tenants.kept_apart, tenants.secrets),
-    *(limits.rate, limits.concurrent, limits.retry_after),
+    *(limits.rate, limits.check_concurrent_runs, limits.retry_after),
 )
 """Read the log by itself, or do not read it: they hold for conversations that lost events too."""
 

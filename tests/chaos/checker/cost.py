@@ -13,7 +13,7 @@ _CLOCK_SECONDS = 10.0
 """What a worker's idea of Postgres' time may lag, where the answer that told it was late."""
 
 
-def counted(view: View) -> Iterator[Violation]:
+def check_token_counts(view: View) -> Iterator[Violation]:
     """I13: token_count is the sum over the run's calls, and that of the model where none was lost."""
     for run in view.runs.values():
         recorded = sum(

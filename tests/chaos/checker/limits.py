@@ -27,7 +27,7 @@ def rate(view: View) -> Iterator[Violation]:
                 return
 
 
-def concurrent(view: View) -> Iterator[Violation]:
+def check_concurrent_runs(view: View) -> Iterator[Violation]:
     """I14: no more runs at once than the plan has."""
     steps: list[tuple[float, int]] = []
     probes = {each.ask for each in view.history.exchanges if each.probe}

@@ -52,7 +52,7 @@ def done_is_saved(view: View) -> Iterator[Violation]:
     for exchange in view.history.exchanges:
         if not exchange.accepted:
             continue
-        told = _told(exchange)
+        told = _find_final_event(exchange)
         if told is None:
             continue
         if exchange.saved_at_done is False:
@@ -65,7 +65,7 @@ def done_is_saved(view: View) -> Iterator[Violation]:
         yield from _differences(exchange, told, saved[0])
 
 
-def _told(exchange: Exchange) -> SSE | None:
+def _find_final_event(exchange: Exchange) -> SSE | None:
     """What a whole answer says of the reply: the last event, or the JSON."""
     if exchange.form == "json":
         return reply_of(exchange)

@@ -77,7 +77,9 @@ def _question(run: Run) -> list[Item]:
 
 def _rounds(run: Run, *, in_words: bool) -> list[list[Item]]:
     """What each round of a run tells the model: a whole reply with its results, or the text that was cut."""
-    returned = {event.state["call_id"]: _told(run, event.state) for event in run.of("tool_returned")}
+    returned = {
+        event.state["call_id"]: _describe_for_model(run, event.state) for event in run.of("tool_returned")
+    }
     rounds: dict[int, list[Item]] = {}
     for event in run.of("delta", "model_replied"):
         if event.kind == "delta":
@@ -108,7 +110,7 @@ def _no_result(run: Run, call_id: str) -> dict[str, Any]:
     return {"output": _NOT_RUN if needs and not approved else INTERRUPTED, "is_error": True}
 
 
-def _told(run: Run, returned: dict[str, Any]) -> dict[str, Any]:
+def _describe_for_model(run: Run, returned: dict[str, Any]) -> dict[str, Any]:
     """A result as the model is told it: of a call whose input a person has changed it is told that too."""
     asked = {event.state["approval_id"]: event.state["call_id"] for event in run.of("approval_requested")}
     for event in run.of("approval_decided"):
@@ -145,13 +147,13 @@ def stored_form(view: View) -> Iterator[Violation]:
         if versions != list(range(1, len(versions) + 1)):
             yield _v("I9", conversation, f"versions {versions}")
     for run in view.runs.values():
-        yield from _answered(run)
+        yield from _check_calls_answered(run)
         ends = [index for index, event in enumerate(run.events) if event.kind in ENDS]
         if ends and ends[0] != len(run.events) - 1:
             yield _v("I9", run.trace, f"{run.events[-1].kind} after its end")
 
 
-def _answered(run: Run) -> Iterator[Violation]:
+def _check_calls_answered(run: Run) -> Iterator[Violation]:
     open_calls: set[str] = set()
     for event in run.events:
         if event.kind == "tool_called":

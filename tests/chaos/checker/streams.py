@@ -81,7 +81,7 @@ def _tool_seconds(view: View, exchange: Exchange) -> float:
     return TOOL_SECONDS + TOOL_SLACK_SECONDS if unknown else 0.0
 
 
-def named(view: View) -> Iterator[Violation]:
+def check_trace_ids(view: View) -> Iterator[Violation]:
     """I16: every answer has X-Trace-Id, and the events name the same."""
     for exchange in view.history.exchanges:
         if exchange.status is None:

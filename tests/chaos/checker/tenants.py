@@ -12,21 +12,21 @@ _OWNER = re.compile(r"\[\[acct:(\w+)\]\]")
 def kept_apart(view: View) -> Iterator[Violation]:
     """I12: no account's text or credentials in another's answers, model requests or tool calls."""
     for exchange in view.history.exchanges:
-        yield from _foreign(exchange.body, exchange.account, exchange.ask, "its answer")
+        yield from _check_foreign_text(exchange.body, exchange.account, exchange.ask, "its answer")
     for call in view.history.model:
         owner = view.account_of(call.ask)
         if call.account != owner:
             yield _v("I12", call.ask, f"the model was called with the key of {call.account}, for {owner}")
         shown = " ".join(text for _, text in call.items) + call.system
-        yield from _foreign(shown, owner, call.ask, "its model request")
+        yield from _check_foreign_text(shown, owner, call.ask, "its model request")
     for run in view.history.tools:
         owner = view.account_of(run.ask)
         if run.account != owner:
             yield _v("I12", run.ask, f"{run.tool} was called with the headers of {run.account}, for {owner}")
-        yield from _foreign(run.input, owner, run.ask, "its tool call")
+        yield from _check_foreign_text(run.input, owner, run.ask, "its tool call")
 
 
-def _foreign(text: str, owner: str, ask: str, where: str) -> Iterator[Violation]:
+def _check_foreign_text(text: str, owner: str, ask: str, where: str) -> Iterator[Violation]:
     if others := {found for found in _OWNER.findall(text) if found != owner}:
         yield _v("I12", ask, f"{where}, of account {owner}, holds text of {sorted(others)}")
 

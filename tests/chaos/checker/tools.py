@@ -11,7 +11,7 @@ from tests.chaos.plan import TOOLS
 from tests.chaos.records import Event, ToolRun, Violation
 
 
-def executed(view: View) -> Iterator[Violation]:
+def check_executions(view: View) -> Iterator[Violation]:
     """I10: no more executions than calls; of a tool that may be repeated, one more a fault meanwhile."""
     for ask, runs in view.tool_runs_of.items():
         for tool in TOOLS:
@@ -23,7 +23,7 @@ def executed(view: View) -> Iterator[Violation]:
                 yield _v(ask, f"{tool} ran {len(done)} times (at {times} s) for {asked} calls")
 
 
-def returned(view: View) -> Iterator[Violation]:
+def check_results(view: View) -> Iterator[Violation]:
     """I10: a result that is no error is of a tool that ran; one that ran and never answered has none."""
     for run in view.runs.values():
         names = {event.state["call_id"]: event.state["name"] for event in run.of("tool_called")}
@@ -44,7 +44,7 @@ def allowed(view: View) -> Iterator[Violation]:
         for done in view.tool_runs_of[ask]:
             if done.tool not in {event.state["tool"] for event in waited.values()}:
                 continue
-            given = _canonical(msgspec.json.decode(done.input))
+            given = _encode_canonical(msgspec.json.decode(done.input))
             if not approved[given]:
                 yield _v(ask, f"{done.tool} ran at {done.at:.2f} s with {given!r}, which nobody had approved")
             approved[given] -= 1
@@ -58,10 +58,10 @@ def _approvals(runs: Iterable[Run], waited: Mapping[str, Event]) -> Iterator[byt
         for event in run.of("approval_decided"):
             if event.state["decision"] == "approved" and event.state["approval_id"] in call_of:
                 changed = event.state.get("input")
-                yield _canonical(changed or inputs[call_of[event.state["approval_id"]]])
+                yield _encode_canonical(changed or inputs[call_of[event.state["approval_id"]]])
 
 
-def _canonical(given: Any) -> bytes:
+def _encode_canonical(given: Any) -> bytes:
     return msgspec.json.encode(given, order="sorted")
 
 

@@ -57,10 +57,10 @@ class View:
         for event in sorted(history.events, key=lambda each: (each.conversation, each.version)):
             self.conversations[event.conversation].append(event)
             self.runs.setdefault(event.trace, Run(event.trace)).events.append(event)
-        self.runs_of_ask = grouped((run.ask, run) for run in self.runs.values())
-        self.exchanges_of = grouped((each.ask, each) for each in history.exchanges)
-        self.calls_of = grouped((call.ask, call) for call in history.model)
-        self.tool_runs_of = grouped((run.ask, run) for run in history.tools)
+        self.runs_of_ask = group_values((run.ask, run) for run in self.runs.values())
+        self.exchanges_of = group_values((each.ask, each) for each in history.exchanges)
+        self.calls_of = group_values((call.ask, call) for call in history.model)
+        self.tool_runs_of = group_values((run.ask, run) for run in history.tools)
         self.lost = self._find_lost()
         """Conversations that lost events, and the traces and asks in them."""
 
@@ -101,7 +101,7 @@ class View:
         return min(max(ends, default=0.0), before)
 
 
-def grouped(pairs: Any) -> dict[str, list[Any]]:
+def group_values(pairs: Any) -> dict[str, list[Any]]:
     """The values of each key, in their order."""
     found: dict[str, list[Any]] = defaultdict(list)
     for key, value in pairs:

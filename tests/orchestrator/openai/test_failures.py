@@ -120,9 +120,9 @@ async def test_errors_in_a_stream_are_told_apart(
     async def answer(exchange: Exchange) -> None:
         """The error comes when the text has gone out."""
         await exchange.open_stream()
-        await exchange.raw(text("a"))
+        await exchange.write(text("a"))
         await caller.began.wait()
-        await exchange.raw(chunk(**{"choices": None, "object": "chat.completion.chunk", **told}))
+        await exchange.write(chunk(**{"choices": None, "object": "chat.completion.chunk", **told}))
         await exchange.close()
 
     provider.will(answer)

@@ -13,7 +13,7 @@ from tests.orchestrator.scripted_chat import DONE, calls, chunk, count_tokens, s
 END = chunk(finish="stop") + DONE
 
 
-def raw(delta: str) -> bytes:
+def build_chunk(delta: str) -> bytes:
     """A chunk whose delta is this JSON text."""
     return b'data: {"id":"c","choices":[{"index":0,"delta":' + delta.encode() + b"}]}\n\n"
 
@@ -47,7 +47,7 @@ async def stream_text(provider: ScriptedProvider, caller: Caller, *data: bytes) 
 async def test_any_scalar_is_text(
     provider: ScriptedProvider, caller: Caller, pieces: list[str], expected: str
 ) -> None:
-    data = [raw(f'{{"content":{piece}}}') for piece in pieces]
+    data = [build_chunk(f'{{"content":{piece}}}') for piece in pieces]
     assert await stream_text(provider, caller, *data) == expected
 
 
@@ -64,12 +64,12 @@ async def test_surrogates_in_thinking_and_arguments_are_joined(
 ) -> None:
     provider.will(
         send_chunks(
-            raw(r'{"reasoning_content":"\ud83d"}'),
-            raw(r'{"reasoning_content":"\ude00"}'),
-            raw(
+            build_chunk(r'{"reasoning_content":"\ud83d"}'),
+            build_chunk(r'{"reasoning_content":"\ude00"}'),
+            build_chunk(
                 r'{"tool_calls":[{"index":0,"id":"a","function":{"name":"echo","arguments":"{\"q\":\"\ud83d"}}]}'
             ),
-            raw(r'{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]}'),
+            build_chunk(r'{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]}'),
             chunk(finish="tool_calls"),
             DONE,
         )
@@ -183,7 +183,7 @@ async def test_numbers_beyond_json_are_invalid_input(
     arguments = given if whole else json.dumps(given)
     provider.will(
         send_chunks(
-            raw(
+            build_chunk(
                 f'{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"echo","arguments":{arguments}}}}}]}}'
             ),
             chunk(finish="tool_calls"),
@@ -198,7 +198,7 @@ async def test_numbers_beyond_json_are_invalid_input(
 async def test_numbers_of_an_object_are_kept(provider: ScriptedProvider, caller: Caller) -> None:
     provider.will(
         send_chunks(
-            raw(
+            build_chunk(
                 '{"tool_calls":[{"id":"a","function":{"name":"echo","arguments":{"x":1.5,"y":[2e3,{"z":null}]}}}]}'
             ),
             chunk(finish="tool_calls"),

@@ -19,7 +19,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 OPTIONAL = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def called(
+def build_calls(
     *ids: str, data: dict[str, Any] | None = None, thought: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """An assistant's message that calls tools."""
@@ -30,7 +30,7 @@ def called(
     return {"role": "assistant", "content": blocks}
 
 
-def returned(*ids: str, text: str = "") -> dict[str, Any]:
+def build_results(*ids: str, text: str = "") -> dict[str, Any]:
     blocks = [{"type": "tool_result", "tool_use_id": each, "content": f'{{"of":"{each}"}}'} for each in ids]
     return {"role": "user", "content": [*blocks, *([{"type": "text", "text": text}] if text else [])]}
 
@@ -131,7 +131,7 @@ def test_a_server_that_tells_its_usage_unasked_is_not_asked() -> None:
 
 
 def test_results_of_parallel_calls_are_messages_before_the_next_user() -> None:
-    sent = messages("compatible", called("a", "b"), returned("a", "b", text="and now?"))
+    sent = messages("compatible", build_calls("a", "b"), build_results("a", "b", text="and now?"))
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "user"]
     assert [call["id"] for call in sent[1]["tool_calls"]] == ["a", "b"]
     assert sent[1]["tool_calls"][0]["function"] == {"name": "find", "arguments": '{"q":"a"}'}
@@ -141,14 +141,14 @@ def test_results_of_parallel_calls_are_messages_before_the_next_user() -> None:
 
 
 def test_no_user_follows_results_where_that_is_refused() -> None:
-    sent = messages("mistral", called("a"), returned("a", text="and now?"))
+    sent = messages("mistral", build_calls("a"), build_results("a", text="and now?"))
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("own", ["call_1", "x" * 100, "toolu_01ABCDEFGHIJKLMNOPQRSTUV", "chatcmpl-tool-1"])
 def test_call_ids_match_results_and_suit_the_dialect(dialect: str, own: str) -> None:
-    sent = messages(dialect, called(own, f"{own}2"), returned(own, f"{own}2"))
+    sent = messages(dialect, build_calls(own, f"{own}2"), build_results(own, f"{own}2"))
     ids = [call["id"] for call in sent[1]["tool_calls"]]
     assert all(DIALECTS[dialect].call_id.fullmatch(each) for each in ids)
     assert len(set(ids)) == 2
@@ -157,19 +157,19 @@ def test_call_ids_match_results_and_suit_the_dialect(dialect: str, own: str) -> 
 
 def test_the_providers_own_id_goes_back_to_it() -> None:
     data = {"openai": {"id": "functions.find:0"}}
-    sent = messages("moonshot", called("call_1", data=data), returned("call_1"))
+    sent = messages("moonshot", build_calls("call_1", data=data), build_results("call_1"))
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"] == "functions.find:0"
 
 
 @pytest.mark.parametrize(("dialect", "kept"), [("gemini", True), ("openai", False), ("compatible", False)])
 def test_a_signature_goes_back_to_those_who_made_it(dialect: str, kept: bool) -> None:
     extra = {"google": {"thought_signature": "c2ln"}}
-    sent = messages(dialect, called("a", data={"openai": {"extra_content": extra}}), returned("a"))
+    sent = messages(dialect, build_calls("a", data={"openai": {"extra_content": extra}}), build_results("a"))
     assert sent[1]["tool_calls"][0].get("extra_content") == (extra if kept else None)
 
 
 def test_gemini_is_told_that_another_model_made_the_calls() -> None:
-    sent = messages("gemini", called("a"), returned("a"))
+    sent = messages("gemini", build_calls("a"), build_results("a"))
     signature = sent[1]["tool_calls"][0]["extra_content"]["google"]["thought_signature"]
     assert signature == "skip_thought_signature_validator"
 
@@ -195,7 +195,7 @@ def thought(field: str | None) -> dict[str, Any]:
 def test_reasoning_goes_back_where_it_must_or_may(
     dialect: str, field: str | None, sent: dict[str, str]
 ) -> None:
-    assistant = messages(dialect, called("a", thought=thought(field)), returned("a"))[1]
+    assistant = messages(dialect, build_calls("a", thought=thought(field)), build_results("a"))[1]
     assert {name: assistant[name] for name in assistant if name.startswith("reasoning")} == sent
 
 
@@ -277,7 +277,7 @@ def test_a_format_does_not_keep_the_model_from_its_tools() -> None:
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_going_on_is_an_order_behind_the_partial_reply(dialect: str) -> None:
-    sent = messages(dialect, called("a"), returned("a"), already_sent="So far")
+    sent = messages(dialect, build_calls("a"), build_results("a"), already_sent="So far")
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
     assert sent[-2]["content"] == "So far"
     assert "<already_sent>So far</already_sent>" in sent[-1]["content"]

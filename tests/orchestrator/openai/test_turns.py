@@ -34,53 +34,53 @@ def roles(world: World) -> list[str]:
     return [message["role"] for message in world.calls[-1].body["messages"]]
 
 
-async def test_reasoning_goes_back_within_the_run_and_no_further(working: World, box: Toolbox) -> None:
+async def test_reasoning_goes_back_within_the_run_and_no_further(system: World, box: Toolbox) -> None:
     call = {"index": 0, "id": "c1", "function": {"name": "order", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "I should look."})
-    agent = await working.agent(provider="openai", parameters={"dialect": "deepseek"}, **SHOP)
-    working.will(
+    agent = await system.agent(provider="openai", parameters={"dialect": "deepseek"}, **SHOP)
+    system.will(
         send_chunks(thought, calls(call), chunk(finish="tool_calls"), count_tokens(), DONE),
         reply_with("Shipped."),
     )
-    first = await working.answered(agent)
-    assert working.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
-    await (await working.go_on(first, "And?")).until(frames.Completed)
-    assert roles(working) == ["user", "assistant", "tool", "assistant", "user"]
-    shown = working.calls[-1].body["messages"]
+    first = await system.chat(agent)
+    assert system.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
+    await (await system.go_on(first, "And?")).until(frames.Completed)
+    assert roles(system) == ["user", "assistant", "tool", "assistant", "user"]
+    shown = system.calls[-1].body["messages"]
     assert [message.get("reasoning_content") for message in shown] == [None, "", None, "", None]
 
 
-async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: World, box: Toolbox) -> None:
+async def test_an_agent_changes_its_provider_in_mid_thread_and_back(system: World, box: Toolbox) -> None:
     """Each is shown the whole thread in its own shapes, and nobody's data but its own."""
-    agent = await working.agent(**SHOP)
+    agent = await system.agent(**SHOP)
     asked = ("toolu_1", "order", '{"id": 1}')
-    working.will(scripted.reply_with_calls(asked, text="Let me see. "), scripted.reply_with("Shipped."))
-    first = await working.answered(agent, "Where is it?")
+    system.will(scripted.reply_with_calls(asked, text="Let me see. "), scripted.reply_with("Shipped."))
+    first = await system.chat(agent, "Where is it?")
 
-    await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
+    await system.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
     call = {"index": 0, "id": "", "extra_content": SIGNED, "function": {"name": "find", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "Hm."})
-    working.will(
+    system.will(
         send_chunks(thought, calls(call), chunk(finish="stop"), count_tokens(), DONE),
         send_chunks(text("Found."), chunk(finish="stop"), DONE),
     )
-    await (await working.go_on(first, "And the other?")).until(frames.Completed)
-    assert roles(working) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
-    shown = working.calls[-1].body["messages"]
+    await (await system.go_on(first, "And the other?")).until(frames.Completed)
+    assert roles(system) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
+    shown = system.calls[-1].body["messages"]
     assert shown[1]["tool_calls"][0]["id"] == shown[2]["tool_call_id"] == "toolu_1"
     assert shown[5]["tool_calls"][0]["extra_content"] == SIGNED
 
-    await working.change_agent(agent, provider="anthropic", parameters={}, provider_key="k")
-    working.will(scripted.reply_with("Yes."))
-    await (await working.go_on(first, "Sure?")).until(frames.Completed)
-    blocks = [block for message in working.calls[-1].body["messages"] for block in message["content"]]
+    await system.change_agent(agent, provider="anthropic", parameters={}, provider_key="k")
+    system.will(scripted.reply_with("Yes."))
+    await (await system.go_on(first, "Sure?")).until(frames.Completed)
+    blocks = [block for message in system.calls[-1].body["messages"] for block in message["content"]]
     assert [block["type"] for block in blocks if block["type"] != "text"] == ["tool_use", "tool_result"] * 2
     assert not [block for block in blocks if "provider_data" in block]
 
-    await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
-    working.will(scripted_chat.reply_with("Yes, again."))
-    await (await working.go_on(first, "Really?")).until(frames.Completed)
-    shown = working.calls[-1].body["messages"]
+    await system.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
+    system.will(scripted_chat.reply_with("Yes, again."))
+    await (await system.go_on(first, "Really?")).until(frames.Completed)
+    shown = system.calls[-1].body["messages"]
     assert [message.get("tool_calls", [{}])[0].get("extra_content") for message in shown].count(SIGNED) == 1
 
 
@@ -102,28 +102,28 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
     ],
 )
 async def test_a_check_asks_the_provider_for_the_model_and_its_parameters(
-    working: World, answer: Answer, code: str, words: str
+    system: World, answer: Answer, code: str, words: str
 ) -> None:
-    working.will(answer)
-    agent = await working.agent("x", provider="openai", parameters={"temperature": 0.5})
-    found = (await check_agent(working.bus.rpc, working.account_id, agent, 1)).provider
+    system.will(answer)
+    agent = await system.agent("x", provider="openai", parameters={"temperature": 0.5})
+    found = (await check_agent(system.bus.rpc, system.account_id, agent, 1)).provider
     assert found.code == code
     assert found.ok == (code == "ok")
     assert words in found.detail
     assert "SECRET" not in found.detail
-    assert [(call.body["model"], call.body["temperature"]) for call in working.calls] == [("x", 0.5)]
+    assert [(call.body["model"], call.body["temperature"]) for call in system.calls] == [("x", 0.5)]
 
 
-async def test_takeover_uses_the_recorded_parameters(working: World) -> None:
-    agent = await working.agent(
+async def test_takeover_uses_the_recorded_parameters(system: World) -> None:
+    agent = await system.agent(
         provider="openai", parameters={"dialect": "openai", "max_tokens": 9}, provider_key="k"
     )
-    request = working.request(agent, parameters={"temperature": 0.5, "max_tokens": 7, "seed": 1})
-    await working.begun(request)
-    working.will(reply_with("Hello."))
-    listener = await working.listen(request)
-    await working.bus.queues.request_chat(replace(request, attempt=2, parameters=None))
+    request = system.request(agent, parameters={"temperature": 0.5, "max_tokens": 7, "seed": 1})
+    await system.store_open_run(request)
+    system.will(reply_with("Hello."))
+    listener = await system.listen(request)
+    await system.bus.queues.request_chat(replace(request, attempt=2, parameters=None))
     await listener.until(frames.Completed)
-    sent = working.calls[-1].body
+    sent = system.calls[-1].body
     assert (sent["temperature"], sent["max_completion_tokens"]) == (0.5, 7)
     assert not {"max_tokens", "seed"} & sent.keys()

@@ -41,7 +41,7 @@ class Talk:
         self.messages.append({"role": "assistant", "content": reply})
         return reply, raw.headers["x-conversation-id"]
 
-    async def saved(self, conversation_id: str) -> list[str]:
+    async def read_saved_texts(self, conversation_id: str) -> list[str]:
         return [message["content"] for message in await self.caller.messages(conversation_id)]
 
 

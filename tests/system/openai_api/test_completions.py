@@ -40,7 +40,7 @@ async def test_a_stream_is_the_same_text_and_ends_with_a_finish(talk_to: TalkTo,
     conversation_id = stream.response.headers["x-conversation-id"]
     told = [chunk.choices[0] for chunk in chunks if chunk.choices]
     text = "".join(choice.delta.content or "" for choice in told)
-    assert text == (await talk.saved(conversation_id))[-1]
+    assert text == (await talk.read_saved_texts(conversation_id))[-1]
     assert told[0].delta.role == "assistant"
     assert [choice.finish_reason for choice in told] == [None] * (len(told) - 1) + ["stop"]
     assert not any(choice.delta.tool_calls for choice in told)

@@ -13,7 +13,7 @@ async def test_under_a_key_what_is_shown_goes_on_where_it_was(talk_to: TalkTo, e
     _, second = await talk.ask("two")
     _, third = await talk.ask("three")
     assert first == second == third
-    assert (await talk.saved(first))[::2] == ["one", "two", "three"]
+    assert (await talk.read_saved_texts(first))[::2] == ["one", "two", "three"]
 
 
 async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
@@ -28,7 +28,7 @@ async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
     talk.messages[1] = {"role": "assistant", "content": "I never said that."}
     _, edited = await talk.ask("three")
     assert edited not in (first, aside)
-    assert (await talk.saved(edited))[0] == "three", "what was shown before is not ours"
+    assert (await talk.read_saved_texts(edited))[0] == "three", "what was shown before is not ours"
     again = talk_to(echo, "another")
     again.messages = talk.messages[:]
     _, onward = await again.ask("four")
@@ -42,11 +42,11 @@ async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, ec
     del talk.messages[2:]
     _, forked = await talk.ask("two")
     assert forked != first
-    assert len(await talk.saved(first)) == 4
+    assert len(await talk.read_saved_texts(first)) == 4
     _, onward = await talk.ask("three")
     assert onward == forked
-    assert (await talk.saved(forked))[:3] == ["one", one, "two"]
-    assert len(await talk.saved(forked)) == 6
+    assert (await talk.read_saved_texts(forked))[:3] == ["one", one, "two"]
+    assert len(await talk.read_saved_texts(forked)) == 6
     row = (await echo.get(f"/v1/conversations/{forked}")).json()
     assert row["forked_from"]["conversation_id"] == first
     assert echo.headers["X-Agent-Id"] == row["agent_id"]
@@ -71,7 +71,7 @@ async def test_a_try_that_came_again_makes_one_fork(talk_to: TalkTo, echo: Calle
         while not (rows := (await echo.get("/v1/conversations", forked_from=first)).json()["data"]):  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.2)
     assert [row["conversation_id"] for row in rows] == [forked]
-    assert (await talk.saved(forked))[1] == one
+    assert (await talk.read_saved_texts(forked))[1] == one
 
 
 async def test_another_key_account_or_agent_never_finds_a_conversation(
@@ -95,7 +95,7 @@ async def test_without_a_key_a_conversation_is_in_no_list(talk_to: TalkTo, echo:
         response = await echo.get("/v1/conversations", limit=100)
         rows = [row["conversation_id"] for row in response.json()["data"]]
     assert unlisted not in rows
-    assert (await talk_to(echo).saved(unlisted))[0] == "secretly"
+    assert (await talk_to(echo).read_saved_texts(unlisted))[0] == "secretly"
 
 
 async def test_the_model_sees_what_was_shown_and_the_callers_instructions(
@@ -127,7 +127,7 @@ async def test_sent_back_with_the_history_it_goes_on(talk_to: TalkTo, shop: Call
     _, third = await talk.ask("Thanks", **{"X-Conversation-Id": first.upper()})
     assert first == second == third
     assert "Ada" in reply
-    assert len(await talk.saved(first)) == 6
+    assert len(await talk.read_saved_texts(first)) == 6
 
 
 async def test_one_of_our_own_api_goes_on_with_its_history_and_without(talk_to: TalkTo, shop: Caller) -> None:

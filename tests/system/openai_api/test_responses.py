@@ -19,7 +19,7 @@ async def ask(talk: Talk, text: Any, **more: Any) -> Response:
     return done
 
 
-async def streamed(talk: Talk, text: str, **more: Any) -> list[Any]:
+async def stream_events(talk: Talk, text: str, **more: Any) -> list[Any]:
     stream = await talk.client.responses.create(model=talk.model, input=text, stream=True, **more)
     return [event async for event in stream]
 
@@ -61,7 +61,7 @@ async def test_a_response_that_is_read_again_names_the_model_that_was_asked(
 
 
 async def test_stream_has_every_event_in_order(talk_to: TalkTo, shop: Caller) -> None:
-    events = await streamed(talk_to(shop), ORDER)
+    events = await stream_events(talk_to(shop), ORDER)
     kinds = [event.type for event in events]
     assert kinds[:2] == ["response.created", "response.in_progress"]
     assert kinds[-1] == "response.completed"
@@ -92,15 +92,15 @@ async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     third = await ask(talk, "three", conversation=first.conversation.id)
     assert first.conversation == second.conversation == third.conversation
     assert second.previous_response_id == first.id
-    assert (await talk.saved(uuid_of(first)))[::2] == ["one", "two", "three"]
+    assert (await talk.read_saved_texts(uuid_of(first)))[::2] == ["one", "two", "three"]
     aside = await ask(talk, "two again", previous_response_id=first.id)
     assert aside.conversation != first.conversation, "it has gone on since"
-    assert (await talk.saved(uuid_of(aside)))[:3] == ["one", first.output_text, "two again"]
+    assert (await talk.read_saved_texts(uuid_of(aside)))[:3] == ["one", first.output_text, "two again"]
     row = (await talk.caller.get(f"/v1/conversations/{uuid_of(aside)}")).json()
     assert row["forked_from"]["conversation_id"] == uuid_of(first)
     onward = await ask(talk, "three again", previous_response_id=aside.id)
     assert onward.conversation == aside.conversation
-    assert len(await talk.saved(uuid_of(first))) == 6
+    assert len(await talk.read_saved_texts(uuid_of(first))) == 6
 
 
 async def test_name_and_history_find_the_conversation(talk_to: TalkTo, make_agent: MakeAgent) -> None:

@@ -46,7 +46,7 @@ async def test_a_completion_is_parsed(talk_to: TalkTo, shop: Caller) -> None:
     message = raw.parse().choices[0].message
     assert message.parsed is not None
     assert "ORD-1001" in message.parsed.answer
-    *_, saved = await talk.saved(raw.headers["x-conversation-id"])
+    *_, saved = await talk.read_saved_texts(raw.headers["x-conversation-id"])
     assert Where.model_validate_json(saved) == message.parsed
 
 

@@ -22,15 +22,15 @@ class Agents:
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
-        self._classify_words: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
+        self._known: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
 
     async def load_current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
         """Load the version that a new run of the conversation uses, or None if there is no such agent."""
         agent = await load_agent(self._pool, account_id, agent_id, conversation_id=conversation_id)
         if agent is not None and agent.canary:
-            self._classify_words.pop((account_id, agent_id))
+            self._known.pop((account_id, agent_id))
         elif agent is not None:
-            self._classify_words.put((account_id, agent_id), agent)
+            self._known.put((account_id, agent_id), agent)
         return agent
 
     def get_cached(self, account_id: str, agent_id: str) -> AgentConfig | None:
@@ -38,7 +38,7 @@ class Agents:
 
         None for an agent whose traffic is split between versions.
         """
-        return self._classify_words.get((account_id, agent_id))
+        return self._known.get((account_id, agent_id))
 
     async def load_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
         """Load an agent at a version, or None if there is none."""

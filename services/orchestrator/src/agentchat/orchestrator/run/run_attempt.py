@@ -66,7 +66,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
     run = attempt.log.run
     if run.pending:
         failpoints.reach("orchestrator-paused")
-        log.info("run_paused", approval_rules=[each.id for call in run.pending for each in call.pending])
+        log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
         return started.to_paused(attempt.channel)
     seconds = started.clock.seconds_since(run.requested_at)
     metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()

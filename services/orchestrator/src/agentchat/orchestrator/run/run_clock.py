@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 class RunClock:
     """A clock that does not depend on this host's time of day."""
 
-    def __init__(self, read_server_time: str) -> None:
-        self._start = _parse_time(read_server_time)
+    def __init__(self, server_time: str) -> None:
+        self._start = _parse_time(server_time)
         self._began = time.monotonic()
 
     def now(self) -> str:
